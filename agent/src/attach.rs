@@ -172,7 +172,7 @@ fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [
         ("--tcp", trace.tcp),
-        ("--ledger", trace.ledger().is_some()),
+        ("--ledger", trace.ledger.is_some()),
         ("--budget", trace.budget.is_some()),
         ("--no-bottlenecks", trace.no_bottlenecks),
         ("--method", trace.method.is_some()),

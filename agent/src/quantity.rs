@@ -3,47 +3,60 @@
 
 use std::time::Duration;
 
-/// Name of a unit, and its value in the base unit.
-pub(crate) type Unit = (&'static str, u64);
+use jiff::{Span, SpanRelativeTo};
 
-/// Units of time in seconds, the largest first.
-pub(crate) const TIMES: &[Unit] = &[("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+/// Name of a unit, and its value in the base unit.
+type Unit = (&'static str, u64);
+
+/// Units of time in nanoseconds, the largest first.
+const TIMES: &[Unit] = &[
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
 /// Units of size in bytes, the largest first.
 pub(crate) const SIZES: &[Unit] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 
-/// A whole number with one of these units, in the base unit.
-pub(crate) fn parse_whole(text: &str, units: &[Unit]) -> Option<u64> {
-    let (number, unit) = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+/// The one grammar of durations: numbers with units from `ns` to `w`, such as `500ms`, `1.5h` or `1d 12h`. A day has 24 hours.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    let duration = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    Duration::try_from(duration).ok()
+}
+
+/// A duration in the largest unit of which it is a multiple; [`parse_duration`] reads it back.
+pub(crate) fn in_time_units(duration: Duration) -> String {
+    u64::try_from(duration.as_nanos())
+        .map_or_else(|_| format!("{}s", duration.as_secs()), |nanos| in_units(nanos, TIMES))
+}
+
+/// A whole number of bytes with a unit.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = SIZES.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
     number.parse::<u64>().ok()?.checked_mul(*unit)
 }
 
 /// The payload from which on all connections are kept. It may end in B.
 pub(crate) fn parse_sample(text: &str) -> Result<u64, String> {
-    let size = parse_whole(text.strip_suffix('B').unwrap_or(text), SIZES).filter(|size| *size > 0);
+    let size = parse_size(text.strip_suffix('B').unwrap_or(text)).filter(|size| *size > 0);
     size.ok_or_else(|| "use a whole number with K, M or G, such as 10M".to_owned())
 }
 
-/// How long something is kept, in whole days or hours.
+/// How long something is kept.
 #[cfg(feature = "clickhouse")]
 pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
-    let seconds = parse_whole(text, TIMES).filter(|seconds| (3_600..=3_650 * 86_400).contains(seconds));
-    seconds.map(Duration::from_secs).ok_or_else(|| "use a whole number with d or h, 1h to 3650d".to_owned())
+    let allowed = Duration::from_hours(1)..=Duration::from_hours(3_650 * 24);
+    let duration = parse_duration(text).filter(|duration| allowed.contains(duration));
+    duration.ok_or_else(|| "use a number with d or h, 1h to 3650d".to_owned())
 }
 
 /// In the largest unit of which the value is a multiple.
 pub(crate) fn in_units(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));
     fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
-}
-
-/// A duration in milliseconds, without rounding.
-pub(crate) fn in_milliseconds(duration: Duration) -> String {
-    let (whole, rest) = (duration.as_nanos() / 1_000_000, duration.as_nanos() % 1_000_000);
-    if rest == 0 {
-        format!("{whole}ms")
-    } else {
-        format!("{}ms", format!("{whole}.{rest:06}").trim_end_matches('0'))
-    }
 }
 
 /// Longest time between two snapshots.
@@ -56,7 +69,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// What [`parse_up_to`] accepts.
 fn expected(longest: Duration) -> String {
-    format!("use 100ms to {}s, a number with ms or s, for example 500ms or 2s", longest.as_secs())
+    format!("use 100ms to {}s, for example 500ms, 2s or 1m", longest.as_secs())
 }
 
 /// Duration of a step of the calibration.
@@ -64,20 +77,16 @@ pub(crate) fn parse_step(text: &str) -> Result<Duration, String> {
     parse_up_to(Duration::from_mins(10), text)
 }
 
+/// A bare number counts seconds.
 fn parse_up_to(longest: Duration, text: &str) -> Result<Duration, String> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e-3),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
-    };
-    let seconds = number.parse::<f64>().ok().map(|number| number * unit);
-    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let allowed = Duration::from_millis(100)..=longest;
+    let duration = parse_duration(text).or_else(|| parse_duration(&format!("{text}s")));
     duration.filter(|duration| allowed.contains(duration)).ok_or_else(|| expected(longest))
 }
 
 /// Size of a ring buffer. The kernel wants a power of two of at least one page.
 pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
-    let size = text.parse().ok().or_else(|| parse_whole(&text.to_uppercase(), &SIZES[1..]));
+    let size = text.parse().ok().or_else(|| parse_size(&text.to_uppercase()));
     size.filter(|size| size.is_power_of_two() && (4096..=1 << 30).contains(size))
         .and_then(|size| u32::try_from(size).ok())
         .ok_or_else(|| "use a power of two between 4K and 1024M".to_owned())
@@ -99,6 +108,7 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
 }
 
 /// Probability of a verdict. Below one half it would be a verdict of the contrary.
+#[cfg(feature = "control")]
 pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| (0.5..=1.0).contains(value));
     value.ok_or_else(|| "use 0.5 to 1, for example 0.95".to_owned())
@@ -112,11 +122,15 @@ mod tests {
     fn durations_and_sizes_outside_their_range_are_refused() {
         assert_eq!(parse_interval("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_interval("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse_interval("1m"), Ok(MAX_INTERVAL));
         for wrong in ["", "x", "5m", "10ms", "61s", "-1s", "nan"] {
             assert!(parse_interval(wrong).is_err(), "{wrong} was accepted");
         }
-        for written in ["500ms", "100.5ms", "333.333333ms", "60000ms"] {
-            assert_eq!(parse_interval(written).map(in_milliseconds).as_deref(), Ok(written));
+        for written in ["500ms", "100500us", "333333333ns", "1m"] {
+            assert_eq!(parse_interval(written).map(in_time_units).as_deref(), Ok(written));
+        }
+        for (written, hours) in [("36h", 36), ("7d", 7 * 24), ("1w", 7 * 24), ("1d 12h", 36)] {
+            assert_eq!(parse_duration(written), Some(Duration::from_hours(hours)));
         }
         assert_eq!(
             (parse_budget("1%"), parse_budget("0.5"), parse_budget("100%")),
@@ -131,7 +145,8 @@ mod tests {
             assert!(parse_budget(wrong).is_err(), "{wrong} was accepted");
         }
         assert_eq!((parse_ring_size("4K"), parse_ring_size("1m")), (Ok(4096), Ok(1 << 20)));
-        for wrong in ["0", "4095", "3M", "1G", "99999999M"] {
+        assert_eq!(parse_ring_size("1G"), Ok(1 << 30));
+        for wrong in ["0", "4095", "3M", "2G", "99999999M"] {
             assert!(parse_ring_size(wrong).is_err(), "{wrong} was accepted");
         }
     }

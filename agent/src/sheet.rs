@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV of a report, with the columns of the database's views (docs/store.md).
 
-use mpwatch_exporters::csv;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
-use mpwatch_store::{Sheet, SheetOf};
+use mpwatch_report::csv;
+use mpwatch_store::{Sheet, SheetKind};
 
 /// The text of a table. `samples`: counters over time, which only a database has.
-pub(crate) fn text(report: &Report, samples: &CounterSeries, what: SheetOf) -> anyhow::Result<String> {
-    let Sheet { columns, rows } = Sheet::of(report, samples, what)?;
+pub(crate) fn text(report: &Report, samples: &CounterSeries, what: SheetKind) -> anyhow::Result<String> {
+    let Sheet { columns, rows } = Sheet::new(report, samples, what)?;
     Ok(csv::table(columns, &rows)?)
 }

@@ -9,9 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use mpwatch_store::Period;
 
 use crate::error::Failure;
-use crate::quantity::{TIMES, Unit, parse_whole};
-
-const WEEKS: &[Unit] = &[("w", 7 * 86_400)];
+use crate::quantity::parse_duration;
 
 /// A time as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +54,7 @@ impl FromStr for TimeSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let seconds = parse_whole(text, TIMES).or_else(|| parse_whole(text, WEEKS));
-        let ago = seconds.and_then(|seconds| i64::try_from(seconds).ok()).map(SignedDuration::from_secs);
+        let ago = parse_duration(text).and_then(|duration| SignedDuration::try_from(duration).ok());
         let zoned = || text.parse::<Timestamp>().ok();
         // mpwatch prints all times in UTC, so a date without a zone is UTC too.
         let civil = || Some(text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
@@ -84,7 +81,7 @@ mod tests {
         let day = parse("2026-03-01").unwrap();
         assert_eq!(day, parse("2026-03-01T00:00:00Z").unwrap());
         assert_eq!(parse("2026-03-01T12:00").unwrap(), parse("2026-03-01T13:00:00+01:00").unwrap());
-        for wrong in ["", "h", "-1h", "1.5h", "yesterday", "2026-13-01", "99999999999999999w", "2hé"] {
+        for wrong in ["", "h", "-1h", "7", "yesterday", "2026-13-01", "99999999999999999w", "2hé"] {
             assert!(parse(wrong).is_err(), "{wrong} was accepted");
         }
     }
@@ -93,6 +90,6 @@ mod tests {
     fn a_duration_is_subtracted_from_now() {
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         assert_eq!(parse("90m").unwrap().resolve(now).unwrap().to_string(), "2026-03-01T10:30:00Z");
-        assert!(parse("99999999d").unwrap().resolve(now).is_err());
+        assert!(parse("7000000d").unwrap().resolve(now).is_err());
     }
 }

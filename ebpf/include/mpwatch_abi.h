@@ -377,23 +377,4 @@ struct mpw_cgroup {
 	__u8 names[MPW_CGROUP_LEVELS][MPW_CGROUP_NAME];
 };
 
-/* In and out of mptcpd_step: one step of the congestion control's arithmetic (src/congestion/arithmetic.bpf.h has the units). */
-struct mpw_congestion_step {
-	/* In: rate of the connection's other subflows. */
-	__u64 others_rate;
-	/* In and out: part of a segment that the window has yet to grow by. */
-	__u64 credit;
-	/* Out: rate of this subflow, increase per acknowledged segment. */
-	__u64 rate;
-	__u64 increase;
-	/* In: window in segments, RTT, lowest RTT of the connection, segments that the ACK acknowledges. */
-	__u32 cwnd;
-	__u32 rtt_us;
-	__u32 min_rtt_us;
-	__u32 acked;
-	/* Out: segments that the window grows. */
-	__u32 growth;
-	__u32 _reserved;
-};
-
 #endif

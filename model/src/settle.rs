@@ -1,27 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of a connection that follow from its other fields. Whoever builds, merges or restores a connection settles it at the end.
 
+use crate::flow::bottleneck::Bottlenecks;
 use crate::flow::connection::Connection;
 use crate::flow::outage;
 use crate::flow::ratio::jain_index;
 use crate::flow::subflow::Subflow;
-use crate::unit::Bytes;
+use crate::flow::timeline::TimelineEntry;
+use crate::host::energy::FlowEnergy;
+use crate::unit::{Bytes, sum_if_all_known};
 
-/// Computes path failures, shares, fairness, and whether all of it was observed.
+/// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, and whether all of it was observed.
 #[must_use]
-pub fn settled(connection: Connection) -> Connection {
+pub fn settled(mut connection: Connection) -> Connection {
+    sort_timeline(&mut connection.timeline);
     let mut connection = outage::with_counts(connection);
     connection.partly_observed = connection.is_partly_observed();
     set_shares(&mut connection.subflows);
-    if connection.subflows.iter().all(|subflow| subflow.observed.is_some()) {
-        connection.jain_index = fairness(&connection.subflows);
+    set_energy(&mut connection);
+    let subflows = &connection.subflows;
+    connection.bytes_retransmitted = subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
+    connection.cpu = sum_if_all_known(subflows.iter().map(|subflow| subflow.cpu));
+    if subflows.iter().all(|subflow| subflow.observed.is_some()) {
+        connection.jain_index = fairness(subflows);
     }
+    connection.extra_subflows = connection.bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows);
     connection
+}
+
+/// Sorts by time; entries of the same time in the order of their causes.
+pub fn sort_timeline(entries: &mut [TimelineEntry]) {
+    entries.sort_by_key(|entry| (entry.at, entry.event.rank()));
+}
+
+/// Sums the energy of the subflows where it is known, and relates each amount to the payload that was observed.
+fn set_energy(connection: &mut Connection) {
+    for subflow in &mut connection.subflows {
+        let payload = subflow.observed_payload();
+        subflow.energy = subflow.energy.map(|energy| energy.over(payload));
+    }
+    let mut known = connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref()).peekable();
+    let is_known = known.peek().is_some();
+    connection.energy = is_known.then(|| FlowEnergy::sum(known).over(connection.observed_payload()));
 }
 
 /// Shares of the observed payload. Where an earlier mpwatch wrote one of the subflows, of all payload.
 fn set_shares(subflows: &mut [Subflow]) {
-    let observed: Option<Vec<Bytes>> = subflows.iter().map(|one| one.observed?.bytes_sent).collect();
+    let observed: Option<Vec<Bytes>> = subflows.iter().map(|subflow| subflow.observed?.bytes_sent).collect();
     let sent = observed.unwrap_or_else(|| subflows.iter().map(Subflow::unique_sent).collect());
     let all: Bytes = sent.iter().copied().sum();
     for (subflow, sent) in subflows.iter_mut().zip(sent) {
@@ -36,5 +61,6 @@ fn fairness(subflows: &[Subflow]) -> Option<f64> {
         subflow.observed_payload().0 > 0 || !(subflow.backup || subflow.closed.is_some())
     };
     let goodput = |subflow: &Subflow| subflow.observed.and_then(|observed| observed.goodput());
-    jain_index(subflows.iter().filter(counts).map(|one| goodput(one).unwrap_or_default().0 as f64))
+    let counted = subflows.iter().filter(counts);
+    jain_index(counted.map(|subflow| goodput(subflow).unwrap_or_default().0 as f64))
 }

@@ -34,12 +34,28 @@ impl Shift {
     }
 }
 
+/// The mean. `None`: there are no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// The median. `None`: there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let upper = *sorted.get(sorted.len() / 2)?;
     let lower = *sorted.get((sorted.len() - 1) / 2)?;
     Some(f64::midpoint(lower, upper))
+}
+
+/// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between zero and the number of values"
+)]
+pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+    let rank = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(rank.max(1) - 1).copied()
 }
 
 /// How much larger the values of `b` are than those of `a`. `None`: fewer than 4 in one of them.
@@ -88,8 +104,7 @@ fn student_t(freedom: f64) -> f64 {
 
 /// Mean, and variance of the mean. `None`: fewer than two values.
 fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
+    let (count, mean) = (values.len() as f64, mean(values)?);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (values.len() >= 2).then(|| (mean, squares / (count - 1.0) / count))
 }
@@ -177,6 +192,13 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|q| quantile(&values, q)), [Some(100.0), Some(198.0), Some(200.0)]);
+        assert_eq!((quantile(&[7.0], 0.5), quantile(&[], 0.5)), (Some(7.0), None));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units as types: microseconds cannot be added to bytes. JSON names carry the unit (`srtt_us`), Rust names do not.
 
+use std::ops::Add;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +21,7 @@ macro_rules! unit {
             }
         }
 
-        impl std::ops::Add for $name {
+        impl Add for $name {
             type Output = Self;
             fn add(self, other: Self) -> Self {
                 Self(self.0.saturating_add(other.0))
@@ -96,6 +98,11 @@ impl Bytes {
         let bits = u128::from(self.0) * 8 * 1_000_000_000 / u128::from(elapsed.0);
         BitsPerSecond(u64::try_from(bits).unwrap_or(u64::MAX))
     }
+}
+
+/// The sum. `None`: a value is unknown, or there are none.
+pub fn sum_if_all_known<T: Add<Output = T>>(values: impl IntoIterator<Item = Option<T>>) -> Option<T> {
+    values.into_iter().reduce(|sum, value| Some(sum? + value?)).flatten()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{StoreError, beside};
+use crate::error::{StoreError, with_suffix};
 
 /// A reader that tests the lock ([`is_held`]) holds it for an instant: how often to try again, and after which time.
 const RETRIES: u32 = 10;
@@ -23,7 +23,7 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes it; fails where another writer has it.
     pub(crate) fn take(path: &Path) -> Result<Self, StoreError> {
-        let name = beside(path, ".lock");
+        let name = with_suffix(path, ".lock");
         let advice = "its folder must exist, and this user must be allowed to write there";
         let refuse = |error: io::Error| StoreError {
             is_temporary: error.kind() == io::ErrorKind::StorageFull,
@@ -70,7 +70,7 @@ impl Drop for Lock {
 
 /// Whether a process is writing a database. A lock that this user may not open counts as held: then nothing is known.
 pub(crate) fn is_held(path: &Path) -> bool {
-    match File::open(beside(path, ".lock")) {
+    match File::open(with_suffix(path, ".lock")) {
         Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }

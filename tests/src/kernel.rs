@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of the kernels that the tests run on: which hooks and fields each lacks, and how many instructions its verifier
 //! processes per program. There is one file per kernel series in `tests/fixtures/kernels`. A run with MPWATCH_BLESS writes it
-//! and every other run compares with it. README.md and docs/kernel.md show the records.
+//! and every other run compares with it. docs/kernel.md has tables of the records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpwatch_ebpf::hook::HOOKS;
 use mpwatch_ebpf::support::OPTIONAL_FIELDS;
+use mpwatch_ebpf::support::hook::HOOKS;
 
 /// The record of one kernel. As text it has one line per value; the first word of a line names the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,10 +72,6 @@ impl KernelRecord {
             fs::write(file(&self.series()), self.text()).expect("a record can be written");
         }
     }
-
-    fn largest_program(&self) -> Option<(&String, &u32)> {
-        self.verified.iter().rev().max_by_key(|(_, count)| **count)
-    }
 }
 
 /// Whether this is a guest of tests/vm.
@@ -111,25 +107,19 @@ fn costs(what: &str) -> &'static str {
     hook.or(field).unwrap_or("?")
 }
 
-/// The table of README.md: which kernels were tested, and what mpwatch cannot report on each.
+/// Table for docs/kernel.md: the tested kernels, and what mpwatch cannot report on each.
 pub fn support_table(kernels: &[KernelRecord]) -> String {
-    let mut table = "| Linux | tested release | not available (kernel feature that is missing) | largest program for the verifier (instructions) |\n|---|---|---|---|\n".to_owned();
+    let mut table =
+        "| Linux | tested release | not available (missing kernel feature) |\n|---|---|---|\n".to_owned();
     for kernel in kernels {
         let lacks: Vec<_> = kernel.missing.iter().map(|what| format!("{} (`{what}`)", costs(what))).collect();
         let lacks = if lacks.is_empty() { "everything is available".to_owned() } else { lacks.join("; ") };
-        let largest = kernel.largest_program().map(|(program, count)| format!("`{program}`, {count}"));
-        let _ = writeln!(
-            table,
-            "| {} | {} | {lacks} | {} |",
-            kernel.series(),
-            kernel.release,
-            largest.unwrap_or_default()
-        );
+        let _ = writeln!(table, "| {} | {} | {lacks} |", kernel.series(), kernel.release);
     }
     table
 }
 
-/// The table of docs/kernel.md: how many instructions the verifier of each kernel processes per program.
+/// Table for docs/kernel.md: number of instructions that the verifier of each kernel processes per program.
 pub fn verifier_table(kernels: &[KernelRecord]) -> String {
     let series: Vec<_> = kernels.iter().map(KernelRecord::series).collect();
     let mut table =

@@ -142,7 +142,7 @@ fn debug_symbols_are_in_a_package_of_their_own() {
 
 /// The links of the documents of a package to other documents, pictures and data of this repository's `docs`.
 fn links_between_documents(doc: &Path) -> Vec<(PathBuf, String)> {
-    let folders = [doc.to_owned(), doc.join("docs"), doc.join("docs/measurements")];
+    let folders = [doc.to_owned(), doc.join("docs")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
     let documents =
         files.map(|file| file.unwrap().path()).filter(|path| path.extension() == Some("md".as_ref()));
@@ -154,7 +154,7 @@ fn links_between_documents(doc: &Path) -> Vec<(PathBuf, String)> {
             |link: &&str| !link.is_empty() && !link.contains("://") && in_docs(&document, link, doc);
         links.extend(targets.filter(is_ours).map(|link| (document.clone(), link.to_owned())));
     }
-    assert!(links.len() > 100, "{links:?}");
+    assert!(links.len() > 60, "{links:?}");
     links
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A bulk transfer ends, also where the machine is slowed down by tracing. On Linux 6.18 some do not
-//! (docs/measurements/2026-11-stopped-transfers.md), so the test is ignored by default.
+//! (docs/measurements/robustness.md), so the test is ignored by default.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::time::Duration;

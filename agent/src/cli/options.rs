@@ -69,9 +69,6 @@ pub(crate) struct TraceOptions {
     /// Trace less while mpwatch would take more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget)]
     pub(crate) budget: Option<f64>,
-    /// The former name of `--ledger off`.
-    #[arg(long, hide = true, conflicts_with = "ledger")]
-    pub(crate) no_ledger: bool,
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
     #[arg(long)]
     pub(crate) no_bottlenecks: bool,
@@ -86,13 +83,6 @@ pub(crate) struct TraceOptions {
     pub(crate) overflow_size: Option<u32>,
     #[command(flatten)]
     pub(crate) counters: CounterOptions,
-}
-
-impl TraceOptions {
-    /// The given mode of the CPU ledger. `None`: the default.
-    pub(crate) fn ledger(&self) -> Option<LedgerMode> {
-        self.ledger.or(self.no_ledger.then_some(LedgerMode::Off))
-    }
 }
 
 /// Where energy counters and the power curve are.

@@ -18,7 +18,6 @@ pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
         let trace = TraceOptions {
             tcp: config.tcp,
             ledger: Some(config.ledger),
-            no_ledger: false,
             budget: Some(config.budget),
             no_bottlenecks: !config.bottlenecks,
             ring_size: Some(config.ring_bytes),
@@ -71,7 +70,7 @@ fn layers(options: &DaemonOptions) -> Layers {
         ("web.config", options.web_config.clone()),
         ("metrics.top_flows", options.top_flows.clone()),
         ("trace.tcp", trace.tcp.then(|| "true".to_owned())),
-        ("trace.ledger", trace.ledger().map(|mode| mode.as_str().to_owned())),
+        ("trace.ledger", trace.ledger.map(|mode| mode.as_str().to_owned())),
         ("trace.budget", trace.budget.map(in_percent)),
         ("trace.bottlenecks", trace.no_bottlenecks.then(|| "false".to_owned())),
         ("trace.ring_size", trace.ring_size.map(|bytes| bytes.to_string())),

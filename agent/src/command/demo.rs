@@ -38,7 +38,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let DemoOptions { filter, trace, label, store, .. } = options;
     let interval = interval(None, INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
-    if options.simulate_rapl && trace.ledger() == Some(LedgerMode::Off) {
+    if options.simulate_rapl && trace.ledger == Some(LedgerMode::Off) {
         let message = "--simulate-rapl needs the CPU ledger: omit it, or --ledger off";
         return Err(Failure::usage(message.to_owned()).into());
     }

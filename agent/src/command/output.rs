@@ -6,11 +6,11 @@ use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, links, markdown, text};
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
-use mpwatch_store::SheetOf;
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::{html, links, markdown, text};
+use mpwatch_store::SheetKind;
 
 use super::files::Content;
 use crate::cli::{Format, ReportOptions};
@@ -32,9 +32,9 @@ pub(super) fn print_report(
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
         Format::Json => return write_json(report, options.output.as_deref()),
-        Format::Csv => sheet::text(report, series, SheetOf::Subflows)?,
-        Format::CsvConnections => sheet::text(report, series, SheetOf::Connections)?,
-        Format::CsvSamples => sheet::text(report, series, SheetOf::Samples)?,
+        Format::Csv => sheet::text(report, series, SheetKind::Subflows)?,
+        Format::CsvConnections => sheet::text(report, series, SheetKind::Connections)?,
+        Format::CsvSamples => sheet::text(report, series, SheetKind::Samples)?,
         Format::Links => links::per_minute(report, series)?,
     };
     write(&text, options.output.as_deref())

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::text;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
-use mpwatch_store::SheetOf;
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::text;
+use mpwatch_store::SheetKind;
 
 use super::output::{print, print_table};
 use crate::attach::Daemon;
@@ -31,7 +31,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
         (_, true) => {
             let connections = std::mem::take(&mut snapshot.connections);
             let report = Report::of_snapshot(&snapshot, connections);
-            print(&sheet::text(&report, &CounterSeries::new(), SheetOf::Subflows)?)
+            print(&sheet::text(&report, &CounterSeries::new(), SheetKind::Subflows)?)
         }
         _ => {
             if snapshot.connections.is_empty() {

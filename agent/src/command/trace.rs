@@ -53,7 +53,7 @@ impl TraceOptions {
         let defaults = Settings::default();
         let settings = Settings {
             trace_tcp: self.tcp,
-            ledger: self.ledger().unwrap_or(defaults.ledger),
+            ledger: self.ledger.unwrap_or(defaults.ledger),
             samples: !self.no_bottlenecks,
             ring_bytes: self.ring_size.unwrap_or(defaults.ring_bytes),
             overflow_bytes: self.overflow_size.unwrap_or(defaults.overflow_bytes),

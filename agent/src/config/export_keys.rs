@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The configuration keys of exports. Each target has the same.
 
-use super::key::{Key, optional_path, quoted, quoted_path};
+use super::key::{Key, optional_path, path_value};
 use crate::compression::Compression;
-use crate::quantity::{SIZES, in_milliseconds, in_units, parse_sample, parse_step};
+use crate::quantity::{SIZES, in_time_units, in_units, parse_sample, parse_step};
 
 /// Maximum number of connections in a request.
 const MAX_BATCH: u32 = 100_000;
@@ -18,7 +18,7 @@ macro_rules! keys_of {
                 help: concat!("Address that connections are sent to, such as ", $url, "; empty for none."),
                 reloads: false,
                 set: |config, text| address(text).map(|url| config.$field.url = url),
-                show: |config| quoted(config.$field.url.as_deref().unwrap_or_default()),
+                show: |config| config.$field.url.as_deref().unwrap_or_default().into(),
             },
             Key {
                 name: concat!("export.", $table, ".user"),
@@ -29,7 +29,7 @@ macro_rules! keys_of {
                     config.$field.credentials.user = (!text.is_empty()).then(|| text.to_owned());
                     Ok(())
                 },
-                show: |config| quoted(config.$field.credentials.user.as_deref().unwrap_or_default()),
+                show: |config| config.$field.credentials.user.as_deref().unwrap_or_default().into(),
             },
             keys_of!(@file $table, $field, "password_file", password_file, "Password of the user: the first line of this file, which is read for each request."),
             keys_of!(@file $table, $field, "token_file", token_file, "Bearer token: the first line of this file, which is read for each request."),
@@ -42,7 +42,7 @@ macro_rules! keys_of {
                 help: "Maximum number of connections in a request; as many waiting ones are sent at once, 1 to 100000.",
                 reloads: false,
                 set: |config, text| batch(text).map(|batch| config.$field.batch = batch),
-                show: |config| config.$field.batch.to_string(),
+                show: |config| config.$field.batch.into(),
             },
             Key {
                 name: concat!("export.", $table, ".compression"),
@@ -50,7 +50,7 @@ macro_rules! keys_of {
                 help: "How requests are compressed: zstd or gzip, which takes ten times as much CPU time but is understood everywhere.",
                 reloads: false,
                 set: |config, text| compression(text).map(|compression| config.$field.compression = compression),
-                show: |config| quoted(config.$field.compression.as_str()),
+                show: |config| config.$field.compression.as_str().into(),
             },
             Key {
                 name: concat!("export.", $table, ".every"),
@@ -58,7 +58,7 @@ macro_rules! keys_of {
                 help: "Longest time that connections wait for a request: 100ms to 600s.",
                 reloads: false,
                 set: |config, text| parse_step(text).map(|every| config.$field.every = every),
-                show: |config| quoted(&in_milliseconds(config.$field.every)),
+                show: |config| in_time_units(config.$field.every).into(),
             },
             Key {
                 name: concat!("export.", $table, ".timeout"),
@@ -66,7 +66,7 @@ macro_rules! keys_of {
                 help: "Give up a request that takes longer, and repeat it later: 100ms to 600s.",
                 reloads: false,
                 set: |config, text| parse_step(text).map(|timeout| config.$field.timeout = timeout),
-                show: |config| quoted(&in_milliseconds(config.$field.timeout)),
+                show: |config| in_time_units(config.$field.timeout).into(),
             },
         ]
     };
@@ -77,7 +77,7 @@ macro_rules! keys_of {
             help: $help,
             reloads: false,
             set: |config, text| optional_path(text).map(|path| config.$field.credentials.$credential = path),
-            show: |config| quoted_path(config.$field.credentials.$credential.as_deref()),
+            show: |config| path_value(config.$field.credentials.$credential.as_deref()),
         }
     };
 }
@@ -97,7 +97,7 @@ static DATABASE: Key = Key {
         text.clone_into(&mut config.clickhouse.database);
         Ok(())
     },
-    show: |config| quoted(&config.clickhouse.database),
+    show: |config| config.clickhouse.database.as_str().into(),
 };
 
 static SAMPLE: Key = Key {
@@ -109,7 +109,7 @@ static SAMPLE: Key = Key {
         let sample = if text.is_empty() { Ok(None) } else { parse_sample(text).map(Some) };
         sample.map(|sample| config.export_sample = sample)
     },
-    show: |config| quoted(&config.export_sample.map(|size| in_units(size, SIZES)).unwrap_or_default()),
+    show: |config| config.export_sample.map(|size| in_units(size, SIZES)).unwrap_or_default().into(),
 };
 
 /// All keys of exports.

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use toml::Value;
+
 use super::values::Config;
 
 pub(super) struct Key {
@@ -16,18 +18,14 @@ pub(super) struct Key {
     pub(super) reloads: bool,
     /// Parses and sets the value. The error says what a value looks like.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value in TOML.
-    pub(super) show: fn(&Config) -> String,
+    /// The value as in the file.
+    pub(super) show: fn(&Config) -> Value,
 }
 
 impl Key {
     /// Type in the file, in the words of JSON Schema.
     pub(super) fn kind(&self) -> &'static str {
-        match (self.show)(&Config::default()).as_str() {
-            "true" | "false" => "boolean",
-            text if text.starts_with('"') => "string",
-            _ => "integer",
-        }
+        (self.show)(&Config::default()).type_str()
     }
 
     /// Name of its environment variable.
@@ -36,13 +34,9 @@ impl Key {
     }
 }
 
-/// A string in TOML. JSON's is one too, but for this control character, which only TOML requires to be escaped.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-pub(super) fn quoted_path(path: Option<&Path>) -> String {
-    quoted(&path.unwrap_or(Path::new("")).to_string_lossy())
+/// `None` is an empty string.
+pub(super) fn path_value(path: Option<&Path>) -> Value {
+    path.unwrap_or(Path::new("")).to_string_lossy().as_ref().into()
 }
 
 /// A service has no directory that a relative path could start in.

@@ -6,21 +6,20 @@ use std::time::Duration;
 
 use mpwatch_model::filter::FilterError;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use mpwatch_model::flow::elimination::EliminationAction;
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode};
 use mpwatch_model::host::setup::{Label, by_name};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use super::export_keys::export_keys;
-use super::key::{Key, absolute, optional_path, quoted, quoted_path};
-use crate::control::switch::Switch;
+use super::key::{Key, absolute, optional_path, path_value};
 use crate::quantity::{
-    SIZES, TIMES, Unit, in_milliseconds, in_percent, in_units, parse_budget, parse_interval, parse_ring_size,
-    parse_step, parse_whole,
+    SIZES, in_percent, in_time_units, in_units, parse_budget, parse_duration, parse_interval,
+    parse_ring_size, parse_size, parse_step,
 };
 
 /// Maximum number of connections with series of their own.
-const MAX_TOP_FLOWS: usize = 500;
+const MAX_TOP_FLOWS: u32 = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
@@ -42,7 +41,7 @@ static KEYS: &[Key] = &[
         help: "Time between two snapshots: 100ms to 60s.",
         reloads: false,
         set: |config, text| parse_interval(text).map(|interval| config.interval = interval),
-        show: |config| quoted(&in_milliseconds(config.interval)),
+        show: |config| in_time_units(config.interval).into(),
     },
     Key {
         name: "labels",
@@ -53,7 +52,7 @@ static KEYS: &[Key] = &[
         show: |config| {
             let labels: Vec<String> =
                 config.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            quoted(&labels.join(","))
+            labels.join(",").into()
         },
     },
     Key {
@@ -62,7 +61,7 @@ static KEYS: &[Key] = &[
         help: "Unix socket that serves `top`, `ls` and `show`.",
         reloads: false,
         set: |config, text| absolute(text).map(|path| config.socket = path),
-        show: |config| quoted_path(Some(&config.socket)),
+        show: |config| path_value(Some(&config.socket)),
     },
     Key {
         name: "socket_group",
@@ -73,7 +72,7 @@ static KEYS: &[Key] = &[
             text.clone_into(&mut config.socket_group);
             Ok(())
         },
-        show: |config| quoted(&config.socket_group),
+        show: |config| config.socket_group.as_str().into(),
     },
     Key {
         name: "web.listen",
@@ -85,7 +84,7 @@ static KEYS: &[Key] = &[
                 text.parse().map_err(|_| "use an IP address and a port such as 127.0.0.1:9917 or [::1]:9917; [::]:9917 is every address, names are not accepted".to_owned());
             address.map(|address| config.listen = address)
         },
-        show: |config| quoted(&config.listen.to_string()),
+        show: |config| config.listen.to_string().into(),
     },
     Key {
         name: "web.config",
@@ -93,7 +92,7 @@ static KEYS: &[Key] = &[
         help: "Web-config file of Prometheus exporters, for TLS and basic auth of the web server; empty for neither. It is read again when it changes.",
         reloads: false,
         set: |config, text| optional_path(text).map(|path| config.web_config = path),
-        show: |config| quoted_path(config.web_config.as_deref()),
+        show: |config| path_value(config.web_config.as_deref()),
     },
     Key {
         name: "metrics.top_flows",
@@ -105,7 +104,7 @@ static KEYS: &[Key] = &[
             let number = number.ok_or_else(|| format!("use a number from 0 to {MAX_TOP_FLOWS}"));
             number.map(|number| config.top_flows = number)
         },
-        show: |config| config.top_flows.to_string(),
+        show: |config| config.top_flows.into(),
     },
     Key {
         name: "store.path",
@@ -113,7 +112,7 @@ static KEYS: &[Key] = &[
         help: "Database of every connection, for `mpwatch report`; empty for none.",
         reloads: false,
         set: |config, text| optional_path(text).map(|path| config.store_path = path),
-        show: |config| quoted_path(config.store_path.as_deref()),
+        show: |config| path_value(config.store_path.as_deref()),
     },
     Key {
         name: "store.keep",
@@ -121,7 +120,7 @@ static KEYS: &[Key] = &[
         help: "How long closed connections are kept in the database, for example 12h or 30d; 0 for ever.",
         reloads: true,
         set: |config, text| duration(text).map(|time| config.store_keep = (!time.is_zero()).then_some(time)),
-        show: |config| quoted(&in_units(config.store_keep.unwrap_or_default().as_secs(), TIMES)),
+        show: |config| in_time_units(config.store_keep.unwrap_or_default()).into(),
     },
     Key {
         name: "store.max_size",
@@ -129,7 +128,7 @@ static KEYS: &[Key] = &[
         help: "Maximum size of the database, for example 512M or 4G; beyond it the oldest connections are deleted. 0 for no limit.",
         reloads: true,
         set: |config, text| size(text).map(|size| config.store_max_size = (size > 0).then_some(size)),
-        show: |config| quoted(&in_units(config.store_max_size.unwrap_or_default(), SIZES)),
+        show: |config| in_units(config.store_max_size.unwrap_or_default(), SIZES).into(),
     },
     Key {
         name: "store.sample_every",
@@ -137,11 +136,12 @@ static KEYS: &[Key] = &[
         help: "Longest time between two stored samples of a connection: 1s to 1h.",
         reloads: true,
         set: |config, text| {
-            let time = duration(text).ok().filter(|time| (1..=3_600).contains(&time.as_secs()));
+            let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
+            let time = parse_duration(text).filter(|time| allowed.contains(time));
             time.map(|time| config.store_sample_every = time)
                 .ok_or_else(|| "use a duration between 1s and 1h".to_owned())
         },
-        show: |config| quoted(&in_units(config.store_sample_every.as_secs(), TIMES)),
+        show: |config| in_time_units(config.store_sample_every).into(),
     },
     Key {
         name: "store.sample_step",
@@ -152,11 +152,7 @@ static KEYS: &[Key] = &[
             let step = if text.is_empty() { Ok(None) } else { parse_step(text).map(Some) };
             step.map(|step| config.store_sample_step = step)
         },
-        show: |config| {
-            quoted(
-                &config.store_sample_step.map(|step| format!("{}ms", step.as_millis())).unwrap_or_default(),
-            )
-        },
+        show: |config| config.store_sample_step.map(in_time_units).unwrap_or_default().into(),
     },
     Key {
         name: "trace.tcp",
@@ -164,7 +160,7 @@ static KEYS: &[Key] = &[
         help: "Also trace plain TCP connections, as a baseline for comparison.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.tcp = value),
-        show: |config| config.tcp.to_string(),
+        show: |config| config.tcp.into(),
     },
     Key {
         name: "trace.ledger",
@@ -172,7 +168,7 @@ static KEYS: &[Key] = &[
         help: "Account for CPU time and energy all the time (exact), in short windows (sampled), or not at all (off).",
         reloads: false,
         set: |config, text| ledger_mode(text).map(|mode| config.ledger = mode),
-        show: |config| quoted(config.ledger.as_str()),
+        show: |config| config.ledger.as_str().into(),
     },
     Key {
         name: "trace.budget",
@@ -180,7 +176,7 @@ static KEYS: &[Key] = &[
         help: "Highest share of the machine's CPU time that mpwatch may take, above 0% and up to 100%; beyond it mpwatch traces less, see docs/performance.md.",
         reloads: false,
         set: |config, text| parse_budget(text).map(|budget| config.budget = budget),
-        show: |config| quoted(&in_percent(config.budget)),
+        show: |config| in_percent(config.budget).into(),
     },
     Key {
         name: DETECTION,
@@ -188,7 +184,7 @@ static KEYS: &[Key] = &[
         help: "Detect shared bottlenecks.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.bottlenecks = value),
-        show: |config| config.bottlenecks.to_string(),
+        show: |config| config.bottlenecks.into(),
     },
     Key {
         name: "trace.ring_size",
@@ -196,7 +192,7 @@ static KEYS: &[Key] = &[
         help: "Size of the kernel's buffer for closed flows: a power of two, 4K to 1024M.",
         reloads: false,
         set: |config, text| parse_ring_size(text).map(|bytes| config.ring_bytes = bytes),
-        show: |config| quoted(&in_units(config.ring_bytes.into(), &SIZES[1..])),
+        show: |config| in_units(config.ring_bytes.into(), SIZES).into(),
     },
     Key {
         name: "trace.overflow_size",
@@ -204,7 +200,7 @@ static KEYS: &[Key] = &[
         help: "Size of the buffer that is used when the first is full: a power of two, 4K to 1024M.",
         reloads: false,
         set: |config, text| parse_ring_size(text).map(|bytes| config.overflow_bytes = bytes),
-        show: |config| quoted(&in_units(config.overflow_bytes.into(), &SIZES[1..])),
+        show: |config| in_units(config.overflow_bytes.into(), SIZES).into(),
     },
     Key {
         name: METHOD,
@@ -217,7 +213,7 @@ static KEYS: &[Key] = &[
                 DetectionMethod::from_word(text).ok_or_else(|| format!("use one of {}", names.join(", ")));
             method.map(|method| config.method = method)
         },
-        show: |config| quoted(config.method.as_str()),
+        show: |config| config.method.as_str().into(),
     },
     Key {
         name: "control.congestion",
@@ -225,7 +221,7 @@ static KEYS: &[Key] = &[
         help: "Register the congestion control mptcpd while the daemon runs; sockets must select it, see docs/control.md.",
         reloads: false,
         set: |config, text| boolean(text).map(|value| config.congestion = value),
-        show: |config| config.congestion.to_string(),
+        show: |config| config.congestion.into(),
     },
     Key {
         name: ELIMINATE,
@@ -233,11 +229,11 @@ static KEYS: &[Key] = &[
         help: "Remove extra subflows, which share a bottleneck with a better one: off, dry-run (only report them) or on; see docs/control.md.",
         reloads: false,
         set: |config, text| {
-            let switch =
-                Switch::from_word(text).ok_or_else(|| format!("use one of {}", Switch::WORDS.join(", ")));
-            switch.map(|switch| config.eliminate = switch)
+            let mode = EliminationMode::from_word(text);
+            let mode = mode.ok_or_else(|| format!("use one of {}", EliminationMode::WORDS.join(", ")));
+            mode.map(|mode| config.eliminate = mode)
         },
-        show: |config| quoted(config.eliminate.as_str()),
+        show: |config| config.eliminate.as_str().into(),
     },
     Key {
         name: "control.eliminate_action",
@@ -249,7 +245,7 @@ static KEYS: &[Key] = &[
             let action = action.ok_or_else(|| format!("use one of {}", EliminationAction::WORDS.join(", ")));
             action.map(|action| config.eliminate_action = action)
         },
-        show: |config| quoted(config.eliminate_action.as_str()),
+        show: |config| config.eliminate_action.as_str().into(),
     },
     Key {
         name: "control.eliminate_stable",
@@ -257,7 +253,7 @@ static KEYS: &[Key] = &[
         help: "How long a verdict must have been stable before a subflow is removed: 100ms to 600s.",
         reloads: false,
         set: |config, text| parse_step(text).map(|time| config.eliminate_stable = time),
-        show: |config| quoted(&in_milliseconds(config.eliminate_stable)),
+        show: |config| in_time_units(config.eliminate_stable).into(),
     },
     Key {
         name: "control.eliminate_filter",
@@ -268,7 +264,7 @@ static KEYS: &[Key] = &[
             let filter = text.parse().map_err(|error: FilterError| error.to_string());
             filter.map(|filter| config.eliminate_filter = filter)
         },
-        show: |config| quoted(&config.eliminate_filter.to_string()),
+        show: |config| config.eliminate_filter.to_string().into(),
     },
     Key {
         name: "control.eliminate_max_per_minute",
@@ -280,7 +276,7 @@ static KEYS: &[Key] = &[
             let number = number.ok_or_else(|| "use a whole number above 0".to_owned());
             number.map(|number| config.eliminate_max_per_minute = number)
         },
-        show: |config| config.eliminate_max_per_minute.to_string(),
+        show: |config| config.eliminate_max_per_minute.into(),
     },
     Key {
         name: "log.level",
@@ -288,7 +284,7 @@ static KEYS: &[Key] = &[
         help: "Log level: error, warn, info or debug.",
         reloads: false,
         set: |config, text| level(text).map(|level| config.log_level = level),
-        show: |config| quoted(&config.log_level.to_string()),
+        show: |config| config.log_level.to_string().into(),
     },
     Key {
         name: "log.format",
@@ -303,7 +299,7 @@ static KEYS: &[Key] = &[
             };
             Ok(())
         },
-        show: |config| quoted(if config.log_json { "json" } else { "text" }),
+        show: |config| if config.log_json { "json" } else { "text" }.into(),
     },
 ];
 
@@ -311,15 +307,8 @@ fn boolean(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "use true or false".to_owned())
 }
 
-/// The names of the modes. Earlier versions had true and false.
 fn ledger_mode(text: &str) -> Result<LedgerMode, String> {
-    let nearest = match text {
-        "true" => " (true is now \"exact\", or the cheaper \"sampled\")",
-        "false" => " (false is now \"off\")",
-        _ => "",
-    };
-    let mode = LedgerMode::from_word(text);
-    mode.ok_or_else(|| format!("use one of {}{nearest}", LedgerMode::WORDS.join(", ")))
+    LedgerMode::from_word(text).ok_or_else(|| format!("use one of {}", LedgerMode::WORDS.join(", ")))
 }
 
 /// Labels separated by commas. Empty: none.
@@ -330,18 +319,16 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// Zero needs no unit.
-fn zero_or_whole(text: &str, units: &[Unit]) -> Option<u64> {
-    if text == "0" { Some(0) } else { parse_whole(text, units) }
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
-    let seconds = zero_or_whole(text, TIMES);
-    seconds.map(Duration::from_secs).ok_or_else(|| "use a whole number with s, m, h or d, or 0".to_owned())
+    let duration = if text == "0" { Some(Duration::ZERO) } else { parse_duration(text) };
+    duration.ok_or_else(|| "use a number with s, m, h or d, for example 36h, or 0".to_owned())
 }
 
+/// Zero needs no unit.
 fn size(text: &str) -> Result<u64, String> {
-    let size = zero_or_whole(text, SIZES).filter(|size| *size == 0 || *size >= MIN_STORE_SIZE);
-    size.ok_or_else(|| "use a whole number with K, M or G, at least 1M, or 0".to_owned())
+    let size = if text == "0" { Some(0) } else { parse_size(text) };
+    size.filter(|size| *size == 0 || *size >= MIN_STORE_SIZE)
+        .ok_or_else(|| "use a whole number with K, M or G, at least 1M, or 0".to_owned())
 }
 
 fn level(text: &str) -> Result<LevelFilter, String> {

@@ -11,16 +11,18 @@ mod values;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
+use toml::de::{DeInteger, DeTable, DeValue};
 
 pub(crate) use nearest::suggest;
 pub(crate) use values::Config;
 #[cfg(feature = "http-client")]
 pub(crate) use values::ExportTarget;
 
-use crate::control::switch::Switch;
 use crate::error::Failure;
 use crate::paths;
 use key::Key;
@@ -180,7 +182,7 @@ impl Loaded {
     /// Without detection there is nothing to remove.
     fn check_elimination(&self) -> Result<(), String> {
         let Config { eliminate, bottlenecks, .. } = self.config;
-        if bottlenecks || eliminate == Switch::Off {
+        if bottlenecks || eliminate == EliminationMode::Off {
             return Ok(());
         }
         let reason =
@@ -237,21 +239,25 @@ impl Loaded {
     }
 }
 
-/// Reads TOML.
-pub(crate) fn read_toml(path: &Path, text: &str) -> Result<toml::Table, Failure> {
-    let table = text.parse::<toml::Table>();
-    table.map_err(|error| Failure::usage(format!("{} is not TOML: {error}", path.display())))
+/// A file cannot be parsed.
+pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
+    Failure::usage(format!("{} is not TOML: {error}", path.display()))
+}
+
+/// Number of the line in which a span begins.
+pub(crate) fn line_of(text: &str, span: &Range<usize>) -> usize {
+    1 + text[..span.start.min(text.len())].matches('\n').count()
 }
 
 /// The values of a file.
 fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
-    let mut values = Vec::new();
-    flatten("", &read_toml(path, text)?, &mut values);
+    let mut entries = Vec::new();
+    let table = DeTable::parse(text).map_err(|error| not_toml(path, &error))?;
+    flatten("", table.get_ref(), &mut entries);
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
-    for (name, kind, value) in values {
-        let line = line_of(text, &name).map(|line| format!(", line {line},")).unwrap_or_default();
-        let place = format!("{origin}{line}");
+    for Entry { name, span, kind, value } in entries {
+        let place = format!("{origin}, line {},", line_of(text, &span));
         match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => {
                 file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
@@ -272,19 +278,6 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     Ok(file)
 }
 
-/// The number of the line that sets a key. `None`: it is written in another way, such as in an inline table.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let mut table = String::new();
-    let mut lines = text.lines().map(str::trim).zip(1..);
-    let found = lines.find(|(line, _)| {
-        if let Some(name) = line.strip_prefix('[') {
-            table = format!("{}.", name.split(']').next().unwrap_or_default().trim());
-        }
-        line.split_once('=').is_some_and(|(name, _)| format!("{table}{}", name.trim()) == key)
-    });
-    found.map(|(_, number)| number)
-}
-
 fn in_toml(kind: &str) -> &'static str {
     match kind {
         "integer" => "a whole number without quotes",
@@ -293,18 +286,42 @@ fn in_toml(kind: &str) -> &'static str {
     }
 }
 
-/// Name, kind in the words of JSON Schema, and text of each value. Tables become dots in names.
-fn flatten(prefix: &str, table: &toml::Table, values: &mut Vec<(String, &'static str, String)>) {
-    for (name, value) in table {
-        let name = format!("{prefix}{name}");
-        match value {
-            toml::Value::Table(inner) => flatten(&format!("{name}."), inner, values),
-            toml::Value::String(text) => values.push((name, "string", text.clone())),
-            toml::Value::Integer(number) => values.push((name, "integer", number.to_string())),
-            toml::Value::Boolean(value) => values.push((name, "boolean", value.to_string())),
-            other => values.push((name, "", other.to_string())),
-        }
+/// A value of a file.
+struct Entry {
+    /// Its key, with the names of the tables before it.
+    name: String,
+    /// Place of the key.
+    span: Range<usize>,
+    /// Type in the words of TOML, which are those of JSON Schema.
+    kind: &'static str,
+    value: String,
+}
+
+/// All values of a table and the tables in it.
+fn flatten(prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.get_ref());
+        let (kind, value) = (value.get_ref().type_str(), value.get_ref());
+        let value = match value {
+            DeValue::Table(inner) => {
+                flatten(&format!("{name}."), inner, entries);
+                continue;
+            }
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => decimal(number),
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Datetime(time) => time.to_string(),
+            DeValue::Array(_) => "[...]".to_owned(),
+        };
+        entries.push(Entry { name, span: key.span(), kind, value });
     }
+}
+
+/// TOML writes integers in hexadecimal, octal and binary too.
+fn decimal(number: &DeInteger<'_>) -> String {
+    let value = i64::from_str_radix(number.as_str(), number.radix());
+    value.map_or_else(|_| number.to_string(), |value| value.to_string())
 }
 
 pub(crate) fn schema() -> Value {
@@ -318,8 +335,7 @@ pub(crate) fn schema() -> Value {
     let defaults = Config::default();
     for key in keys() {
         let mut property = json!({ "type": key.kind(), "description": key.help });
-        // Values of these kinds look the same in TOML and in JSON.
-        property["default"] = serde_json::from_str(&(key.show)(&defaults)).unwrap_or(Value::Null);
+        property["default"] = json!((key.show)(&defaults));
         let (tables, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
         let mut at = &mut schema;
         for table in tables.split('.').filter(|table| !table.is_empty()) {

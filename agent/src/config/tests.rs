@@ -101,7 +101,6 @@ fn wrong_values_are_refused() {
 fn a_wrong_ledger_mode_and_a_wrong_budget_come_with_a_suggestion() {
     let error = |file: &str| load(file, &[], &[]).unwrap_err().to_string();
     assert!(error("[trace]\nledger = \"sometimes\"").contains("use one of exact, sampled, off"));
-    assert!(error("[trace]\nledger = \"true\"").contains("true is now"));
     for budget in ["0%", "-1%", "100.1%", "nan"] {
         let refused = error(&format!("[trace]\nbudget = \"{budget}\""));
         assert!(refused.contains("for example 1%"), "{refused}");
@@ -147,13 +146,13 @@ fn a_file_accepts_the_types_of_the_schema_and_no_others() {
         let pointer = format!("/properties/{}/type", key.name.replace('.', "/properties/"));
         let kind = schema.pointer(&pointer).unwrap().as_str().unwrap();
         let shown = (key.show)(&Config::default());
-        let bare = shown.trim_matches('"');
+        let bare = shown.as_str().map_or_else(|| shown.to_string(), str::to_owned);
         let written =
             [("string", format!("\"{bare}\"")), ("integer", "1".to_owned()), ("boolean", "true".to_owned())];
-        for (of, value) in written {
-            let value = if of == kind { shown.clone() } else { value };
+        for (written_as, value) in written {
+            let value = if written_as == kind { shown.to_string() } else { value };
             let outcome = load(&format!("{} = {value}", key.name), &[], &[]);
-            assert_eq!(outcome.is_ok(), of == kind, "{} = {value}: {:?}", key.name, outcome.err());
+            assert_eq!(outcome.is_ok(), written_as == kind, "{} = {value}: {:?}", key.name, outcome.err());
         }
     }
 }
@@ -183,9 +182,9 @@ fn a_detection_method_without_detection_is_an_error_that_names_both_keys() {
 
 #[test]
 fn elimination_is_off_by_default_and_needs_detection() {
-    assert_eq!(Config::default().eliminate, Switch::Off);
+    assert_eq!(Config::default().eliminate, EliminationMode::Off);
     let file = "[control]\neliminate = \"dry-run\"\n";
-    assert_eq!(load(file, &[], &[]).unwrap().config.eliminate, Switch::DryRun);
+    assert_eq!(load(file, &[], &[]).unwrap().config.eliminate, EliminationMode::DryRun);
     let error = load(&format!("{file}[trace]\nbottlenecks = false\n"), &[], &[]).unwrap_err().to_string();
     assert!(error.contains("control.eliminate") && error.contains("trace.bottlenecks"), "{error}");
 }
@@ -206,6 +205,8 @@ fn all_errors_are_reported_with_their_lines() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert_eq!(text.lines().count(), 5, "{text}");
+    let error = load("\nweb = { listn = \"127.0.0.1:1\" }", &[], &[]).unwrap_err().to_string();
+    assert!(error.contains("line 2, sets `web.listn`"), "{error}");
 }
 
 #[test]

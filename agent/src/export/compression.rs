@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 
 use crate::compression::Compression;
 
-/// Compromises between CPU time and size: docs/measurements/2026-11-fleet-zstd.md.
+/// Compromises between CPU time and size: docs/measurements/export.md.
 const GZIP: flate2::Compression = flate2::Compression::new(5);
 const ZSTD: i32 = 1;
 

@@ -7,11 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::markdown;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
-use mpwatch_store::SheetOf;
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::markdown;
+use mpwatch_store::SheetKind;
 use mpwatch_tui::screen::ExportFormat;
 
 use crate::sheet;
@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<Str
 fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     Ok(match format {
         ExportFormat::Json => format!("{}\n", json::text(report, Layout::Pretty)?),
-        ExportFormat::Csv => sheet::text(report, &CounterSeries::new(), SheetOf::Subflows)?,
+        ExportFormat::Csv => sheet::text(report, &CounterSeries::new(), SheetKind::Subflows)?,
         ExportFormat::Markdown => markdown::report(report),
     })
 }

@@ -9,7 +9,7 @@ use mpwatch_tui::screen::{Keymap, Settings, Theme, column_names};
 use toml::Value;
 
 use super::characters::is_ascii;
-use crate::config::{bad_value, read_toml, suggest, unknown_key, unreadable};
+use crate::config::{bad_value, not_toml, suggest, unknown_key, unreadable};
 use crate::error::Failure;
 
 /// Environment variable with the path. Empty: no file, not even the default one.
@@ -51,7 +51,8 @@ fn default_path() -> Option<PathBuf> {
 pub(crate) fn parse(path: &Path, text: &str) -> Result<Settings, Failure> {
     let mut settings = defaults();
     let origin = format!("file {}", path.display());
-    for (name, value) in &read_toml(path, text)? {
+    let table: toml::Table = text.parse().map_err(|error| not_toml(path, &error))?;
+    for (name, value) in &table {
         let Some(key) = KEYS.into_iter().find(|known| known == name) else {
             let hint = nearest(name, &KEYS);
             return Err(Failure::usage(unknown_key(&origin, name, &hint)));

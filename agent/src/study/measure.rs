@@ -7,7 +7,8 @@ use mpwatch_lab::traffic::Transport;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::outages;
 use mpwatch_model::flow::pairing::{Flow, flows};
-use mpwatch_model::statistics::median;
+use mpwatch_model::flow::ratio::{mean_rtt, retransmitted_ratio};
+use mpwatch_model::statistics::{mean, median};
 use mpwatch_model::study::quantity::Quantity;
 use mpwatch_model::unit::Nanos;
 
@@ -64,9 +65,11 @@ impl<'a> Measured<'a> {
             Quantity::EnergyPerPayload => Some(self.flow_energy()? * 1e9 / self.outcome.payload?),
             Quantity::CpuTime => self.cpu_time(),
             Quantity::CpuPerPayload => Some(self.cpu_time()? * 1e9 / self.outcome.payload?),
-            Quantity::Retransmitted => self.retransmitted(),
+            Quantity::Retransmitted => {
+                retransmitted_ratio(self.senders().flat_map(|sender| &sender.subflows))
+            }
             Quantity::Excess => self.mean(Connection::excess_ratio),
-            Quantity::Rtt => self.rtt(),
+            Quantity::Rtt => mean_rtt(self.senders().flat_map(|sender| &sender.subflows)),
             Quantity::SecondSubflow => self.mean(|one| Some(one.second_path?.after.seconds())),
             Quantity::SecondSubflowBytes => self.mean(|one| Some(one.second_path?.after_bytes?.0 as f64)),
             Quantity::EffectiveBytes => {
@@ -106,8 +109,7 @@ impl<'a> Measured<'a> {
 
     /// The mean over the sending ends of which it is known.
     fn mean(&self, read: impl Fn(&Connection) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.senders().filter_map(read).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        mean(&self.senders().filter_map(read).collect::<Vec<f64>>())
     }
 
     fn goodput(&self) -> Option<f64> {
@@ -154,21 +156,6 @@ impl<'a> Measured<'a> {
 
     fn cpu_time(&self) -> Option<f64> {
         self.flows.iter().map(|flow| Some(flow.cpu()?.total().seconds())).sum()
-    }
-
-    fn retransmitted(&self) -> Option<f64> {
-        let subflows = || self.senders().flat_map(|one| &one.subflows);
-        let sent: u64 = subflows().map(|one| one.bytes_sent.0).sum();
-        let again: u64 = subflows().map(|one| one.bytes_retransmitted.0).sum();
-        (sent > 0).then(|| again as f64 / sent as f64)
-    }
-
-    fn rtt(&self) -> Option<f64> {
-        let subflows = self.senders().flat_map(|one| &one.subflows);
-        let known = subflows.filter_map(|one| Some((one.rtt_p50?.seconds(), one.rtt_samples as f64)));
-        let (sum, samples) =
-            known.fold((0.0, 0.0), |(sum, all), (rtt, count)| (sum + rtt * count, all + count));
-        (samples > 0.0).then(|| sum / samples)
     }
 
     /// The longest outage of any connection; zero if there was none.

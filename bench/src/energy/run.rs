@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::formula::Measurement;
+use mpwatch_fixtures::formula::Measurement;
 use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
 use mpwatch_lab::raplsim::{Platform, SimulatedMachine};
 use mpwatch_lab::topology::LinkSpec;
@@ -21,7 +21,7 @@ use mpwatch_testkit::{Observer, Report, list, number, text};
 /// The targets of accuracy hold for flows with at least this CPU time, nanoseconds.
 pub(crate) const LARGE: u64 = 1_000_000_000;
 
-/// After this time, traffic has stopped (docs/measurements/2026-11-stopped-transfers.md): all scenarios end within a few seconds more than their
+/// After this time, traffic has stopped (docs/measurements/robustness.md): all scenarios end within a few seconds more than their
 /// transfers.
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -23,7 +23,7 @@ const HEADER: [&str; 9] = [
 ];
 /// Repetitions are this fraction of the rounds of other subjects: each takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
-/// How often a run whose transfer stops is repeated (docs/measurements/2026-11-stopped-transfers.md).
+/// How often a run whose transfer stops is repeated (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
 
 /// Figures of one scenario, one of each per repetition unless noted.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The increase of mptcpd, the congestion control of [MPTCP-D] (docs/control.md), in integers. engine/src/congestion/mod.rs has the same functions
- * in Rust; the test root_congestion compares the two through mptcpd_step.
+ * The increase of mptcpd, the congestion control of [MPTCP-D] (docs/control.md), in integers. tests/src/mptcpd/mod.rs has the same functions
+ * in Rust; the test root_congestion compares the two.
  *
  * [MPTCP-D]: per acknowledged segment on path r, w_r += psi_r * (w_r / RTT_r^2) / (sum_k w_k / RTT_k)^2, psi_r = min_k RTT_k / RTT_r.
  * With the share q_r = (w_r / RTT_r) / (sum_k w_k / RTT_k) of path r in the rate of its connection this is psi_r * q_r^2 / w_r. Both psi_r
@@ -12,11 +12,11 @@
 
 #include <linux/types.h>
 
-/* Larger values count as these: 1.5 GB of window with segments of 1460 bytes, 16.7 s of RTT. */
+/* Larger values are clamped to these: a window of 1.5 GB with segments of 1460 bytes, an RTT of 16.7 s. */
 #define MAX_CWND   (1U << 20)
 #define MAX_RTT_US ((1U << 24) - 1)
 
-/* Rates are in 2^-36 segments per microsecond: at most 2^56, so that those of 16 subflows can be added. */
+/* Rates are in 2^-36 segments per microsecond: at most 2^56, so that 16 of them can be added. */
 #define RATE_SHIFT 36
 /* Shares and RTT ratios are in 2^-20. */
 #define RATIO_SHIFT 20
@@ -65,9 +65,11 @@ static __always_inline __u64 increase_per_segment(__u32 cwnd, __u32 rtt_us, __u6
 	return product / (cwnd ? cwnd : 1) >> (3 * RATIO_SHIFT - INCREASE_SHIFT);
 }
 
-/* Adds the increase of an ACK of so many segments to *credit. Returns how many whole segments the window grows: at most one, as a window of
- * segments is acknowledged once per round trip. */
-static __always_inline __u32 take_increase(__u32 cwnd, __u32 acked, __u64 increase, __u64 *credit)
+/*
+ * Adds the increase for an ACK of `acked` segments to *credit. Returns by how many whole segments the window grows: at most one, because a
+ * window of segments is acknowledged once per round trip.
+ */
+static __always_inline __u32 add_increase(__u32 cwnd, __u32 acked, __u64 increase, __u64 *credit)
 {
 	__u64 segments = acked > cwnd ? cwnd : acked;
 	__u64 sum = *credit + segments * increase;

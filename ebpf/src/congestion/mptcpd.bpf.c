@@ -7,7 +7,6 @@
 #include "../bpf/kernel.bpf.h"
 #include "arithmetic.bpf.h"
 #include "group.bpf.h"
-#include "mpwatch_abi.h"
 
 /* include/net/tcp.h: any user and any namespace may select it, as Reno: it never grows a window faster. */
 #define TCP_CONG_NON_RESTRICTED 1
@@ -81,7 +80,7 @@ void BPF_PROG(mptcpd_init, struct sock *sk)
 {
 	struct subflow_control *own = control_of(sk);
 
-	/* A socket that was accepted has a copy of its listener's. */
+	/* An accepted socket has a copy of its listener's state. */
 	own->key.netns_cookie = 0;
 	own->key.token = 0;
 	own->key._reserved = 0;
@@ -112,7 +111,7 @@ void BPF_PROG(mptcpd_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	}
 	credit = own->credit;
 	cwnd = tp->snd_cwnd;
-	cwnd += take_increase(cwnd, acked, increase, &credit);
+	cwnd += add_increase(cwnd, acked, increase, &credit);
 	own->credit = credit;
 	tp->snd_cwnd = cwnd < tp->snd_cwnd_clamp ? cwnd : tp->snd_cwnd_clamp;
 }
@@ -154,17 +153,3 @@ struct tcp_congestion_ops mptcpd = {
 	.name = "mptcpd",
 	.flags = TCP_CONG_NON_RESTRICTED,
 };
-
-/* One step of the arithmetic on numbers of user space, for the test that compares it with the reference. The product does not load it. */
-SEC("syscall")
-int mptcpd_step(struct mpw_congestion_step *step)
-{
-	__u64 credit = step->credit;
-
-	step->rate = path_rate(step->cwnd, step->rtt_us);
-	step->increase = increase_per_segment(step->cwnd, step->rtt_us,
-					      step->others_rate + step->rate, step->min_rtt_us);
-	step->growth = take_increase(step->cwnd, step->acked, step->increase, &credit);
-	step->credit = credit;
-	return 0;
-}

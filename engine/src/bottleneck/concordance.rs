@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
+use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{CapEvidence, Caps};
@@ -16,7 +17,6 @@ use super::feature::{Features, SubflowFeatures};
 use super::method::Method;
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
-use super::statistics::mean;
 
 /// Minimum and maximum length of a window in bins: 1 s and 3 s.
 const MIN_WINDOW: u64 = 200;

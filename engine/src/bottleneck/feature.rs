@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use mpwatch_model::flow::bottleneck::Evidence;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::statistics::mean;
 
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::{
-    aligned, concordance, high_pass, mean, partial_correlations, smoothness, variance, variation,
+    aligned, concordance, high_pass, partial_correlations, smoothness, variance, variation,
 };
 
 /// Steps in which queueing is counted: 10 ms.

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statistics that bottleneck detection needs, over rows in which values may be missing. Pure.
 
-/// Mean. `None`: no values.
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
+use mpwatch_model::statistics::mean;
 
 /// Population variance. `None`: no values.
 pub(super) fn variance(values: &[f64]) -> Option<f64> {

@@ -7,7 +7,6 @@ use mpwatch_model::host::energy::{Convention, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuSampling, LedgerMode, divide};
 use mpwatch_model::kernel::event::Tick;
-use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
@@ -131,9 +130,9 @@ impl Energy {
     }
 
     /// Energy of a subflow. `None`: nothing was charged to it yet.
-    pub(super) fn of(&self, subflow: &SubflowState, now: Nanos) -> Option<FlowEnergy> {
+    pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
         let charge = self.split.flow(subflow.record.id)?;
-        let energy = charge.energy(subflow.cpu(self.mode)?.total()).over(subflow.observed(now).bytes);
+        let energy = charge.energy(subflow.cpu(self.mode)?.total());
         if self.mode != LedgerMode::Sampled {
             return Some(energy);
         }
@@ -183,13 +182,4 @@ impl Energy {
 
 fn subflows<'a>(flows: &'a mut [&mut Flow]) -> impl Iterator<Item = &'a mut SubflowState> {
     flows.iter_mut().flat_map(|flow| &mut flow.subflows)
-}
-
-/// Energy of a connection: the sum over its subflows, per its own payload.
-pub(super) fn of_connection<'a>(
-    parts: impl IntoIterator<Item = Option<&'a FlowEnergy>>,
-    payload: Bytes,
-) -> Option<FlowEnergy> {
-    let known: Vec<&FlowEnergy> = parts.into_iter().flatten().collect();
-    (!known.is_empty()).then(|| FlowEnergy::sum(known).over(payload))
 }

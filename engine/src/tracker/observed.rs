@@ -29,7 +29,7 @@ pub(super) struct Totals {
 
 impl Totals {
     /// What was carried before this instant, of a flow that was open when it was first seen. Payload in flight is not: the CPU time of a
-    /// sender follows the acknowledgements, as they cause the next transmissions (docs/measurements/2026-11-partly-observed.md).
+    /// sender follows the acknowledgements, as they cause the next transmissions (docs/measurements/energy.md).
     fn without_in_flight(self) -> Self {
         let Self { payload, sent, in_flight, wire } = self;
         let without = |bytes: Bytes| bytes.since(in_flight);

@@ -19,10 +19,11 @@ use mpwatch_model::settle;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 
 use super::bottleneck;
-use super::energy::{self, Energy};
+use super::energy::Energy;
 use super::flow::Flow;
 use super::names::Names;
 use super::subflow::SubflowState;
+use super::timeline::Entry;
 use super::wire;
 use crate::bottleneck::Detector;
 
@@ -74,7 +75,7 @@ impl Sources<'_> {
 
     /// Of each subflow, in the order of [`Flow::in_order`].
     pub(super) fn energies(&self, flow: &Flow) -> Vec<Option<FlowEnergy>> {
-        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow, self.now));
+        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow));
         flow.in_order().map(energy).collect()
     }
 
@@ -103,10 +104,6 @@ impl Context<'_> {
         let subflows = flow.in_order().zip(self.energies);
         let subflows: Vec<Subflow> =
             subflows.map(|(state, energy)| self.subflow(flow, state, *energy)).collect();
-        let observed = flow.observed(self.now);
-        let of_subflows = || subflows.iter().map(Subflow::observed_payload).sum();
-        let payload = observed.map_or_else(of_subflows, |observed| observed.bytes);
-        let bottlenecks = self.bottlenecks(flow);
         let connection = Connection {
             id: flow.id(),
             token: flow.id().token.known(),
@@ -131,20 +128,20 @@ impl Context<'_> {
                 .map(|bytes| bytes.acked)
                 .or_else(|| flow.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked)),
             bytes_received: received,
-            bytes_retransmitted: flow.subflows.iter().map(|s| s.record.tcp.bytes_retransmitted).sum(),
+            bytes_retransmitted: Bytes(0),
             bytes_reinjected: flow.reinjected(),
             mptcp_bytes_retransmitted: counted.and_then(|bytes| bytes.retransmitted),
             send: rate(flow, |subflow| subflow.send),
             receive: rate(flow, |subflow| subflow.receive),
-            observed,
+            observed: flow.observed(self.now),
             partly_observed: false,
             flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
-            cpu: subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten(),
-            energy: energy::of_connection(subflows.iter().map(|s| s.energy.as_ref()), payload),
+            cpu: None,
+            energy: None,
             jain_index: None,
             second_path: second_path(flow),
-            extra_subflows: bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows),
-            bottlenecks,
+            bottlenecks: self.bottlenecks(flow),
+            extra_subflows: None,
             subflows,
             timeline: self.timeline(flow),
         };
@@ -225,16 +222,12 @@ impl Context<'_> {
     }
 
     fn timeline(&self, flow: &Flow) -> Vec<TimelineEntry> {
-        let mut entries: Vec<_> = flow.timeline.entries().iter().collect();
-        entries.sort_by_key(|entry| (entry.at, order(&entry.event)));
-        entries
-            .into_iter()
-            .map(|entry| TimelineEntry {
-                at: self.at(entry.at),
-                source: entry.source,
-                event: entry.event.clone(),
-            })
-            .collect()
+        let entry = |entry: &Entry| TimelineEntry {
+            at: self.at(entry.at),
+            source: entry.source,
+            event: entry.event.clone(),
+        };
+        flow.timeline.entries().iter().map(entry).collect()
     }
 
     fn at(&self, at: Nanos) -> Timestamp {
@@ -245,17 +238,6 @@ impl Context<'_> {
 /// The sum of the rates of its subflows. `None`: none is known.
 fn rate(flow: &Flow, read: fn(&SubflowState) -> Option<BitsPerSecond>) -> Option<BitsPerSecond> {
     flow.subflows.iter().filter_map(read).reduce(|a, b| a + b)
-}
-
-/// Order of events with the same time.
-fn order(event: &TimelineEvent) -> u8 {
-    match event {
-        TimelineEvent::Opened | TimelineEvent::Adopted => 0,
-        TimelineEvent::SubflowOpened { .. } => 1,
-        TimelineEvent::SubflowEstablished { .. } => 2,
-        TimelineEvent::Closed => 4,
-        _ => 3,
-    }
 }
 
 fn role(flow: &Flow) -> Option<Role> {

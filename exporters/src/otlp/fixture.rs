@@ -21,7 +21,7 @@ pub(super) fn columns() -> EndColumns {
         subflow: [text(&["id", "interface"]), integer(&["srtt_us", "created_at_ns", "closed_at_ns"])]
             .concat(),
         bottleneck: Vec::new(),
-        event: [integer(&["at_ns"]), text(&["event", "subflow", "detail", "word"])].concat(),
+        event: [integer(&["at_ns"]), text(&["event", "subflow", "detail", "reason"])].concat(),
     }
 }
 

@@ -118,7 +118,7 @@ impl EndSpans<'_> {
             Some(Event {
                 time_unix_nano: u64::try_from(cell("at_ns")?.integer()?).ok()?,
                 name: format!("mptcp.{}", text("event")?),
-                attributes: detail(text("detail"), text("word")),
+                attributes: detail(text("detail"), text("reason")),
                 ..Event::default()
             })
         };

@@ -7,7 +7,7 @@ use crate::flow::outage;
 use crate::flow::subflow::Subflow;
 use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
-use crate::unit::Bytes;
+use crate::unit::{Bytes, sum_if_all_known};
 
 use super::fact::{Certainty, Fact, OtherPairs, SharedBottleneck};
 
@@ -64,7 +64,7 @@ fn shared(connection: &Connection, found: &Bottlenecks, group: &[SubflowId]) -> 
     };
     let extra = group.get(1..).unwrap_or_default();
     let subflows = chosen(connection, extra);
-    let cpu = subflows.iter().map(|subflow| subflow.cpu).reduce(|a, b| Some(a? + b?)).flatten();
+    let cpu = sum_if_all_known(subflows.iter().map(|subflow| subflow.cpu));
     Fact::SharedBottleneck(SharedBottleneck {
         subflows: names(connection, group),
         certainty: certainty(found.pairs.iter().filter(is_inside)),

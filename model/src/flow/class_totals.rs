@@ -10,6 +10,7 @@ use crate::flow::pairing::{Flow, flows};
 use crate::flow::ratio::excess;
 use crate::host::energy::FlowEnergy;
 use crate::kernel::lifecycle::CarriedBy;
+use crate::statistics::{mean, quantile};
 use crate::unit::{BitsPerSecond, Bytes};
 
 /// The connections of one protocol and size class.
@@ -58,7 +59,7 @@ fn sum(all: &[Flow<'_>], flow_class: FlowClass, carried_by: CarriedBy) -> Option
     let is_one = |flow: &&Flow<'_>| flow.end.flow_class == flow_class && flow.end.carried_by() == carried_by;
     let flows: Vec<Flow<'_>> = all.iter().filter(is_one).copied().collect();
     let mean_of = |read: fn(&Connection) -> Option<f64>| {
-        mean(flows.iter().filter_map(|flow| read(flow.best_observed())))
+        mean(&flows.iter().filter_map(|flow| read(flow.best_observed())).collect::<Vec<f64>>())
     };
     let times = completion_times(&flows);
     let (energy, known) = energy(&flows);
@@ -76,11 +77,6 @@ fn sum(all: &[Flow<'_>], flow_class: FlowClass, carried_by: CarriedBy) -> Option
         jain_index: mean_of(|end| end.jain_index),
         energy: (known > 0).then_some(energy),
     })
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0_u64, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / count as f64)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
@@ -114,27 +110,4 @@ pub fn energy(flows: &[Flow<'_>]) -> (FlowEnergy, usize) {
     let known = flows.iter().filter_map(|flow| Some((flow.observed_payload(), energy(flow)?)));
     let (payloads, energies): (Vec<Bytes>, Vec<FlowEnergy>) = known.unzip();
     (FlowEnergy::sum(&energies).over(payloads.into_iter().sum()), energies.len())
-}
-
-/// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between zero and the number of values"
-)]
-pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let rank = (sorted.len() as f64 * q).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_values_that_occurred() {
-        let values: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!([0.5, 0.99, 1.0].map(|q| quantile(&values, q)), [Some(100.0), Some(198.0), Some(200.0)]);
-        assert_eq!((quantile(&[7.0], 0.5), quantile(&[], 0.5)), (Some(7.0), None));
-    }
 }

@@ -147,9 +147,10 @@ impl Connection {
         Some(self.send? + self.receive?)
     }
 
-    /// Payload that was observed. Of a record by an earlier mpwatch, all of it.
+    /// Payload that was observed. Without a counter of the connection, the sum over its subflows.
     pub fn observed_payload(&self) -> Bytes {
-        self.observed.map_or_else(|| self.payload(), |observed| observed.bytes)
+        let of_subflows = || self.subflows.iter().map(Subflow::observed_payload).sum();
+        self.observed.map_or_else(of_subflows, |observed| observed.bytes)
     }
 
     /// For how many seconds mpwatch was not running since it first saw it. `None`: it observed all of that.

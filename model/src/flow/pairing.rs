@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::flow::connection::Connection;
+use crate::flow::subflow::Subflow;
 use crate::host::energy::FlowEnergy;
 use crate::id::Token;
 use crate::kernel::cpu::CpuTimes;
 use crate::kernel::lifecycle::{CarriedBy, Role};
-use crate::unit::Bytes;
+use crate::unit::{Bytes, sum_if_all_known};
 
 /// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are used again.
 const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
@@ -28,6 +29,11 @@ impl<'a> Flow<'a> {
     /// Its one or two ends, the one that connected first.
     pub fn ends(self) -> impl Iterator<Item = &'a Connection> {
         std::iter::once(self.end).chain(self.other)
+    }
+
+    /// The subflows of its ends.
+    pub fn subflows(self) -> impl Iterator<Item = &'a Subflow> {
+        self.ends().flat_map(|end| &end.subflows)
     }
 
     /// The end that sent more payload.
@@ -49,7 +55,7 @@ impl<'a> Flow<'a> {
 
     /// CPU time of all its ends. `None`: unknown at one of them.
     pub fn cpu(self) -> Option<CpuTimes> {
-        self.ends().map(|end| end.cpu).reduce(|a, b| Some(a? + b?)).flatten()
+        sum_if_all_known(self.ends().map(|end| end.cpu))
     }
 
     /// Energy of all its ends, with its ratio to the payload. `None`: unknown at one of them.

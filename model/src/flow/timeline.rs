@@ -125,6 +125,17 @@ impl ObservedBy {
 }
 
 impl TimelineEvent {
+    /// The place among events of the same time.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::Opened | Self::Adopted => 0,
+            Self::SubflowOpened { .. } => 1,
+            Self::SubflowEstablished { .. } => 2,
+            Self::Closed => 4,
+            _ => 3,
+        }
+    }
+
     /// Whether something went wrong. A stall is judged by [`crate::flow::outage::is_failure`].
     pub fn is_failure(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 //! From the runs of an experiment to the results of its cells.
 
 use crate::host::energy::EnergySource;
-use crate::statistics::{Shift, mean_interval, relative_change};
+use crate::statistics::{Shift, mean, mean_interval, relative_change};
 
 use super::quantity::Quantity;
 use super::results::{
@@ -76,19 +76,11 @@ impl Measured {
         change: Option<Shift>,
         published: Vec<Reported>,
     ) -> Option<Self> {
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mean = mean(&values)?;
         let (smallest, largest) = quantity.range();
         let within = |(low, high): (f64, f64)| (low.max(smallest), high.min(largest));
         let interval = mean_interval(&values).map(within);
-        (!values.is_empty()).then_some(Self {
-            quantity,
-            values,
-            repetitions,
-            mean,
-            interval,
-            change,
-            published,
-        })
+        Some(Self { quantity, values, repetitions, mean, interval, change, published })
     }
 }
 

@@ -7,7 +7,7 @@ const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
 /// A snapshot this many seconds after the first by the clock that never stops, where the calendar is ahead by some seconds.
-fn dated(second: i64, ahead: i64, connections: &[Flow]) -> Arc<Snapshot> {
+fn dated(second: i64, ahead: i64, connections: &[Connection]) -> Arc<Snapshot> {
     let by_ns = ahead * 1_000_000_000;
     let mut connections = connections.to_vec();
     for flow in &mut connections {
@@ -26,7 +26,7 @@ fn ids(file: &std::path::Path) -> Vec<u64> {
 }
 
 /// An open connection that is long enough to be sampled.
-fn long(age: i64) -> Flow {
+fn long(age: i64) -> Connection {
     let mut flow = consistent(another(&fixture::connection(1, 2), 7));
     flow.age_s = age as f64;
     // What carries nothing is sampled rarely.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::*;
-use crate::error::beside;
+use crate::error::with_suffix;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -34,7 +34,7 @@ fn a_new_file_and_those_beside_it_are_private() {
     let (_folder, file) = folder();
     let store = written(&file);
     for ending in ["", "-wal", "-shm", ".lock"] {
-        assert_eq!(mode(&beside(&file, ending)), 0o600, "{ending}");
+        assert_eq!(mode(&with_suffix(&file, ending)), 0o600, "{ending}");
     }
     store.close();
     let (_folder, file) = folder();
@@ -42,7 +42,7 @@ fn a_new_file_and_those_beside_it_are_private() {
     crate::create(&file, Some(group.unwrap())).unwrap();
     let store = written(&file);
     for ending in ["", "-wal", "-shm", ".lock"] {
-        assert_eq!(mode(&beside(&file, ending)), 0o640, "{ending}");
+        assert_eq!(mode(&with_suffix(&file, ending)), 0o640, "{ending}");
     }
     store.close();
     // What exists keeps its permissions.
@@ -59,7 +59,7 @@ fn a_run_that_was_not_ended_is_reported_unless_it_is_still_written() {
     // As a killed writer leaves it.
     let (_other, killed) = folder();
     for ending in ["", "-wal"] {
-        fs::copy(beside(&file, ending), beside(&killed, ending)).unwrap();
+        fs::copy(with_suffix(&file, ending), with_suffix(&killed, ending)).unwrap();
     }
     let reason = cut_short(&killed).unwrap();
     assert!(reason.starts_with("mpwatch was killed"), "{reason}");

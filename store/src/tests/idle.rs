@@ -3,14 +3,14 @@
 
 use super::*;
 
-fn snapshot(second: i64, listed: Vec<Flow>, idle: Vec<Flow>) -> Arc<Snapshot> {
+fn snapshot(second: i64, listed: Vec<Connection>, idle: Vec<Connection>) -> Arc<Snapshot> {
     let mut snapshot = (*tick(second, listed)).clone();
     snapshot.idle = fixture::idle(idle);
     Arc::new(snapshot)
 }
 
 /// A short connection that was opened a second before the first snapshot.
-fn young(token: u32) -> Flow {
+fn young(token: u32) -> Connection {
     let mut flow = fixture::connection(token, 1);
     (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
     flow.opened_at = Some(fixture::at(11_500_000));
@@ -18,7 +18,7 @@ fn young(token: u32) -> Flow {
 }
 
 fn count(file: &std::path::Path, table: &str) -> i64 {
-    let database = Connection::open(file).unwrap();
+    let database = Database::open(file).unwrap();
     database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
 }
 

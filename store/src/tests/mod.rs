@@ -8,22 +8,22 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use mpwatch_model::flow::connection::Connection as Flow;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{NetnsCookie, SocketCookie};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_model::unit::Bytes;
-use rusqlite::Connection;
+use rusqlite::Connection as Database;
 use tempfile::TempDir;
 
-use crate::limits::{SharedStatus, Status};
+use crate::write::limits::{SharedStatus, Status};
 use crate::open;
-use crate::queue::Batch;
-use crate::timeline;
-use crate::values::nanos;
-use crate::writer::Writer;
+use crate::write::queue::Batch;
+use crate::schema::values::nanos;
+use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod clock;
@@ -41,14 +41,14 @@ fn folder() -> (TempDir, PathBuf) {
 }
 
 /// A snapshot this many seconds after the first.
-fn tick(second: i64, connections: Vec<Flow>) -> Arc<Snapshot> {
+fn tick(second: i64, connections: Vec<Connection>) -> Arc<Snapshot> {
     let mut snapshot = fixture::snapshot(connections);
     snapshot.at += SignedDuration::from_secs(second);
     Arc::new(snapshot)
 }
 
 /// The same connection with another identity.
-fn another(connection: &Flow, birth: u64) -> Flow {
+fn another(connection: &Connection, birth: u64) -> Connection {
     let mut other = connection.clone();
     other.id.birth = SocketCookie(birth);
     other
@@ -59,22 +59,17 @@ fn read(file: &std::path::Path) -> (Report, CounterSeries) {
 }
 
 /// Energy over payload is computed when a connection is read; fixtures have other values.
-fn consistent(mut connection: Flow) -> Flow {
+fn consistent(mut connection: Connection) -> Connection {
     for subflow in &mut connection.subflows {
         let payload = subflow.observed_payload();
         subflow.energy = subflow.energy.map(|energy| energy.over(payload));
-        // Unknown rates are stored as zero.
-        subflow.send.get_or_insert_default();
-        subflow.receive.get_or_insert_default();
     }
-    connection.send.get_or_insert_default();
-    connection.receive.get_or_insert_default();
     let payload = connection.observed_payload();
     connection.energy = connection.energy.map(|energy| energy.over(payload));
     connection
 }
 
-fn all_kinds() -> Vec<Flow> {
+fn all_kinds() -> Vec<Connection> {
     let mut bare = fixture::connection(5, 1);
     bare.subflows.clear();
     (bare.opened_at, bare.seen_open) = (None, false);
@@ -110,7 +105,7 @@ fn all_kinds() -> Vec<Flow> {
 }
 
 /// A connection with every kind of event, also steps that no column holds.
-fn eventful(token: u32) -> Flow {
+fn eventful(token: u32) -> Connection {
     let mut flow = fixture::failover(token);
     let (first, second) = (flow.subflows[0].id, flow.subflows[1].id);
     let mut add = |micros, event| {
@@ -124,8 +119,7 @@ fn eventful(token: u32) -> Flow {
     add(5, TimelineEvent::AddressAnnounced { total: 2 });
     add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
     add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
-    timeline::sort(&mut flow.timeline);
-    flow
+    settled(flow)
 }
 
 #[test]
@@ -197,7 +191,7 @@ fn connections_wait_while_the_disk_is_full() {
     writer.take(Batch::of(&tick(0, vec![fixture::closed(1)])));
     let pages: i64 = writer.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     writer.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
-    let many: Vec<Flow> = (0..40).map(|n| another(&fixture::closed(2), 100 + n)).collect();
+    let many: Vec<Connection> = (0..40).map(|n| another(&fixture::closed(2), 100 + n)).collect();
     writer.take(Batch::of(&tick(1, many)));
     let losses = status.with(|status| status.losses.clone());
     assert!(losses.paused.unwrap().contains("the disk is full; 30 connections wait"));
@@ -215,7 +209,7 @@ fn connections_wait_while_the_disk_is_full() {
 fn write_while_blocked(backlog: usize) -> (Report, StoreLosses) {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits { queue: 1, backlog, ..Limits::none() }).unwrap();
-    let other = Connection::open(&file).unwrap();
+    let other = Database::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     for second in 0..10 {
         store.offer(&tick(second, vec![another(&fixture::closed(1), 1 + second.cast_unsigned())]));
@@ -257,7 +251,7 @@ fn the_oldest_connections_are_deleted_first() {
     store.close();
     let (report, _) = read(&file);
     assert_eq!(report.connections.iter().map(|one| one.id).collect::<Vec<_>>(), [late.id]);
-    let database = Connection::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     let left = "SELECT (SELECT count(*) FROM subflow) + (SELECT count(*) FROM event) + (SELECT count(*) FROM sample) + (SELECT count(*) FROM pair)";
     assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 2 + 1);
 }
@@ -296,7 +290,7 @@ fn names_and_namespaces_of_deleted_connections_are_deleted() {
         store.deliver(&tick(second, (1..=1_000).map(|n| job(second.unsigned_abs() * 1_000 + n)).collect()));
     }
     assert_eq!(store.close().paused, None);
-    let database = Connection::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     let count = |table: &str| -> i64 {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
@@ -325,10 +319,10 @@ fn each_unusable_file_has_its_own_error() {
     std::fs::write(&text, "some text that is longer than the hundred bytes of a header ".repeat(20)).unwrap();
     assert!(refused(&text).to_string().contains("is not a database of mpwatch"), "{}", refused(&text));
     let other = folder.path().join("other.db");
-    Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    Database::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
     assert!(refused(&other).to_string().contains("is not a database of mpwatch"));
     assert!(refused(&folder.path().join("none/flows.db")).to_string().contains("folder must exist"));
-    let database = Connection::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let newer = refused(&file);

@@ -12,7 +12,7 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 use super::*;
 
 /// The state that a restarted daemon sees: times are not known, counters are the kernel's, CPU time and energy begin again.
-fn adopted(connection: &Flow) -> Flow {
+fn adopted(connection: &Connection) -> Connection {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
     flow.age_s = 1.0;
@@ -34,7 +34,7 @@ fn adopted(connection: &Flow) -> Flow {
     flow
 }
 
-fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Flow>>) {
+fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Connection>>) {
     let store = Store::open(file, &Limits::none()).unwrap();
     for (flows, nth) in snapshots.into_iter().zip(0..) {
         store.deliver(&tick(second + nth, flows));
@@ -92,7 +92,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     let of_first = &samples[&(first.id, first.subflows[0].id)];
     assert_eq!(of_first.len(), 2, "one by each run, in their order: {of_first:?}");
     assert!(of_first.is_sorted_by_key(|sample| sample.at));
-    let database = Connection::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     let of = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(of("SELECT sum(bytes_sent) FROM v_connection"), second.bytes_sent.unwrap().0.cast_signed());
     assert_eq!(of("SELECT partly_observed FROM v_connection"), 1);
@@ -198,7 +198,7 @@ fn an_open_connection_has_a_row_after_ten_seconds() {
     while store.figures().written == 0 {
         std::thread::yield_now();
     }
-    let database = Connection::open(&file).unwrap();
+    let database = Database::open(&file).unwrap();
     let count = |table: &str| -> i64 {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
@@ -214,7 +214,7 @@ fn closing_does_not_wait_longer_than_its_timeout() {
     while store.figures().written == 0 {
         std::thread::yield_now();
     }
-    let other = Connection::open(&file).unwrap();
+    let other = Database::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     store.deliver(&tick(1, vec![fixture::connection(2, 2)]));
     let losses = store.close_within(Duration::from_millis(10));
@@ -230,7 +230,7 @@ fn a_writer_that_is_blocked_for_a_while_writes_everything() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
-    let other = Connection::open(&file).unwrap();
+    let other = Database::open(&file).unwrap();
     while other.execute_batch("BEGIN IMMEDIATE").is_err() {}
     let open = fixture::connection(2, 2);
     store.deliver(&tick(1, vec![open.clone()]));

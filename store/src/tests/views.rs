@@ -12,7 +12,7 @@ type Fields = Map<String, Value>;
 
 /// All rows of a view, as JSON.
 fn rows(file: &std::path::Path, sql: &str) -> Vec<Fields> {
-    let database = Connection::open(file).unwrap();
+    let database = Database::open(file).unwrap();
     let mut query = database.prepare(sql).unwrap();
     let names: Vec<String> = query.column_names().into_iter().map(str::to_owned).collect();
     let read = |row: &rusqlite::Row<'_>| {

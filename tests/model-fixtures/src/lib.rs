@@ -3,6 +3,7 @@
 
 pub mod bottleneck;
 pub mod elimination;
+pub mod formula;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -222,10 +223,6 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
-    connection.cpu = subflows.iter().map(|s| s.cpu).reduce(|a, b| Some(a? + b?)).flatten();
-    let costs: Vec<_> = subflows.iter().filter_map(|s| s.energy).collect();
-    connection.energy = (!costs.is_empty()).then(|| FlowEnergy::sum(&costs));
-    connection.bytes_retransmitted = subflows.iter().map(|s| s.bytes_retransmitted).sum();
     let received: Bytes = subflows.iter().map(|s| s.bytes_received).sum();
     let sent = unique.since(connection.bytes_reinjected.unwrap_or_default());
     (connection.bytes_sent, connection.bytes_acked) = (Some(sent), Some(sent));
@@ -238,7 +235,6 @@ pub fn settle(connection: &mut Connection) {
     let bytes_sent = Some(sent);
     connection.observed = Some(Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate });
     connection.flow_class = FlowClass::of(sent, received);
-    connection.energy = connection.energy.map(|energy| energy.over(sent + received));
     connection.local = subflows.first().map(|s| s.local);
     connection.remote = subflows.first().map(|s| s.remote);
     *connection = settled(connection.clone());

@@ -81,7 +81,7 @@ fn an_error_names_the_wrong_value_and_the_valid_ones() {
     assert_fails(&mpwatch(&["top", "--interval", "10ms"]), 2, &["10ms", "use 100ms to 60s", "500ms"]);
     assert_fails(&mpwatch(&["top", "--interval", "soon"]), 2, &["soon", "use 100ms to 60s", "500ms"]);
     for wrong in ["1h", "10ms"] {
-        let rule = &[wrong, "use 100ms to 60s, a number with ms or s", "the default is \"1000ms\""];
+        let rule = &[wrong, "use 100ms to 60s, for example 500ms, 2s or 1m", "the default is \"1s\""];
         assert_fails(&mpwatch(&["config", "check", "--interval", wrong]), 2, rule);
     }
     assert_fails(&mpwatch(&["demo", "--seconds", "0"]), 2, &["0", "2..=3600"]);
@@ -205,7 +205,7 @@ fn a_command_refuses_options_that_it_cannot_follow() {
     for arguments in [
         &["report", "--tcp"][..],
         &["replay", "run.mpw", "--ring-size", "4K"],
-        &["config", "schema", "--no-ledger"],
+        &["config", "schema", "--no-bottlenecks"],
         &["completions", "bash", "--socket", "x"],
         &["man", "--netns", "x"],
         &["daemon", "--filter", "port:1"],

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The documents that are made from the code, and the tables that are made from what is on record of the kernels, are what
-//! would be made now. After a change run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
+//! Generated documents are current: those generated from the code, and the tables of docs/kernel.md, which are generated from the
+//! records of kernels. After a change run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
 #![allow(clippy::unwrap_used, reason = "a test's own files")]
 #![allow(clippy::expect_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 
 use mpwatch_bench::documents;
-use mpwatch_exporters::schema;
+use mpwatch_report::schema;
 use mpwatch_tests::kernel;
 
-fn documents() -> [(&'static str, String); 6] {
+fn documents() -> [(&'static str, String); 5] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
-    let kernels = kernel::load_all();
     [
         ("METRICS.md", documents::metrics_md()),
         ("docs/json.md", documents::json_md()),
         ("docs/report.schema.json", pretty(schema::report_schema())),
         ("docs/snapshot.schema.json", pretty(schema::snapshot_schema())),
-        ("README.md", with_table("README.md", &kernel::support_table(&kernels))),
-        ("docs/kernel.md", with_table("docs/kernel.md", &kernel::verifier_table(&kernels))),
+        ("docs/kernel.md", kernel_md()),
     ]
 }
 
@@ -27,38 +25,46 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// A document with another table between its two marks.
-fn with_table(name: &str, table: &str) -> String {
-    let text = std::fs::read_to_string(in_checkout(name)).unwrap();
-    let (before, rest) = text.split_once("<!-- generated -->\n").expect("a mark where the table begins");
+/// docs/kernel.md with new tables.
+fn kernel_md() -> String {
+    let text = std::fs::read_to_string(in_checkout("docs/kernel.md")).unwrap();
+    let kernels = kernel::load_all();
+    let text = with_table(&text, "kernels", &kernel::support_table(&kernels));
+    with_table(&text, "verifier", &kernel::verifier_table(&kernels))
+}
+
+/// Replaces the table between the mark with this name and the next end mark.
+fn with_table(text: &str, name: &str, table: &str) -> String {
+    let mark = format!("<!-- generated: {name} -->\n");
+    let (before, rest) = text.split_once(&mark).expect("a mark where the table begins");
     let (_, after) = rest.split_once("<!-- end -->").expect("a mark where the table ends");
-    format!("{before}<!-- generated -->\n{table}<!-- end -->{after}")
+    format!("{before}{mark}{table}<!-- end -->{after}")
 }
 
 #[test]
 fn generated_documents_are_current() {
     let bless = std::env::var_os("MPWATCH_BLESS").is_some();
     let mut stale = Vec::new();
-    for (name, made) in documents() {
+    for (name, generated) in documents() {
         let path = in_checkout(name);
-        if std::fs::read_to_string(&path).unwrap_or_default() == made {
+        if std::fs::read_to_string(&path).unwrap_or_default() == generated {
             continue;
         }
         if bless {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, made).unwrap();
+            std::fs::write(&path, generated).unwrap();
         } else {
             stale.push(name);
         }
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are not what the code makes; write them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated"
+        "{stale:?} are stale; regenerate them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated"
     );
 }
 
 #[test]
-fn every_field_of_the_json_says_what_it_means() {
+fn every_field_of_the_json_has_a_meaning() {
     let text = documents::json_md();
     for line in text.lines().filter(|line| line.starts_with("| `") && line.matches(" | ").count() >= 3) {
         let meaning = line.split(" | ").nth(3).unwrap_or("").trim_matches([' ', '|']);

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mpwatch_store::{Limits, Store};
 use mpwatch_tests::{CommandOutput, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,19 +72,6 @@ fn totals_of_the_views_are_those_of_the_report() {
     }
 }
 
-/// A file as an earlier version left it.
-fn old_file(folder: &Path, dump: &str, schema: i64) -> String {
-    let dump = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store").join(dump);
-    let file = folder.join("old.db");
-    let database = rusqlite::Connection::open(&file).unwrap();
-    database.pragma_update(None, "auto_vacuum", "INCREMENTAL").unwrap();
-    database.pragma_update(None, "application_id", i32::from_be_bytes(*b"mpw1")).unwrap();
-    let dump = std::fs::read_to_string(dump).unwrap();
-    database.execute_batch(&format!("BEGIN; {dump} COMMIT;")).unwrap();
-    database.pragma_update(None, "user_version", schema).unwrap();
-    file.to_string_lossy().into_owned()
-}
-
 #[test]
 fn the_queries_of_the_manual_find_the_failed_path() {
     let (_folder, db, _) = filled("failover", "json");
@@ -111,9 +97,11 @@ fn the_queries_of_the_manual_find_the_failed_path() {
     assert_eq!(initial.len(), 2, "initial and joined subflows");
 }
 
-/// Views of the first schema.
-const VIEWS: [&str; 8] =
-    ["v_run", "v_connection", "v_subflow", "v_bottleneck", "v_event", "v_sample", "v_energy", "v_peer_daily"];
+fn views(db: &str) -> Vec<String> {
+    let database = rusqlite::Connection::open(db).unwrap();
+    let mut query = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'view'").unwrap();
+    query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
 
 /// The columns of a view.
 fn columns(db: &str, view: &str) -> Vec<String> {
@@ -122,40 +110,7 @@ fn columns(db: &str, view: &str) -> Vec<String> {
     query.column_names().into_iter().map(str::to_owned).collect()
 }
 
-/// These columns of a view: all values as text, with their types, in a fixed order.
-fn values(db: &str, view: &str, columns: &[String]) -> Vec<String> {
-    let database = rusqlite::Connection::open(db).unwrap();
-    let mut query = database.prepare(&format!("SELECT {} FROM {view}", columns.join(","))).unwrap();
-    let row = |row: &rusqlite::Row<'_>| {
-        let value = |nth: usize| format!("{}={:?}", columns[nth], row.get_ref(nth).unwrap());
-        Ok((0..columns.len()).map(value).collect::<Vec<_>>().join(" "))
-    };
-    let mut values: Vec<String> = query.query_map([], row).unwrap().map(Result::unwrap).collect();
-    values.sort();
-    values
-}
-
-#[test]
-fn views_of_earlier_schemas_keep_every_value() {
-    for (dump, schema) in [("1.sql", 1), ("2.sql", 2), ("2-fixtures.sql", 2)] {
-        let folder = TempDir::new().unwrap();
-        let db = old_file(folder.path(), dump, schema);
-        let before = VIEWS.map(|view| {
-            let columns = columns(&db, view);
-            let values = values(&db, view, &columns);
-            (view, columns, values)
-        });
-        Store::open(Path::new(&db), &Limits::none()).unwrap().close();
-        for (view, columns, expected) in before {
-            assert!(!expected.is_empty() || view == "v_energy", "{dump}: {view}");
-            assert_eq!(values(&db, view, &columns), expected, "{dump}: {view}");
-        }
-        let database = rusqlite::Connection::open(&db).unwrap();
-        assert_eq!(database.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), 3);
-    }
-}
-
-/// What a document has in backquotes.
+/// Words in backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
@@ -165,7 +120,8 @@ fn docs_describe_every_column_of_every_view() {
     let (_folder, db, _) = filled("requests", "json");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     let [store, json] = ["store.md", "json.md"].map(|file| std::fs::read_to_string(docs.join(file)).unwrap());
-    for view in VIEWS.into_iter().chain(["v_flow_class"]) {
+    for view in views(&db) {
+        let view = view.as_str();
         let section =
             store.split_once(&format!("\n## {view}:")).map(|(_, rest)| rest.split("\n## ").next().unwrap());
         let row = || store.lines().find(|line| line.starts_with(&format!("| `{view}` |"))).expect(view);
@@ -177,71 +133,6 @@ fn docs_describe_every_column_of_every_view() {
             columns(&db, view).into_iter().filter(|column| !known.contains(column.as_str())).collect();
         assert_eq!(missing, Vec::<String>::new(), "{view}");
     }
-}
-
-/// Removes what earlier files lack, and rates of connections, which had another meaning.
-fn without_observed(value: &mut Value) {
-    const LATER: [&str; 10] = [
-        "partly_observed",
-        "flow_classes",
-        "observed",
-        "goodput_bps",
-        "active_goodput_bps",
-        "open_goodput_bps",
-        "j_per_gb",
-        "excess_ratio",
-        "send_bps",
-        "receive_bps",
-    ];
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|key, _| !LATER.contains(&key.as_str()));
-            fields.values_mut().for_each(without_observed);
-        }
-        Value::Array(all) => all.iter_mut().for_each(without_observed),
-        _ => {}
-    }
-}
-
-#[test]
-fn files_of_earlier_schemas_give_the_report_of_a_new_file() {
-    let folder = TempDir::new().unwrap();
-    let new = folder.path().join("new.db").to_string_lossy().into_owned();
-    let shared = recording("../bottleneck/shared-n2-20m-none-uneq-bbr-5s-s0");
-    for file in CASES.iter().map(|case| recording(case)).chain([shared]) {
-        good(mpwatch(&["replay", &file, "--db", &new]));
-    }
-    let report = |db: &str| {
-        let report: Value =
-            serde_json::from_str(&good(mpwatch(&["report", "--db", db, "--format", "json"]))).unwrap();
-        let mut report = comparable(report);
-        without_observed(&mut report);
-        report
-    };
-    let expected = report(&new);
-    for (dump, schema) in [("1.sql", 1), ("2.sql", 2)] {
-        let folder = TempDir::new().unwrap();
-        let old = old_file(folder.path(), dump, schema);
-        let before = std::fs::read(&old).unwrap();
-        assert_eq!(report(&old), expected, "{dump}");
-        assert_eq!(std::fs::read(&old).unwrap(), before, "reading changes nothing");
-        Store::open(Path::new(&old), &Limits::none()).unwrap().close();
-        assert_eq!(report(&old), expected, "{dump}");
-    }
-}
-
-/// Without what the schemas differ in: shares had four digits, Jain's index was not rounded at first, and that of a closed connection also
-/// counted the time after its end.
-fn comparable(mut report: Value) -> Value {
-    for connection in report["connections"].as_array_mut().unwrap() {
-        let jain = connection["jain_index"].as_f64().filter(|_| connection["closed_at"].is_null());
-        connection["jain_index"] = jain.map(|jain| format!("{jain:.6}")).into();
-        for pair in connection["bottlenecks"]["pairs"].as_array_mut().into_iter().flatten() {
-            let pair = pair.as_object_mut().unwrap();
-            assert!(pair.remove("evidence").is_some() && pair.remove("probability").is_some());
-        }
-    }
-    report
 }
 
 #[test]

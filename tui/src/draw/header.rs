@@ -5,6 +5,7 @@ use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::watts;
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::unit::sum_if_all_known;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
@@ -109,7 +110,7 @@ fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
     };
     let of_one = |snapshot: &&Snapshot| {
         let zones = snapshot.energy.as_ref()?.zones.iter().map(|zone| zone.power_uw);
-        Some((snapshot.interval_s.unwrap_or(0.0), zones.reduce(|all, one| Some(all? + one?))?? as f64 / 1e6))
+        Some((snapshot.interval_s.unwrap_or(0.0), sum_if_all_known(zones)? as f64 / 1e6))
     };
     let known: Vec<(f64, f64)> = snapshots.iter().filter_map(of_one).collect();
     let seconds: f64 = known.iter().map(|(seconds, _)| seconds).sum();

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
+use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::decisions::Decisions;
 use crate::bottleneck::evaluation::PairEvaluation;
 use crate::bottleneck::method::{Method, every_pair};
-use crate::bottleneck::statistics::mean;
 
 /// The base interval T.
 const INTERVAL: u64 = 350_000_000;

@@ -8,7 +8,7 @@ pub mod window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::unit::{Bytes, Microjoules, Nanos};
+use crate::unit::{Bytes, Microjoules, Nanos, sum_if_all_known};
 pub use source::{Convention, EnergySource, IdleSource, LostReason};
 
 /// Energy of a flow so far. A connection's values are the exact integer sums of its subflows' values.
@@ -68,10 +68,10 @@ impl FlowEnergy {
         let mut parts = parts.into_iter();
         let Some(first) = parts.next() else { return Self::default() };
         parts.fold(Self { j_per_gb: None, ..*first }, |sum, part| Self {
-            active: plus(sum.active, part.active),
-            lo: plus(sum.lo, part.lo),
-            hi: plus(sum.hi, part.hi),
-            full: plus(sum.full, part.full),
+            active: sum_if_all_known([sum.active, part.active]),
+            lo: sum_if_all_known([sum.lo, part.lo]),
+            hi: sum_if_all_known([sum.hi, part.hi]),
+            full: sum_if_all_known([sum.full, part.full]),
             j_per_gb: None,
             cpu: sum.cpu + part.cpu,
             source: sum.source.max(part.source),
@@ -79,10 +79,6 @@ impl FlowEnergy {
             idle: sum.idle.max(part.idle),
         })
     }
-}
-
-fn plus(a: Option<Microjoules>, b: Option<Microjoules>) -> Option<Microjoules> {
-    Some(a? + b?)
 }
 
 /// Energy of the machine since tracing began, and what it was used for.

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fairness between long flows and its price `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
+
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::ratio::{jain_index, retransmitted_ratio};
+use mpwatch_model::kernel::lifecycle::CarriedBy;
+use mpwatch_model::metric::{self, Unit};
+use mpwatch_model::snapshot::Report;
+use mpwatch_model::statistics::mean;
+
+use super::grid::Align::{Left, Right};
+use super::grid::{Column, Grid};
+use super::words::or_dash;
+
+/// Heading of the table.
+pub(crate) const TITLE: &str = "fairness between long flows";
+/// The flows that it includes.
+pub(crate) fn notes() -> Vec<String> {
+    vec![
+        format!("flows of {} that mostly send, each by its mean rate", FlowClass::Long.range()),
+        "retransmitted: share of the bytes sent, mean and worst flow".to_owned(),
+    ]
+}
+
+/// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.
+const MIN_FAST_RETRANSMIT_WINDOW: u32 = 4;
+
+/// The long flows of one protocol, summed up.
+struct Flows {
+    protocol: CarriedBy,
+    jain: f64,
+    /// Mean rates, bit/s.
+    rates: Vec<f64>,
+    /// Retransmitted share of the bytes sent.
+    losses: Vec<f64>,
+    /// Of the subflows of which it is known. `None`: of none.
+    timeouts: Option<u64>,
+    small_windows: usize,
+}
+
+const COLUMNS: &[Column<Flows>] = &[
+    ("", Left, |f| f.protocol.as_str().to_owned()),
+    ("flows", Right, |f| f.rates.len().to_string()),
+    ("Jain's index", Right, |f| format!("{:.3}", f.jain)),
+    ("mean rate", Right, |f| metric::display(Unit::BitsPerSecond, mean(&f.rates))),
+    ("slowest", Right, |f| metric::display(Unit::BitsPerSecond, f.rates.iter().copied().reduce(f64::min))),
+    ("retransmitted", Right, |f| metric::display(Unit::Ratio, mean(&f.losses))),
+    ("worst", Right, |f| metric::display(Unit::Ratio, f.losses.iter().copied().reduce(f64::max))),
+    ("timeouts", Right, |f| or_dash(f.timeouts)),
+    ("windows < 4", Right, |f| f.small_windows.to_string()),
+];
+
+/// A row for each protocol with at least two long flows. `None`: there is none.
+pub(crate) fn table(report: &Report) -> Option<Grid> {
+    let rows: Vec<Flows> = CarriedBy::ALL.into_iter().filter_map(|one| sum(report, one)).collect();
+    Grid::of(COLUMNS, &rows)
+}
+
+fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
+    let is_one = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
+    let known = report.connections.iter().filter(is_one).filter_map(|flow| Some((flow, rate(flow)?)));
+    let (flows, rates): (Vec<&Connection>, Vec<f64>) = known.unzip();
+    let subflows = || flows.iter().flat_map(|flow| &flow.subflows);
+    Some(Flows {
+        protocol,
+        jain: jain_index(rates.iter().copied())?,
+        losses: flows.iter().filter_map(|flow| retransmitted_ratio(&flow.subflows)).collect(),
+        timeouts: subflows().filter_map(|one| one.timeouts).map(u64::from).reduce(|a, b| a + b),
+        small_windows: subflows().filter(|one| one.cwnd_segments < MIN_FAST_RETRANSMIT_WINDOW).count(),
+        rates,
+    })
+}
+
+/// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
+fn rate(flow: &Connection) -> Option<f64> {
+    let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
+    // Of what was observed; a record by an earlier mpwatch has its whole life only.
+    let observed =
+        flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
+    let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
+    (sent > received && seconds > 0.0).then(|| carried.0 as f64 * 8.0 / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_fixtures as fixture;
+    use mpwatch_model::flow::observed::Observed;
+    use mpwatch_model::unit::{Bytes, Nanos};
+
+    use super::*;
+
+    fn flow(token: u32, bytes: u64) -> Connection {
+        let mut flow = fixture::connection(token, 2);
+        (flow.flow_class, flow.age_s, flow.bytes_sent) = (FlowClass::Long, 80.0, Some(Bytes(bytes)));
+        // Only its last 8 s were observed.
+        let bytes = Bytes(bytes);
+        let duration = Nanos(8_000_000_000);
+        flow.observed = Some(Observed { bytes, bytes_sent: Some(bytes), duration, ..Observed::default() });
+        flow
+    }
+
+    #[test]
+    fn flows_of_different_rates_have_a_lower_index() {
+        let mut starved = flow(2, 1_000_000);
+        starved.subflows[1].cwnd_segments = 3;
+        let receiver = { Connection { bytes_received: Some(Bytes(9_000_000)), ..flow(3, 10) } };
+        let grid = table(&fixture::report(vec![flow(1, 3_000_000), starved, receiver])).unwrap();
+        let [row] = &grid.rows[..] else { panic!("one protocol") };
+        // (3 + 1)^2 / (2 * (9 + 1)); a receiver has no rate of its own.
+        assert_eq!(row[..5], ["mptcp", "2", "0.800", "2.00 Mbit/s", "1.00 Mbit/s"]);
+        assert_eq!(row[8], "1");
+    }
+
+    #[test]
+    fn a_single_flow_has_no_fairness() {
+        assert!(table(&fixture::report(vec![flow(1, 3_000_000)])).is_none());
+        assert!(table(&fixture::report(Vec::new())).is_none());
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the views row by row, with the types of their columns, for exports of whole tables. The file may be larger than the memory.
+
+use jiff::Timestamp;
+use mpwatch_model::table::{Column, ColumnType, Row};
+use rusqlite::Connection as Database;
+
+use crate::read::archive::{Archive, Period};
+use crate::error::StoreError;
+use crate::schema::tables::{ViewColumn, column_names};
+use crate::schema::values::{cell, nanos};
+use crate::schema::views::{connection_columns, subflow_columns};
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// A table that can be exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extract {
+    /// A row for each connection: the columns of `v_connection`, without `host`, which the partition names.
+    Connections,
+    /// A row for each subflow: `boot_id` and `id` of its connection, `subflow_id`, and the columns of `v_subflow`.
+    Subflows,
+}
+
+/// The partition of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partition {
+    /// The day (UTC) on which the connection was opened or first observed: `2026-11-24`.
+    pub day: String,
+    /// Name of the host that recorded it; empty: unknown.
+    pub host: String,
+    /// Boot id of that host; empty: unknown.
+    pub boot_id: String,
+}
+
+impl Extract {
+    /// The columns of its rows.
+    pub fn columns(self) -> Vec<Column> {
+        self.sources().into_iter().map(|source| source.column).collect()
+    }
+
+    fn sources(self) -> Vec<ColumnSource> {
+        let of = |view: &[ViewColumn], alias: &'static str, hidden: &[&str]| -> Vec<ColumnSource> {
+            let shown = view.iter().filter(|column| !column.is_local() && !hidden.contains(&column.name.as_str()));
+            shown
+                .map(|column| ColumnSource {
+                    alias,
+                    from: column.name.clone(),
+                    column: Column::new(&column.name, column.kind),
+                })
+                .collect()
+        };
+        match self {
+            Self::Connections => of(&connection_columns(), "c", &["host"]),
+            Self::Subflows => {
+                let key = |alias, from: &str, name: &str| ColumnSource {
+                    alias,
+                    from: from.to_owned(),
+                    column: Column::new(name, ColumnType::Text),
+                };
+                let mut all =
+                    vec![key("c", "boot_id", "boot_id"), key("c", "id", "id"), key("s", "id", "subflow_id")];
+                all.extend(of(&subflow_columns(), "s", &["id"]));
+                all
+            }
+        }
+    }
+}
+
+/// The source of a column.
+struct ColumnSource {
+    alias: &'static str,
+    /// Name of the column in the view.
+    from: String,
+    column: Column,
+}
+
+impl Archive {
+    /// Calls `each` for the rows of the connections that began on a day of the period, ordered by partition. The first and the last day of
+    /// the period are included whole.
+    ///
+    /// # Errors
+    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    pub fn extract<E: From<StoreError>>(
+        &self,
+        what: Extract,
+        period: Period,
+        mut each: impl FnMut(&Partition, Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let outcome = extract(self.database(), what, period, &mut each);
+        outcome.map_err(|error| self.read_error(&error))??;
+        self.ensure_unchanged().map_err(E::from)
+    }
+}
+
+fn extract<E>(
+    database: &Database,
+    what: Extract,
+    period: Period,
+    each: &mut impl FnMut(&Partition, Row) -> Result<(), E>,
+) -> rusqlite::Result<Result<(), E>> {
+    // In one transaction, all queries read the same state of the file.
+    let transaction = database.unchecked_transaction()?;
+    let sources = what.sources();
+    let since = period.since.map_or(i64::MIN, first_of_day);
+    let until = period.until.map_or(i64::MAX, |until| first_of_day(until).saturating_add(DAY_NS - 1));
+    let mut query = transaction.prepare(&query(database, what, &sources)?)?;
+    let mut found = query.query([since, until])?;
+    while let Some(row) = found.next()? {
+        let partition = Partition { day: row.get(0)?, host: row.get(1)?, boot_id: row.get(2)? };
+        let cells = (3..).zip(&sources).map(|(nth, source)| cell(nth, row.get_ref(nth)?, source.column.kind));
+        if let Err(error) = each(&partition, cells.collect::<rusqlite::Result<_>>()?) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Columns that the views of the file lack are NULL.
+fn query(database: &Database, what: Extract, sources: &[ColumnSource]) -> rusqlite::Result<String> {
+    let of_connections = column_names(database, "v_connection")?;
+    let of_subflows = column_names(database, "v_subflow")?;
+    let value = |source: &ColumnSource| {
+        let known = if source.alias == "c" { &of_connections } else { &of_subflows };
+        if known.contains(&source.from) {
+            format!("{}.{}", source.alias, source.from)
+        } else {
+            "NULL".to_owned()
+        }
+    };
+    let values: Vec<String> = sources.iter().map(value).collect();
+    let (join, order) = match what {
+        Extract::Connections => ("", ""),
+        Extract::Subflows => ("JOIN v_subflow AS s ON s.connection = c.connection", ", s.place"),
+    };
+    Ok(format!(
+        "SELECT date(c.began_ns / 1000000000, 'unixepoch') AS day, c.host, c.boot_id, {} FROM v_connection AS c {join}
+         WHERE c.began_ns BETWEEN ?1 AND ?2 ORDER BY day, c.host, c.boot_id, c.connection{order}",
+        values.join(", ")
+    ))
+}
+
+fn first_of_day(at: Timestamp) -> i64 {
+    let at_ns = nanos(at);
+    at_ns - at_ns.rem_euclid(DAY_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use jiff::SignedDuration;
+    use mpwatch_fixtures as fixture;
+    use mpwatch_model::flow::connection::Connection;
+    use mpwatch_model::table::Cell;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Limits, Store};
+
+    fn file(connections: Vec<Connection>) -> (TempDir, PathBuf) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("flows.db");
+        let store = Store::open(&path, &Limits::none()).unwrap();
+        store.deliver(&std::sync::Arc::new(fixture::snapshot(connections)));
+        store.close();
+        (folder, path)
+    }
+
+    fn rows(path: &std::path::Path, what: Extract, period: Period) -> Vec<(Partition, Row)> {
+        let mut rows = Vec::new();
+        Archive::open(path)
+            .unwrap()
+            .extract(what, period, |partition, row| {
+                rows.push((partition.clone(), row));
+                Ok::<(), StoreError>(())
+            })
+            .unwrap();
+        rows
+    }
+
+    fn value<'a>(what: Extract, row: &'a Row, name: &str) -> Option<&'a Cell> {
+        let place = what.columns().iter().position(|column| column.name == name).unwrap();
+        row[place].as_ref()
+    }
+
+    #[test]
+    fn rows_have_the_types_of_their_columns_and_unknown_values_are_none() {
+        let mut unknown = fixture::closed(2);
+        unknown.subflows.iter_mut().for_each(|subflow| subflow.energy = None);
+        unknown.energy = None;
+        let (_folder, path) = file(vec![fixture::closed(1), unknown]);
+        for what in [Extract::Connections, Extract::Subflows] {
+            let columns = what.columns();
+            for (_, row) in rows(&path, what, Period::default()) {
+                assert_eq!(row.len(), columns.len());
+                for (column, cell) in columns.iter().zip(&row) {
+                    let kind = cell.as_ref().map(|cell| match cell {
+                        Cell::Integer(_) => ColumnType::Integer,
+                        Cell::Real(_) => ColumnType::Real,
+                        Cell::Text(_) => ColumnType::Text,
+                    });
+                    assert!(kind.is_none_or(|kind| kind == column.kind), "{column:?}: {cell:?}");
+                }
+            }
+        }
+        let connections = rows(&path, Extract::Connections, Period::default());
+        assert!(value(Extract::Connections, &connections[0].1, "active_uj").is_some());
+        assert_eq!(value(Extract::Connections, &connections[1].1, "active_uj"), None);
+        assert_eq!(value(Extract::Connections, &connections[0].1, "subflows"), Some(&Cell::Integer(2)));
+    }
+
+    #[test]
+    fn columns_of_the_file_and_of_the_partition_are_hidden() {
+        for what in [Extract::Connections, Extract::Subflows] {
+            let columns = what.columns();
+            for hidden in ["connection", "run", "runs", "host"] {
+                assert!(columns.iter().all(|column| column.name != hidden), "{what:?} {hidden}");
+            }
+            for shown in ["boot_id", "id", "active_uj", "observed_bytes"] {
+                assert_eq!(
+                    columns.iter().filter(|column| column.name == shown).count(),
+                    1,
+                    "{what:?} {shown}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_period_selects_whole_days() {
+        let mut later = fixture::closed(2);
+        later.shift(86_400_000_000_000);
+        let (_folder, path) = file(vec![fixture::closed(1), later.clone()]);
+        let opened = later.opened_at.unwrap();
+        let days = |period| -> Vec<String> {
+            rows(&path, Extract::Connections, period)
+                .into_iter()
+                .map(|(partition, _)| partition.day)
+                .collect()
+        };
+        let both = days(Period::default());
+        assert_eq!(both.len(), 2);
+        assert!(both[0] < both[1] && both[1] == opened.strftime("%Y-%m-%d").to_string(), "{both:?}");
+        let late_that_day = opened + SignedDuration::from_secs(1);
+        assert_eq!(days(Period { since: Some(late_that_day), until: None }), both[1..]);
+        let day_before = opened - SignedDuration::from_hours(24);
+        assert_eq!(days(Period { since: None, until: Some(day_before) }), both[..1]);
+    }
+
+    #[test]
+    fn an_error_of_the_caller_ends_the_reading() {
+        let (_folder, path) = file(vec![fixture::closed(1), fixture::closed(2)]);
+        let mut calls = 0;
+        let outcome = Archive::open(&path).unwrap().extract(Extract::Subflows, Period::default(), |_, _| {
+            calls += 1;
+            Err(StoreError::other_schema(&path, 99))
+        });
+        assert!(outcome.unwrap_err().to_string().contains("schema 99"));
+        assert_eq!(calls, 1);
+    }
+}

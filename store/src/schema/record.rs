@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Converts a connection to rows and back. Pure.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::series::CounterSample;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::id::{ConnectionId, NetnsCookie};
+use mpwatch_model::settle;
+use mpwatch_model::unit::Nanos;
+
+use super::bottlenecks;
+use super::names::Netns;
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use super::timeline;
+use super::values::{Derived, nanos, timestamp};
+
+/// The part of a connection's row that only the store knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// Number of the connection.
+    pub(crate) id: i64,
+    /// Number of the last run that observed it.
+    pub(crate) run: i64,
+    /// Number of runs that observed it.
+    pub(crate) runs: i64,
+    /// When it was last observed.
+    pub(crate) seen_at: Timestamp,
+    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it sent.
+    pub(crate) changed: i64,
+}
+
+/// When a connection was opened or first observed, and its age.
+fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
+    let until = nanos(connection.closed_at.unwrap_or(seen_at));
+    let began = match (connection.opened_at, connection.closed_at) {
+        (Some(opened), Some(_)) => return (opened, Nanos((until - nanos(opened)).max(0).unsigned_abs())),
+        (Some(opened), None) => opened,
+        (None, _) => timestamp(until - whole_nanos(connection.age_s)),
+    };
+    (began, Nanos(whole_nanos(connection.age_s).unsigned_abs()))
+}
+
+/// An age in seconds as nanoseconds.
+#[allow(clippy::cast_possible_truncation, reason = "an `as` cast saturates, which is right for a broken age")]
+pub(crate) fn whole_nanos(seconds: f64) -> i64 {
+    (seconds.max(0.0) * 1e9).round() as i64
+}
+
+pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
+    let (began, age) = lifetime(connection, key.seen_at);
+    let bottlenecks = connection.bottlenecks.as_ref();
+    let bottlenecks = bottlenecks.map(|found| bottlenecks::columns(found, &connection.subflows));
+    let id = connection.id;
+    Ok(ConnectionRow {
+        id: key.id,
+        run: key.run,
+        runs: key.runs,
+        netns: Netns {
+            cookie: id.netns.0,
+            inode: connection.netns_inode,
+            name: connection.netns.as_str().into(),
+        },
+        token: id.token.known(),
+        birth: id.birth,
+        began,
+        age,
+        seen_open: connection.opened_at.is_some(),
+        closed: connection.closed_at.is_some(),
+        partly_observed: connection.is_partly_observed(),
+        connection: Cow::Borrowed(connection),
+        bottlenecks: bottlenecks.transpose()?,
+        derived: Derived(Some(connection)),
+        changed: key.changed,
+    })
+}
+
+pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
+    connection.subflows.iter().zip(1..).map(move |(subflow, place)| SubflowRow {
+        connection: id,
+        place,
+        subflow: Cow::Borrowed(subflow),
+        established: timeline::established_at(&connection.timeline, subflow.id),
+        derived: Derived(Some(subflow)),
+    })
+}
+
+pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
+    let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
+    pairs.iter().filter_map(move |pair| bottlenecks::pair_row(pair, &connection.subflows, id))
+}
+
+/// A sample of each open subflow.
+pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<Item = SampleRow> {
+    let open = connection.subflows.iter().zip(1..).filter(|(subflow, _)| subflow.closed.is_none());
+    open.map(move |(subflow, place)| SampleRow {
+        connection: key.id,
+        place,
+        sample: CounterSample::of(subflow, key.seen_at),
+    })
+}
+
+/// The rows of a connection except its samples.
+pub(crate) struct ConnectionRows {
+    pub(crate) connection: ConnectionRow<'static>,
+    pub(crate) subflows: Vec<SubflowRow<'static>>,
+    pub(crate) pairs: Vec<PairRow>,
+    pub(crate) events: Vec<EventRow>,
+}
+
+pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
+    let ConnectionRows { connection: row, subflows, pairs, events } = rows;
+    let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
+    let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
+    let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
+    let mut connection = Connection {
+        id: ConnectionId {
+            netns: NetnsCookie(row.netns.cookie),
+            token: row.token.unwrap_or_default(),
+            birth: row.birth,
+        },
+        token: row.token,
+        netns: row.netns.name.into_owned(),
+        netns_inode: row.netns.inode,
+        opened_at: row.seen_open.then_some(row.began),
+        seen_open: row.seen_open,
+        age_s: row.age.seconds(),
+        closed_at: row.closed.then_some(until),
+        bottlenecks: bottlenecks::restore(row.bottlenecks.as_ref(), pairs, &subflows)?,
+        subflows,
+        ..row.connection.into_owned()
+    };
+    connection.timeline = timeline::restore(&connection, &established, &events)?;
+    Ok(settle::settled(connection))
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows follow the calendar: when it is set while a run goes on, what the run has written is moved by the difference.
+
+use rusqlite::{Connection as Database, params};
+
+/// Added to times and taken off again, so that no two rows have the same key meanwhile. Later than any time that is stored.
+const DETOUR_NS: i64 = 1 << 62;
+
+/// The columns with times, by table and its column with the number of the connection.
+const TIMES: [(&str, &str, &[&str]); 4] = [
+    ("connection", "id", &["began_ns"]),
+    ("subflow", "connection", &["created_at_ns", "closed_at_ns", "established_at_ns"]),
+    ("event", "connection", &["at_ns"]),
+    ("sample", "connection", &["at_ns"]),
+];
+/// Rows of the run, and rows that earlier runs of this boot left open: the same calendar dated them, and this run may go on with them.
+const OF_RUN: &str = "SELECT id FROM connection WHERE run = ?1
+    OR closed = 0 AND run IN (SELECT id FROM run WHERE boot_id = (SELECT boot_id FROM run WHERE id = ?1))";
+
+/// Moves all times of a run by nanoseconds, in one transaction. `changed`: the number of this change.
+pub(crate) fn shift_run(database: &Database, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
+    let transaction = database.unchecked_transaction()?;
+    for step in [DETOUR_NS, by_ns - DETOUR_NS] {
+        for (table, key, columns) in TIMES {
+            let moved: Vec<String> =
+                columns.iter().map(|column| format!("{column} = {column} + ?2")).collect();
+            let update = format!("UPDATE {table} SET {} WHERE {key} IN ({OF_RUN})", moved.join(", "));
+            transaction.execute(&update, params![run, step])?;
+        }
+    }
+    let numbered = format!("UPDATE connection SET changed = ?2 WHERE id IN ({OF_RUN})");
+    transaction.execute(&numbered, params![run, changed])?;
+    let of_run = "UPDATE run SET from_ns = from_ns + ?2, to_ns = to_ns + ?2 WHERE id = ?1";
+    transaction.execute(of_run, params![run, by_ns])?;
+    transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::schema::tables::tables;
+
+    use super::*;
+
+    #[test]
+    fn every_column_with_a_time_is_moved() {
+        for table in tables() {
+            let is_time =
+                |name: &str| name.ends_with("at_ns") || ["began_ns", "from_ns", "to_ns"].contains(&name);
+            let times: Vec<_> = table
+                .columns
+                .iter()
+                .map(|column| column.name.as_str())
+                .filter(|name| is_time(name))
+                .collect();
+            let moved =
+                TIMES.iter().find(|(name, ..)| *name == table.name).map_or(&[][..], |(.., columns)| columns);
+            if table.name != "run" {
+                assert_eq!(times, moved, "{}", table.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bounded queue of snapshots for the writer. If the writer is behind, a new snapshot replaces the last one that waits: open connections
+//! need only their newest state. Final states of connections that only the replaced snapshot had are kept with the new one.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::id::ConnectionId;
+use mpwatch_model::kernel::clock;
+use mpwatch_model::snapshot::Snapshot;
+
+use super::limits::Limits;
+
+/// Maximum number of snapshots that wait, however small.
+const MAX_WAITING: usize = 256;
+
+/// The last state of a connection that is in no later snapshot.
+pub(crate) struct FinalState {
+    pub(crate) flow: Connection,
+    pub(crate) seen_at: Timestamp,
+}
+
+impl FinalState {
+    fn shift(&mut self, by_ns: i64) {
+        self.flow.shift(by_ns);
+        self.seen_at = clock::shifted(self.seen_at, by_ns);
+    }
+}
+
+/// A snapshot, and what only the snapshots it replaced had.
+pub(crate) struct Batch {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) finals: VecDeque<FinalState>,
+    /// Connections that they listed and that are idle since.
+    pub(crate) idle_since: Vec<ConnectionId>,
+    /// Whether it replaced another one.
+    pub(crate) has_replaced: bool,
+}
+
+impl Batch {
+    pub(crate) fn of(snapshot: &Arc<Snapshot>) -> Self {
+        Self {
+            snapshot: Arc::clone(snapshot),
+            finals: VecDeque::new(),
+            idle_since: Vec::new(),
+            has_replaced: false,
+        }
+    }
+
+    /// How many connections the snapshot lists. Idle ones are shared by all snapshots.
+    pub(crate) fn connections(&self) -> usize {
+        self.snapshot.connections.len()
+    }
+
+    /// Replaces an earlier batch, of which it keeps at most `max_finals` final states. Also returns the number of those it discarded.
+    pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
+        let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
+        let seen_at = earlier.snapshot.at;
+        let missing = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
+        let (idle, gone): (Vec<&Connection>, Vec<&Connection>) =
+            missing.partition(|flow| self.snapshot.idle.contains(flow.id));
+        let gone = gone.into_iter().map(|flow| FinalState { flow: flow.clone(), seen_at });
+        self.finals = earlier.finals;
+        self.finals.extend(gone);
+        self.idle_since = earlier.idle_since;
+        self.idle_since.retain(|id| !here.contains(id) && self.snapshot.idle.contains(*id));
+        self.idle_since.extend(idle.into_iter().map(|flow| flow.id));
+        self.has_replaced = true;
+        if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
+            for last in &mut self.finals {
+                last.shift(by_ns);
+            }
+        }
+        let lost = self.finals.len().saturating_sub(max_finals);
+        self.finals.drain(..lost);
+        (self, lost as u64)
+    }
+}
+
+/// What happened when a snapshot was added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offered {
+    /// It replaced one that the writer will not see.
+    pub(crate) replaced: bool,
+    /// Connections whose final state had no room.
+    pub(crate) lost: u64,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Batch>,
+    /// Connections in the snapshots that wait, and in the one that is being written.
+    connections: usize,
+    is_closed: bool,
+}
+
+/// The queue between the source of snapshots and the writer.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a snapshot. Never waits.
+    pub(crate) fn offer(&self, snapshot: &Arc<Snapshot>, limits: &Limits) -> Offered {
+        let batch = Batch::of(snapshot);
+        let mut state = self.state();
+        let has_room = state.waiting.len() < limits.queue.max(1)
+            || (state.waiting.len() < MAX_WAITING
+                && state.connections + batch.connections() <= limits.backlog);
+        let replaced = if has_room { None } else { state.waiting.pop_back() };
+        state.connections += batch.connections();
+        let (batch, offered) = match replaced {
+            None => (batch, Offered::default()),
+            Some(earlier) => {
+                state.connections -= earlier.connections();
+                let (batch, lost) = batch.replacing(earlier, limits.backlog);
+                (batch, Offered { replaced: true, lost })
+            }
+        };
+        state.waiting.push_back(batch);
+        drop(state);
+        self.changed.notify_all();
+        offered
+    }
+
+    /// Adds a snapshot; waits while there are too many, unless the queue is closed.
+    pub(crate) fn deliver(&self, snapshot: &Arc<Snapshot>, limits: &Limits) {
+        let full = |state: &mut State| state.waiting.len() >= limits.queue.max(1) && !state.is_closed;
+        let mut state = self.changed.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        state.connections += snapshot.connections.len();
+        state.waiting.push_back(Batch::of(snapshot));
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Takes the next one, which counts as waiting until [`Queue::done`]. `None`: the queue is closed and empty.
+    pub(crate) fn next(&self) -> Option<Batch> {
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
+        let batch = state.waiting.pop_front();
+        drop(state);
+        self.changed.notify_all();
+        batch
+    }
+
+    /// Marks a batch with this many connections as written.
+    pub(crate) fn done(&self, connections: usize) {
+        self.state().connections -= connections;
+    }
+
+    /// Closes the queue. The source calls this after its last snapshot, the writer when it takes no more.
+    pub(crate) fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+/// Closes the queue when it is dropped, also if its owner panics.
+pub(crate) struct CloseOnDrop(pub(crate) Arc<Queue>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_fixtures as fixture;
+
+    use super::*;
+
+    fn snapshot(connections: Vec<Connection>) -> Arc<Snapshot> {
+        Arc::new(fixture::snapshot(connections))
+    }
+
+    fn limits(queue: usize, backlog: usize) -> Limits {
+        Limits { queue, backlog, ..Limits::none() }
+    }
+
+    /// The connections of a batch: first its final states, then those of the snapshot.
+    fn ids(batch: &Batch) -> (Vec<ConnectionId>, Vec<ConnectionId>) {
+        let own = batch.snapshot.connections.iter().map(|flow| flow.id).collect();
+        (batch.finals.iter().map(|last| last.flow.id).collect(), own)
+    }
+
+    #[test]
+    fn a_full_queue_keeps_the_newest_snapshot_and_final_states() {
+        let queue = Queue::default();
+        let limits = limits(1, 1);
+        let [one, two, three, four] = [1, 2, 3, 4].map(|n| fixture::connection(n, 1));
+        let offered = [
+            vec![one.clone(), two.clone()],
+            vec![two.clone(), three.clone()],
+            vec![three.clone()],
+            vec![four.clone()],
+        ]
+        .map(|flows| queue.offer(&snapshot(flows), &limits));
+        assert_eq!(
+            offered.map(|offered| (offered.replaced, offered.lost)),
+            [(false, 0), (true, 0), (true, 1), (true, 1)]
+        );
+        let batch = queue.next().unwrap();
+        assert_eq!(ids(&batch), (vec![three.id], vec![four.id]), "the oldest had no room");
+        assert_eq!(queue.offer(&snapshot(vec![one.clone()]), &limits), Offered::default());
+        queue.done(batch.connections());
+        queue.close();
+        assert_eq!(queue.next().map(|batch| ids(&batch)), Some((vec![], vec![one.id])));
+        assert!(queue.next().is_none());
+    }
+
+    #[test]
+    fn small_snapshots_wait_without_being_replaced() {
+        let queue = Queue::default();
+        for n in 1..=20 {
+            let offered = queue.offer(&snapshot(vec![fixture::connection(n, 1)]), &limits(4, 20));
+            assert!(!offered.replaced, "{n}");
+        }
+        assert!(queue.offer(&snapshot(vec![fixture::connection(21, 1)]), &limits(4, 20)).replaced);
+    }
+}
