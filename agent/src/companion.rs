@@ -42,8 +42,8 @@ pub(crate) fn require(method: DetectionMethod) -> Result<(), Failure> {
 /// Replaces this process by `mpwatch-study`, found in the folder of this program or in PATH. Returns only if that fails. `what`: what it is
 /// needed for.
 pub(crate) fn replace_process(arguments: Vec<OsString>, what: &str) -> Failure {
-    let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
-    let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
+    let neighbour = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
+    let program = neighbour.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
     let error = Command::new(&program).args(arguments).exec();
     let message = if error.kind() == io::ErrorKind::NotFound {
         format!(

@@ -21,7 +21,7 @@ use crate::run::{MachineTrace, RunData, Sample, is_to};
 const DEADLINE: Duration = Duration::from_millis(200);
 /// A path with a smaller share of the payload counts as unused.
 const MIN_SHARE: f64 = 0.1;
-/// Rates of the first seconds are those of slow start.
+/// Rates of the first seconds show slow start.
 const SLOW_START: Nanos = Nanos(2_000_000_000);
 /// Rates are means over this many samples, so that the interval between two snapshots does not matter.
 const SAMPLES_PER_RATE: usize = 10;

@@ -85,7 +85,7 @@ fn run(experiment: &str) -> Value {
 fn assert_measured(study: &Value, quantities: &[&str]) {
     for cell in list(&list(study, "experiments")[0], "cells") {
         assert_eq!(number(cell, "runs"), 1, "{cell:#}");
-        let found: Vec<&str> = list(cell, "measured").iter().map(|one| text(one, "quantity")).collect();
+        let found: Vec<&str> = list(cell, "measured").iter().map(|measured| text(measured, "quantity")).collect();
         for quantity in quantities {
             assert!(found.contains(quantity), "{quantity} of {cell:#}");
         }
@@ -109,7 +109,7 @@ fn every_method_of_detection_judges_the_same_run() {
         assert_eq!(methods, ["concordance", "ese", "rfc8382", "dcw", "dwc"]);
         let found = |cell: &Value| {
             let found =
-                list(cell, "measured").iter().find(|one| text(one, "quantity") == "found_ratio").unwrap();
+                list(cell, "measured").iter().find(|measured| text(measured, "quantity") == "found_ratio").unwrap();
             found["mean"].as_f64().unwrap()
         };
         assert!(found(&cells[0]) >= 0.6, "five connections with an extra subflow on each path: {study:#}");
@@ -123,7 +123,7 @@ fn real_programs_run_over_both_protocols() {
         assert_measured(&study, &["completion_s", "cpu_s"]);
         let experiment = &list(&study, "experiments")[0];
         let has_requests = |cell: &&Value| {
-            list(cell, "measured").iter().any(|one| text(one, "quantity") == "requests_per_s")
+            list(cell, "measured").iter().any(|measured| text(measured, "quantity") == "requests_per_s")
         };
         assert_eq!(list(experiment, "cells").iter().filter(has_requests).count(), 2, "redis, both protocols");
     }

@@ -11,7 +11,7 @@ use super::evaluation::{Cap, PairEvaluation};
 /// Creates the method of this name for one connection.
 pub type NewMethod = fn(DetectionMethod) -> Box<dyn Method + Send>;
 
-/// A detection method for one connection. Samples of a subflow arrive in order of time, those of different subflows interleaved.
+/// A detection method for one connection. Samples of a subflow arrive in order of time; samples of different subflows are interleaved.
 pub trait Method {
     /// Adds samples of a subflow.
     fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]);

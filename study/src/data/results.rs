@@ -13,7 +13,7 @@ use super::quantity::Quantity;
 /// The format of [`Study`] as JSON.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// What an experiment is about, and how to show it.
+/// The subject of an experiment, and its plots.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Description {
     /// Name on the command line.

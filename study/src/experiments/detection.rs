@@ -38,7 +38,7 @@ pub(super) fn experiment() -> Experiment {
                  of 20 ms and a queue of 50 ms, with as many subflows on each link as the factor subflows \
                  says; 8 means eight and one, as the kernel allows nine. All methods judge the same runs. \
                  The paper had 200 connections; it gives no share of paths that are closed, and no \
-                 decision time. concordance is the method of mpwatch; ese that of the paper (alpha 1.3)."
+                 decision time. concordance is the method of mpwatch; ese is the paper's (alpha 1.3)."
             .into(),
         quantities: vec![Quantity::Found, Quantity::FalselyClosed, Quantity::DecisionTime],
         baseline: Vec::new(),

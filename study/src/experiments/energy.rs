@@ -21,8 +21,8 @@ pub(super) fn experiment() -> Experiment {
         paper: "MPTCP-D".into(),
         question: "Do disjoint paths save energy although they draw more power?".into(),
         method: "One upload. One path carries plain TCP, more paths carry MPTCP with one subflow on each; \
-                 all paths have the same rate (factor rate, Mbit/s) and an RTT of 10 ms. Power is that of \
-                 the whole machine, idle power included. The paper measured two machines by RAPL; here \
+                 all paths have the same rate (factor rate, Mbit/s) and an RTT of 10 ms. Power is the \
+                 whole machine's, idle power included. The paper measured two machines by RAPL; here \
                  both ends run on one machine."
             .into(),
         quantities: vec![

@@ -31,7 +31,7 @@ pub(super) fn experiment() -> Experiment {
             .into(),
         method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of \
                  10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, \
-                 four at a time. The factor congestion is that of all sockets; mptcpd is registered \
+                 four at a time. All sockets use the factor congestion; mptcpd is registered \
                  during a run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the \
                  others drop from the tail. Elimination: mpwatch closes extra subflows one second after \
                  it found them; short flows end before that."

@@ -4,6 +4,8 @@
 //! between two addresses. ECMP selects the path of a subflow by its ports.
 //! Addresses: 10.HOST.0.SUBFLOW on hosts, 172.16.LINK.0/30 on links.
 
+#![allow(clippy::cast_possible_truncation, reason = "parts of addresses are small, and a seed may lose bits")]
+
 mod graph;
 
 pub use graph::{FabricKind, HOSTS};

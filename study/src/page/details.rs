@@ -67,10 +67,9 @@ fn rates(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let name = cell_name(experiment, cell);
     let curve = |series: Series| {
         let details = run.iter().filter(|detail| detail.series == series);
-        let points = details.filter_map(|detail| Some((detail.at_s?, detail.value)));
         Curve {
             name: series.title().to_owned(),
-            points: points.collect(),
+            points: details.filter_map(|detail| Some((detail.at_s?, detail.value))).collect(),
             steps: false,
             intervals: Vec::new(),
             paper: false,

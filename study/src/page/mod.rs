@@ -159,15 +159,15 @@ fn curves(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> Str
         let Some(x) = cell.factor(&wanted.over).and_then(|value| value.parse().ok()) else { continue };
         let name = curve_name(cell, &wanted.over);
         match groups.iter_mut().find(|(found, _)| *found == name) {
-            Some((_, points)) => points.push((x, cell)),
+            Some((_, cells)) => cells.push((x, cell)),
             None => groups.push((name, vec![(x, cell)])),
         }
     }
-    let curves = groups.iter().map(|(name, points)| measured_curve(name, points, quantity));
+    let curves = groups.iter().map(|(name, cells)| measured_curve(name, cells, quantity));
     let of_one = groups.len() == 1;
-    let papers = groups.iter().flat_map(|(name, points)| {
+    let papers = groups.iter().flat_map(|(name, cells)| {
         let name = if of_one { "" } else { name };
-        paper_curves(experiment, name, points, quantity)
+        paper_curves(experiment, name, cells, quantity)
     });
     let note = energy_mark(study, experiment, quantity);
     let curves: Vec<Curve> = curves.chain(papers).collect();
@@ -196,8 +196,8 @@ fn curves(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> Str
     plot.html()
 }
 
-fn measured_curve(name: &str, points: &CurveCells<'_>, quantity: Quantity) -> Curve {
-    let known: Vec<_> = points.iter().filter_map(|(x, cell)| Some((*x, cell.measured(quantity)?))).collect();
+fn measured_curve(name: &str, cells: &CurveCells<'_>, quantity: Quantity) -> Curve {
+    let known: Vec<_> = cells.iter().filter_map(|(x, cell)| Some((*x, cell.measured(quantity)?))).collect();
     Curve {
         name: if name.is_empty() { "measured".to_owned() } else { name.to_owned() },
         points: known.iter().map(|(x, measured)| (*x, measured.mean)).collect(),
@@ -211,12 +211,12 @@ fn measured_curve(name: &str, points: &CurveCells<'_>, quantity: Quantity) -> Cu
 fn paper_curves(
     experiment: &ExperimentResults,
     of: &str,
-    points: &CurveCells<'_>,
+    cells: &CurveCells<'_>,
     quantity: Quantity,
 ) -> Vec<Curve> {
     let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
     let mut curves: Vec<Curve> = Vec::new();
-    for (x, cell) in points {
+    for (x, cell) in cells {
         for published in cell.measured(quantity).map_or(&[][..], |measured| &measured.published) {
             let Some(value) = experiment.absolute(cell, quantity, published.value) else { continue };
             let name = format!("paper{of}: {}", published.setup);

@@ -17,7 +17,7 @@ const TAPS: usize = 8;
 /// A shorter row is not decomposed further: the periodic continuation would dominate.
 const MIN_LENGTH: usize = 2 * (TAPS - 1);
 
-/// Coefficients of the wavelet: those of the scaling function in reverse order, with alternating signs.
+/// Coefficients of the wavelet: the scaling function's in reverse order, with alternating signs.
 fn detail(tap: usize) -> f64 {
     let coefficient = SCALING[TAPS - 1 - tap];
     if tap.is_multiple_of(2) { coefficient } else { -coefficient }
