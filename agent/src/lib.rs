@@ -8,17 +8,15 @@ mod capability;
 mod cli;
 mod clock;
 mod command;
-mod compression;
 mod config;
 mod cost;
-mod credentials;
 mod daemon;
+#[cfg(feature = "http-client")]
+mod delivery;
 mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(any(feature = "http-client", feature = "parquet"))]
-mod export;
 mod journal;
 mod live;
 mod lock;

@@ -11,6 +11,8 @@ mod options;
 mod service;
 #[cfg(feature = "control")]
 mod study;
+#[cfg(feature = "http-client")]
+mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;

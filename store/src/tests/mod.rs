@@ -19,10 +19,10 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
 use tempfile::TempDir;
 
-use crate::write::limits::{SharedStatus, Status};
 use crate::open;
-use crate::write::queue::Batch;
 use crate::schema::values::nanos;
+use crate::write::limits::{SharedStatus, Status};
+use crate::write::queue::Batch;
 use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
