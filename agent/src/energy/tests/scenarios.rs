@@ -165,7 +165,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
 #[test]
 fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
     for scenario in ["solo", "bystander-100"] {
-        let scenario = Scenario::all().into_iter().find(|one| one.name == scenario).unwrap();
+        let scenario = Scenario::all().into_iter().find(|known| known.name == scenario).unwrap();
         let mut rig = Rig::new(Platform::Intel1, scenario.machine);
         for second in 0..120_u64 {
             let time = super::SECOND.0 / 10 + super::SECOND.0 / 50 * (second * 7 % 31);
