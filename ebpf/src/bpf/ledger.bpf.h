@@ -273,7 +273,7 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 }
 
 /*
- * Charges the time since the last mark to a socket, and makes the socket the default user for the time that follows. `slot` points into the
+ * Charges the time since the last mark to a socket, which becomes the default user for the time that follows. `slot` is in the
  * socket's storage.
  */
 static __noinline int charge_socket(__u32 *slot, __u64 tag)

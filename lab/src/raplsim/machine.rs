@@ -25,7 +25,7 @@ impl PowerModel {
     pub fn idle(&self) -> u32 {
         match self {
             Self::Linear { idle, .. } => *idle,
-            Self::Recorded(curve) => curve.points.first().map_or(0, |point| point.1),
+            Self::Recorded(curve) => curve.samples.first().map_or(0, |sample| sample.1),
         }
     }
 

@@ -56,25 +56,25 @@ impl TrafficReport {
     /// Bytes written on all connections.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.connections.iter().map(|one| one.sent).sum()
+        self.connections.iter().map(|connection| connection.sent).sum()
     }
 
     /// Bytes read on all connections.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.connections.iter().map(|one| one.received).sum()
+        self.connections.iter().map(|connection| connection.received).sum()
     }
 
     /// Number of requests with a response on all connections.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
-        self.connections.iter().map(|one| one.exchanges).sum()
+        self.connections.iter().map(|connection| connection.exchanges).sum()
     }
 
     /// The first error, if any.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
-        let of_connection = self.connections.iter().find_map(|one| one.error.as_deref());
+        let of_connection = self.connections.iter().find_map(|connection| connection.error.as_deref());
         of_connection.or(self.failures.first().map(String::as_str))
     }
 

@@ -22,8 +22,8 @@ fn measured(curve: &RecordedCurve) -> Calibration {
         busy: f64::from(*load) / 1e3,
         watts: f64::from(*power) / 1e3,
     };
-    let idle_watts = f64::from(curve.points[0].1) / 1e3;
-    let knots = curve.points.iter().map(knot).collect();
+    let idle_watts = f64::from(curve.samples[0].1) / 1e3;
+    let knots = curve.samples.iter().map(knot).collect();
     Calibration::of(&[MeasuredZone {
         name: "package-0".into(),
         idle_watts,
@@ -135,7 +135,7 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
 }
 
 fn zone(curve: &RecordedCurve) -> MeasuredZone {
-    let idle_watts = f64::from(curve.points[0].1) / 1e3;
+    let idle_watts = f64::from(curve.samples[0].1) / 1e3;
     MeasuredZone {
         name: "package-0".into(),
         idle_watts,
@@ -203,7 +203,7 @@ const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
-        let truth = f64::from(curve.points[0].1) / 1e3;
+        let truth = f64::from(curve.samples[0].1) / 1e3;
         let (mut rig, source) = uncalibrated(&curve, 0, 300);
         assert_eq!(source, IdleSource::Observed);
         let observed = idle_power(&mut rig) / truth - 1.0;

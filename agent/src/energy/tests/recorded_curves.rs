@@ -13,7 +13,7 @@ use super::SECOND;
 const EPYC_8024P_ALL: RecordedCurve = RecordedCurve {
     name: "AMD EPYC 8024P, all cores",
     cpus: 16,
-    points: &[
+    samples: &[
         (6, 18_262),
         (100, 29_198),
         (200, 38_564),
@@ -30,7 +30,7 @@ const EPYC_8024P_ALL: RecordedCurve = RecordedCurve {
 const EPYC_8024P_SOME: RecordedCurve = RecordedCurve {
     name: "AMD EPYC 8024P, some cores",
     cpus: 16,
-    points: &[
+    samples: &[
         (0, 17_680),
         (68, 37_545),
         (186, 41_587),
@@ -47,7 +47,7 @@ const EPYC_8024P_SOME: RecordedCurve = RecordedCurve {
 const THREADRIPPER_1950X_ALL: RecordedCurve = RecordedCurve {
     name: "AMD Ryzen Threadripper 1950X, all cores",
     cpus: 32,
-    points: &[
+    samples: &[
         (28, 42_659),
         (139, 62_021),
         (232, 78_331),
@@ -64,7 +64,7 @@ const THREADRIPPER_1950X_ALL: RecordedCurve = RecordedCurve {
 const THREADRIPPER_1950X_SOME: RecordedCurve = RecordedCurve {
     name: "AMD Ryzen Threadripper 1950X, some cores",
     cpus: 32,
-    points: &[
+    samples: &[
         (50, 44_384),
         (122, 75_670),
         (229, 92_435),
@@ -81,7 +81,7 @@ const THREADRIPPER_1950X_SOME: RecordedCurve = RecordedCurve {
 const E3_1240V2_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, all cores",
     cpus: 8,
-    points: &[
+    samples: &[
         (25, 5465),
         (125, 6833),
         (218, 8108),
@@ -98,7 +98,7 @@ const E3_1240V2_ALL: RecordedCurve = RecordedCurve {
 const E3_1240V2_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, some cores",
     cpus: 8,
-    points: &[
+    samples: &[
         (25, 5672),
         (137, 21_062),
         (253, 29_369),
@@ -113,7 +113,7 @@ const E3_1240V2_SOME: RecordedCurve = RecordedCurve {
 const E3_1240V2_SECOND_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, a second machine, all cores",
     cpus: 8,
-    points: &[
+    samples: &[
         (25, 7454),
         (103, 10_071),
         (213, 12_700),
@@ -130,7 +130,7 @@ const E3_1240V2_SECOND_ALL: RecordedCurve = RecordedCurve {
 const E3_1240V2_SECOND_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E3-1240 v2, a second machine, some cores",
     cpus: 8,
-    points: &[
+    samples: &[
         (13, 7548),
         (138, 38_511),
         (250, 55_280),
@@ -145,7 +145,7 @@ const E3_1240V2_SECOND_SOME: RecordedCurve = RecordedCurve {
 const E5_2620V3_ALL: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E5-2620 v3, all cores",
     cpus: 24,
-    points: &[
+    samples: &[
         (0, 15_914),
         (100, 30_740),
         (200, 38_200),
@@ -162,7 +162,7 @@ const E5_2620V3_ALL: RecordedCurve = RecordedCurve {
 const E5_2620V3_SOME: RecordedCurve = RecordedCurve {
     name: "Intel Xeon E5-2620 v3, some cores",
     cpus: 24,
-    points: &[
+    samples: &[
         (0, 15_702),
         (87, 34_608),
         (170, 39_509),
@@ -194,17 +194,17 @@ pub(super) const RECORDED_CURVES: [RecordedCurve; 10] = [
 #[test]
 fn every_curve_has_increasing_loads_and_plausible_power() {
     for curve in RECORDED_CURVES {
-        assert!(curve.points.len() >= 9, "{}", curve.name);
-        assert!(curve.points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{}", curve.name);
+        assert!(curve.samples.len() >= 9, "{}", curve.name);
+        assert!(curve.samples.windows(2).all(|pair| pair[0].0 < pair[1].0), "{}", curve.name);
         let is_plausible = |(load, power): &(u32, u32)| *load <= 1000 && (5_000..200_000).contains(power);
-        assert!(curve.points.iter().all(is_plausible), "{}", curve.name);
+        assert!(curve.samples.iter().all(is_plausible), "{}", curve.name);
     }
 }
 
 #[test]
-fn a_recorded_model_follows_the_points_of_its_curve() {
+fn a_recorded_model_follows_the_samples_of_its_curve() {
     for curve in RECORDED_CURVES {
-        let (load, power) = curve.points[3];
+        let (load, power) = curve.samples[3];
         let busy = u64::from(load) * u64::from(curve.cpus) * (SECOND.0 / 1000);
         let energy = PowerModel::Recorded(curve).energy(busy, curve.cpus, SECOND.0);
         assert_eq!(energy, u128::from(power) * u128::from(SECOND.0), "{}", curve.name);
