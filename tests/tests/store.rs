@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use mpwatch_store::{Limits, Store};
 use mpwatch_tests::{CommandOutput, list, mpwatch, number};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -199,7 +199,7 @@ impl SubflowDigest {
             sent: subflow.bytes_sent,
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
-            observed: subflow.observed_payload(),
+            observed: subflow.observed.bytes,
             rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
             energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
             is_open: subflow.closed.is_none(),

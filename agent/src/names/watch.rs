@@ -150,7 +150,7 @@ impl Learner {
         // An inode of a namespace fits 32 bits (struct ns_common).
         let inode = u32::try_from(metadata.ino()).unwrap_or_default();
         // Nobody receives it once tracing has ended.
-        let _ = self.changes.send(Change::Named(netns, NetnsName { netns: Some(netns), inode, name }));
+        let _ = self.changes.send(Change::Named(netns, NetnsName { netns, inode, name }));
     }
 
     /// Watches the directories that exist, and their parents, in which they may be created.

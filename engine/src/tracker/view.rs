@@ -201,7 +201,7 @@ impl Context<'_> {
             timeouts: tcp.timeouts,
             send: state.send,
             receive: state.receive,
-            observed: Some(state.observed(flow.closed_at().unwrap_or(self.now))),
+            observed: state.observed(flow.closed_at().unwrap_or(self.now)),
             share_sent: None,
             wire_bytes_sent_estimate: wire_sent,
             wire_bytes_received_estimate: wire_received,

@@ -75,10 +75,8 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
 /// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
-    // Of what was observed; a record by an earlier mpwatch has its whole life only.
-    let observed =
-        flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
-    let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
+    let observed = flow.observed?;
+    let (carried, seconds) = (observed.bytes_sent, observed.duration.seconds());
     (sent > received && seconds > 0.0).then(|| carried.0 as f64 * 8.0 / seconds)
 }
 
@@ -96,7 +94,7 @@ mod tests {
         // Only its last 8 s were observed.
         let bytes = Bytes(bytes);
         let duration = Nanos(8_000_000_000);
-        flow.observed = Some(Observed { bytes, bytes_sent: Some(bytes), duration, ..Observed::default() });
+        flow.observed = Some(Observed { bytes, bytes_sent: bytes, duration, ..Observed::default() });
         flow
     }
 

@@ -86,13 +86,8 @@ fn rounded(rate: f64) -> BitsPerSecond {
 
 /// Excess traffic of some connections together `[UPD18]`: of the end of each that observed more. `None`: nothing was on the wire.
 pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
-    let of_end = |end: &Connection| {
-        let observed =
-            end.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
-        observed.unwrap_or_else(|| (end.payload(), end.wire_bytes_estimate()))
-    };
     let (payloads, wire): (Vec<Bytes>, Vec<Bytes>) =
-        flows.iter().map(|flow| of_end(flow.best_observed())).unzip();
+        flows.iter().map(|flow| flow.best_observed().payload_and_wire_bytes()).unzip();
     excess(payloads.into_iter().sum(), wire.into_iter().sum())
 }
 

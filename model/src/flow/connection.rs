@@ -92,11 +92,9 @@ pub struct Connection {
     /// Payload that its subflows received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
-    #[serde(default)]
+    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: its payload is unknown.
     pub observed: Option<Observed>,
     /// Whether mpwatch did not observe all of it: it is older than mpwatch, or mpwatch was not running for a time.
-    #[serde(default)]
     pub partly_observed: bool,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
@@ -149,7 +147,7 @@ impl Connection {
 
     /// Payload that was observed. Without a counter of the connection, the sum over its subflows.
     pub fn observed_payload(&self) -> Bytes {
-        let of_subflows = || self.subflows.iter().map(Subflow::observed_payload).sum();
+        let of_subflows = || self.subflows.iter().map(|subflow| subflow.observed.bytes).sum();
         self.observed.map_or_else(of_subflows, |observed| observed.bytes)
     }
 
@@ -168,12 +166,16 @@ impl Connection {
         self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
     }
 
-    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. Of a record by an earlier
-    /// mpwatch, part of all wire bytes. `None`: nothing was on the wire.
+    /// Observed payload, and estimated bytes on the wire meanwhile. If the observed payload is unknown, all of both.
+    pub fn payload_and_wire_bytes(&self) -> (Bytes, Bytes) {
+        let all = || (self.payload(), self.wire_bytes_estimate());
+        self.observed.map_or_else(all, |observed| (observed.bytes, observed.wire_bytes_estimate))
+    }
+
+    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. If the observed
+    /// payload is unknown, part of all wire bytes. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
-        let observed =
-            self.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
-        let (payload, wire) = observed.unwrap_or_else(|| (self.payload(), self.wire_bytes_estimate()));
+        let (payload, wire) = self.payload_and_wire_bytes();
         excess(payload, wire)
     }
 

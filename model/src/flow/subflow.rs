@@ -37,8 +37,7 @@ pub struct Subflow {
     pub remote_id: u8,
     /// Interface that it sends through. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
-    /// Congestion control, when a counter changed last. `null`: written by an earlier mpwatch.
-    #[serde(default)]
+    /// Congestion control, when a counter changed last. `null`: unknown.
     pub congestion_control: Option<Name>,
     /// It opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
@@ -47,7 +46,6 @@ pub struct Subflow {
     /// Stale: the kernel gets no acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
     /// How often its path failed; a path that works for less than 10 s in between has failed once.
-    #[serde(default)]
     pub path_failures: u32,
     /// TCP state.
     pub state: TcpState,
@@ -72,7 +70,6 @@ pub struct Subflow {
     pub bytes_retransmitted: Bytes,
     /// Attempts to send payload that a full queue of this host refused. The kernel counts them in `tcpi_bytes_sent` and
     /// `tcpi_bytes_retrans`.
-    #[serde(default)]
     pub bytes_refused: Bytes,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
@@ -113,9 +110,8 @@ pub struct Subflow {
     /// Payload received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
-    #[serde(default)]
-    pub observed: Option<Observed>,
+    /// The part of it that mpwatch observed; CPU time and energy are of this part.
+    pub observed: Observed,
     /// Share of the observed payload that all subflows of the connection sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
@@ -153,14 +149,9 @@ impl Subflow {
         self.srtt.filter(|_| !has_failed)
     }
 
-    /// Payload that was observed, each byte once. Of a record by an earlier mpwatch, all of it.
-    pub fn observed_payload(&self) -> Bytes {
-        self.observed.map_or_else(|| self.unique_sent() + self.bytes_received, |observed| observed.bytes)
-    }
-
-    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire, or an earlier mpwatch wrote it.
+    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
-        excess(self.observed?.bytes, self.observed?.wire_bytes_estimate?)
+        excess(self.observed.bytes, self.observed.wire_bytes_estimate)
     }
 
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of the name and of the value of a label, in bytes.
 const MAX_LENGTH: usize = 64;
 
-/// Labels and settings of a run. Recordings and databases of older versions have none.
+/// Labels and settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Setup {

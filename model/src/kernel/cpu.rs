@@ -30,14 +30,11 @@ pub struct CpuSampling {
     pub loads: Vec<CpuLoad>,
     /// What the kernel counted as idle time in windows, of all CPUs. Zero: unknown. It is less than that of the ledger, because the kernel
     /// counts only while its tick is stopped.
-    #[serde(default)]
     pub window_idle: Nanos,
     /// Packets that the kernel has received since the start of tracing, of all namespaces, traced or not; and of these in windows that have
     /// closed. Zero: unknown.
-    #[serde(default)]
     pub packets: u64,
     /// See `packets`.
-    #[serde(default)]
     pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,

@@ -39,8 +39,8 @@ metrics! {
         "mpwatch_subflow_path_failures_total" Counter Count "PATH FAILS" "Failures of its path: no acknowledgements, a timeout, an unreachable peer or a reset." |s| Some(f64::from(s.path_failures));
         "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval; unknown of a closed one." |s| s.send.filter(|_| s.closed.is_none()).map(rate);
         "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval; unknown of a closed one." |s| s.receive.filter(|_| s.closed.is_none()).map(rate);
-        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed?.goodput().map(rate) => "goodput_bps";
-        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed?.active_goodput().map(rate) => "active_goodput_bps";
+        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed.goodput().map(rate) => "goodput_bps";
+        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
         "mpwatch_subflow_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of its observed wire bytes (estimated) that was not payload: headers and retransmissions." |s| s.excess_ratio() => "excess_ratio";
         "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the observed payload sent by all subflows of the connection." |s| s.share_sent;

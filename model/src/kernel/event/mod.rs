@@ -67,19 +67,15 @@ pub struct Start {
     pub boot_epoch_ns: i64,
     /// Boot-clock time at which tracing began.
     pub at: Nanos,
-    /// Labels and settings of the run. Older recordings have none.
-    #[serde(default)]
+    /// Labels and settings of the run.
     pub setup: Arc<Setup>,
     /// What can be measured on this kernel.
     pub traces: Traces,
-    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike; old recordings lack it.
-    #[serde(default)]
+    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike.
     pub backoff: bool,
-    /// When the CPU ledger is kept. Older recordings are exact.
-    #[serde(default)]
+    /// When the CPU ledger is kept.
     pub ledger: LedgerMode,
     /// The energy sources of the machine. `None`: energy is not measured.
-    #[serde(default)]
     pub machine: Option<MachinePower>,
 }
 
@@ -97,26 +93,20 @@ pub struct Tick {
     /// Boot-clock time.
     pub at: Nanos,
     /// How long the machine was suspended since the previous tick.
-    #[serde(default)]
     pub suspended: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
     /// Host-wide counters since the start of tracing.
     pub counters: KernelCounters,
     /// Accounts of each CPU since the start of tracing; with a sampled ledger, in its windows. Empty: there is no ledger.
-    #[serde(default)]
     pub cpus: Vec<CpuAccounts>,
     /// What a sampled ledger needs between its windows. `None`: the ledger is exact, or there is none.
-    #[serde(default)]
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
-    #[serde(default)]
     pub energy: Option<EnergyWindow>,
     /// What mpwatch costs. `None`: not measured.
-    #[serde(default)]
     pub overhead: Option<Overhead>,
     /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
-    #[serde(default)]
     pub clock_error: Option<Nanos>,
 }
 
@@ -138,7 +128,6 @@ pub struct MskView {
     /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything. Or they are apart.
     pub bytes: Option<MskBytes>,
     /// Payload bytes are in the records of the MPTCP socket only, or counted as lost.
-    #[serde(default)]
     pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
@@ -266,7 +255,6 @@ pub struct SubflowRecord {
     /// Payload of the connection in both directions when this subflow was established. `None`: the programs did not see that.
     pub joined_bytes: Option<Bytes>,
     /// Payload in its SYN (TCP Fast Open), which the connection's counters leave out.
-    #[serde(default)]
     pub syn_bytes: Bytes,
     /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
     pub effective: Option<(Nanos, Bytes)>,
@@ -288,10 +276,8 @@ pub struct SubflowRecord {
     pub retransmits_probe: u32,
     /// Work since tracing began, if the ledger is sampled: [`WORK_PER_PACKET`] for each packet received (after GRO) and each change of state,
     /// and 1 for each KiB of payload in both directions.
-    #[serde(default)]
     pub work: u64,
     /// Of that, in windows of the ledger.
-    #[serde(default)]
     pub window_work: u64,
     /// CPU time for this subflow in particular; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
@@ -307,8 +293,7 @@ pub struct SubflowRecord {
     pub remote_id: u8,
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
-    /// Name of the congestion control. `None`: a recording of an earlier version.
-    #[serde(default)]
+    /// Name of the congestion control. `None`: unknown.
     pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
     pub owner: Option<Process>,
@@ -390,6 +375,5 @@ pub struct ConnectionRecord {
     /// A final record.
     pub last: bool,
     /// Local and remote address, those of the initial subflow. `None`: not known to the kernel yet.
-    #[serde(default)]
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
