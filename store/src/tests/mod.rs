@@ -163,7 +163,7 @@ fn a_connection_has_one_row_with_its_last_state() {
     store.deliver(&tick(4, Vec::new()));
     store.close();
     let (report, samples) = read(&file);
-    assert_eq!(report.connections.len(), 2, "the second was last seen open, and stays open");
+    assert_eq!(report.connections.len(), 2, "the second is open in the last snapshot");
     assert_eq!(report.connections[0], closed);
     assert!(report.connections[1].is_open());
     assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 1, "a long flow was sampled");
