@@ -124,7 +124,7 @@ fn sources() -> BTreeMap<String, String> {
     texts
 }
 
-/// Every file but those of build and version control.
+/// All files except files of builds and of version control.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
         let entry = entry.expect("an entry can be read");
@@ -183,7 +183,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Whether a line of code, comments and texts left out, has the keyword.
+/// Whether a line of code has the keyword outside of comments and string literals.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let outside_texts = code.split('"').step_by(2);

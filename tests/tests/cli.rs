@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line without tracing: wrong usage, wrong files, help, completions. Needs no root; tests that do are in
+//! The command line without tracing: wrong usage, wrong files, help, completions. Needs no root. Tests that need root are in
 //! `root_cli.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -119,7 +119,7 @@ fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
     assert_fails(&replay(&compressed(&"x".repeat(3 << 20))), 1, &["not a recording"]);
 }
 
-/// A stored recording without its last bytes, or with some of them changed.
+/// A stored recording without its last bytes, or with some bytes changed.
 #[test]
 fn a_damaged_recording_is_exit_code_1_after_what_is_intact() {
     let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/events/two_paths.mpw");

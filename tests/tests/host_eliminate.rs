@@ -105,7 +105,7 @@ fn the_daemon_removes_extra_subflows_and_reports_them_everywhere() {
         ("on", "removed", "mpwatch_agent_eliminated_subflows_total"),
     ] {
         let daemon_dir = DaemonDir::new();
-        // Other traffic of this machine must not be touched.
+        // Other traffic of this machine must not be affected.
         let only = lab.client().name();
         daemon_dir.configure(&format!(
             "[control]\neliminate = \"{mode}\"\neliminate_stable = \"1s\"\neliminate_filter = \"netns:{only}\"\n"
