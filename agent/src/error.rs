@@ -12,6 +12,19 @@ pub(crate) const PERMISSION: u8 = 4;
 /// No connection has the requested id.
 pub(crate) const NO_SUCH_CONNECTION: u8 = 5;
 
+#[cfg(feature = "control")]
+impl From<mpwatch_control::error::ControlError> for Failure {
+    fn from(error: mpwatch_control::error::ControlError) -> Self {
+        use mpwatch_control::error::ControlError::{Failed, Permission, Unsupported};
+        let code = match error {
+            Permission(_) => PERMISSION,
+            Unsupported(_) => KERNEL,
+            Failed(_) => RUNTIME,
+        };
+        Self { code, message: error.to_string() }
+    }
+}
+
 /// An error with an exit code of its own.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

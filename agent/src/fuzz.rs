@@ -13,13 +13,13 @@ use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, links, markdown, text};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::energy::window::EnergyWindow;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
 use crate::attach::Daemon;

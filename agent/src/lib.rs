@@ -10,8 +10,6 @@ mod clock;
 mod command;
 mod compression;
 mod config;
-mod congestion;
-mod control;
 mod cost;
 mod credentials;
 mod daemon;
@@ -21,6 +19,7 @@ mod error;
 mod exit;
 #[cfg(any(feature = "http-client", feature = "parquet"))]
 mod export;
+mod journal;
 mod live;
 mod lock;
 mod mib;
@@ -40,6 +39,7 @@ mod sheet;
 mod signals;
 mod simulation;
 mod source;
+#[cfg(feature = "control")]
 mod study;
 mod time_spec;
 mod windows;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV of a report, with the columns of the database's views (docs/store.md).
 
-use mpwatch_exporters::csv;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
+use mpwatch_report::csv;
 use mpwatch_store::{Sheet, SheetKind};
 
 /// The text of a table. `samples`: counters over time, which only a database has.

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use mpwatch_exporters::prometheus;
-use mpwatch_exporters::schema::{report_schema, resolve, snapshot_schema};
 use mpwatch_model::metric::{CONNECTION, Kind, Metric, SUBFLOW, Unit};
+use mpwatch_report::schema::{report_schema, resolve, snapshot_schema};
 use serde_json::Value;
 
 const JSON_INTRODUCTION: &str = "\

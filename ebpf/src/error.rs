@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why tracing failed, in words for users.
 
-use crate::support::SupportError;
+use crate::support::kernel::SupportError;
 
 /// Why tracing failed.
 #[derive(Debug, thiserror::Error)]

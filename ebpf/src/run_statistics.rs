@@ -8,7 +8,7 @@ use std::ptr;
 
 use libbpf_sys::bpf_insn;
 
-use crate::program::{self, ProgramStats};
+use crate::tracer::program::{self, ProgramStats};
 
 /// Enables run-time statistics of all BPF programs of this machine, until the result is dropped. Changes no sysctl.
 pub fn enable() -> io::Result<OwnedFd> {

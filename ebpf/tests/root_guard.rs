@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use libbpf_rs::{ObjectBuilder, PrintLevel};
-use mpwatch_ebpf::core_check::{Access, accesses};
-use mpwatch_ebpf::plan::AttachPlan;
 use mpwatch_ebpf::support::KernelSupport;
+use mpwatch_ebpf::support::core_check::{Access, accesses};
+use mpwatch_ebpf::support::plan::AttachPlan;
 use mpwatch_testkit::may_run_as_root;
 
 /// A field of Linux 6.7 and later, and its size.

@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output formats: text for people ([`text`], [`markdown`], [`html`]), CSV ([`csv`], [`links`]), JSON ([`json`], [`schema`]), Parquet
-//! (`parquet`), ClickHouse (`clickhouse`), OTLP (`otlp`; these are cargo features) and metrics for Prometheus ([`prometheus`]). These are pure functions: no clock, files or environment. [`http`] is the web server that serves them.
+//! What leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and the encodings of
+//! records for ClickHouse (`clickhouse`), OTLP (`otlp`) and Parquet (`parquet`; these three are cargo features).
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;
-pub mod comparison;
-pub mod csv;
-pub mod html;
 pub mod http;
-pub mod json;
-pub mod links;
-pub mod markdown;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 #[cfg(feature = "parquet")]
@@ -18,6 +12,3 @@ pub mod parquet;
 pub mod prometheus;
 #[cfg(any(feature = "clickhouse", feature = "otlp"))]
 pub mod sample;
-pub mod schema;
-pub mod study;
-pub mod text;

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpwatch_ebpf::hook::HOOKS;
 use mpwatch_ebpf::support::OPTIONAL_FIELDS;
+use mpwatch_ebpf::support::hook::HOOKS;
 
 /// The record of one kernel. As text it has one line per value; the first word of a line names the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

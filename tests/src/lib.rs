@@ -8,6 +8,7 @@ pub mod clickhouse;
 pub mod elimination;
 pub mod failover;
 pub mod kernel;
+pub mod mptcpd;
 mod open_connection;
 pub mod otlp;
 pub mod prometheus;

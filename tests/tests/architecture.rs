@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, NodeDep, PackageId};
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
 /// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on them; its
 /// own tests may use the testkit and the sample values.
@@ -15,7 +16,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-lab", &[]),
     ("mpwatch-ebpf", &["mpwatch-model"]),
     ("mpwatch-engine", &["mpwatch-model"]),
+    // It enters network namespaces and registers BPF struct_ops.
+    ("mpwatch-control", &["mpwatch-model", "mpwatch-ebpf"]),
     ("mpwatch-tui", &["mpwatch-model"]),
+    ("mpwatch-report", &["mpwatch-model"]),
     ("mpwatch-exporters", &["mpwatch-model"]),
     ("mpwatch-store", &["mpwatch-model"]),
     (
@@ -24,7 +28,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-model",
             "mpwatch-ebpf",
             "mpwatch-engine",
+            "mpwatch-control",
             "mpwatch-tui",
+            "mpwatch-report",
             "mpwatch-exporters",
             "mpwatch-store",
             "mpwatch-lab",
@@ -41,8 +47,10 @@ const FIXTURES: &str = "mpwatch-fixtures";
 /// Where `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
-const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-tui"];
+const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
+/// Packages of optional features: `mpwatch --no-default-features` has none of them. The export engines are known by their formats.
+const OPTIONAL: &[&str] = &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
@@ -142,34 +150,37 @@ fn is_rust(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|extension| extension == "rs")
 }
 
+/// Names of the packages that a package links, directly or through others, with these options of cargo.
+fn linked_packages(package: &str, options: &[&str]) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args(["--package", package])
+        .args(options)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("names are text");
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
 #[test]
 fn the_pure_crates_build_without_kernel_database_and_web_server() {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let metadata = MetadataCommand::new()
-        .manifest_path(manifest)
-        .other_options(["--locked", "--offline", "--filter-platform", &platform].map(str::to_owned).to_vec())
-        .exec()
-        .expect("the dependencies are on this machine");
-    let resolve = metadata.resolve.as_ref().expect("dependencies are resolved");
-    let name = |id: &PackageId| metadata[id].name.to_string();
     for pure in PURE {
-        let mut open: Vec<&PackageId> =
-            resolve.nodes.iter().map(|node| &node.id).filter(|id| name(id) == *pure).collect();
-        assert_eq!(open.len(), 1, "{pure} is a crate of the workspace");
-        let mut seen: BTreeSet<&PackageId> = open.iter().copied().collect();
-        while let Some(id) = open.pop() {
-            let node = resolve.nodes.iter().find(|node| node.id == *id).expect("every dependency has a node");
-            let is_normal =
-                |used: &&NodeDep| used.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
-            open.extend(
-                node.deps.iter().filter(is_normal).map(|used| &used.pkg).filter(|id| seen.insert(*id)),
-            );
-        }
-        let found: Vec<String> =
-            seen.into_iter().map(name).filter(|name| NOT_PURE.contains(&name.as_str())).collect();
-        assert_eq!(found, Vec::<String>::new(), "{pure} depends on them");
+        let linked = linked_packages(pure, &[]);
+        assert!(linked.contains(*pure), "{linked:?}");
+        let found: Vec<&&str> = NOT_PURE.iter().filter(|name| linked.contains(**name)).collect();
+        assert!(found.is_empty(), "{pure} depends on {found:?}");
     }
+}
+
+#[test]
+fn the_program_builds_without_control_study_and_export_engines() {
+    let minimal = linked_packages("mpwatch", &["--no-default-features"]);
+    let found: Vec<&&str> = OPTIONAL.iter().filter(|name| minimal.contains(**name)).collect();
+    assert!(found.is_empty(), "without its features, the program depends on {found:?}");
+    let usual = linked_packages("mpwatch", &[]);
+    assert!(usual.contains("mpwatch-control") && usual.contains("parquet"), "{usual:?}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn an_unknown_variable_of_the_environment_is_an_error_with_the_nearest_name() {
     }
     assert_fails(&run("MPWATCH_FOO", &["daemon"]), 2, &["MPWATCH_FOO", "does not know"]);
     let shown = run("MPWATCH_INTERVAL", &["config", "show", "--origin"]);
-    assert!(shown.stdout.contains("interval = \"5000ms\"  # environment MPWATCH_INTERVAL"), "{shown:?}");
+    assert!(shown.stdout.contains("interval = \"5s\"  # environment MPWATCH_INTERVAL"), "{shown:?}");
     let checked = run("MPWATCH_INTERVAL", &["config", "check", "--config", "/dev/null"]);
     assert_eq!(checked.stdout, "the configuration is valid\nread from /dev/null\n", "{checked:?}");
 }

@@ -7,8 +7,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use mpwatch_ebpf::core_check::{self, CoreReport};
-use mpwatch_ebpf::hook::{HOOKS, Hook};
+use mpwatch_ebpf::support::core_check::{self, CoreReport};
+use mpwatch_ebpf::support::hook::{HOOKS, Hook};
 use mpwatch_tests::btf::without;
 use mpwatch_tests::skip;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mpwatch_bench::energy::processes;
 use mpwatch_bench::energy::run::run;
 use mpwatch_bench::energy::scenario::{Scenario, Size, basic};
-use mpwatch_lab::raplsim::formula::{FORMULAS, Measurement};
+use mpwatch_fixtures::formula::{FORMULAS, Measurement};
 use mpwatch_tests::{may_run_as_root, skip};
 
 #[path = "energy/conservation.rs"]

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const CRATES: &[&str] =
-    &["model", "ebpf", "engine", "store", "exporters", "tui", "lab", "agent", "testkit", "bench"];
+    &["model", "ebpf", "engine", "control", "store", "report", "exporters", "tui", "lab", "agent", "testkit", "bench"];
 
 /// Names of nested modules from the crate's root; empty: the root itself.
 type Module = Vec<String>;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::Duration;
 
-use mpwatch_ebpf::hook::{HOOKS, Part};
+use mpwatch_ebpf::support::hook::{HOOKS, Part};
 use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;

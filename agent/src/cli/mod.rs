@@ -2,12 +2,14 @@
 //! The command line. Parsing, help, man page and completions all follow from this one tree.
 
 mod compare;
+#[cfg(feature = "control")]
 mod control;
 #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
 mod hints;
 mod options;
 mod service;
+#[cfg(feature = "control")]
 mod study;
 
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::host::setup::Label;
 
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
+#[cfg(feature = "control")]
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
 #[cfg(feature = "clickhouse")]
 pub(crate) use export::ClickhouseOptions;
@@ -35,6 +38,7 @@ pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
 pub(crate) use service::{ConfigCommand, DaemonOptions};
+#[cfg(feature = "control")]
 pub(crate) use study::{StudyCommand, StudyRunOptions};
 
 use crate::paths;
@@ -118,9 +122,11 @@ pub(crate) enum Command {
         json: bool,
     },
     /// Repeat experiments of published papers in private namespaces, and compare the results with the papers
+    #[cfg(feature = "control")]
     #[command(subcommand)]
     Study(StudyCommand),
     /// Change connections of this machine: the only command that does, and only what it is asked for
+    #[cfg(feature = "control")]
     #[command(subcommand)]
     Control(ControlCommand),
     /// Print the completion script of a shell

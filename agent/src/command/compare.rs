@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_exporters::comparison::{Comparison, Side};
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, text};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::setup::Label;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
+use mpwatch_report::comparison::{Comparison, Side};
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::{html, text};
 use mpwatch_store::{Archive, Period};
 
 use super::files::{self, Content};

@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod compare;
+#[cfg(feature = "control")]
 mod control;
 mod daemon;
 mod database;
@@ -19,6 +20,7 @@ mod replay;
 mod report;
 mod selftest;
 mod show;
+#[cfg(feature = "control")]
 mod study;
 mod top;
 mod trace;
@@ -50,7 +52,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),
+        #[cfg(feature = "control")]
         Some(Command::Study(command)) => study::run(command)?,
+        #[cfg(feature = "control")]
         Some(Command::Control(command)) => control::run(command)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.

@@ -6,10 +6,10 @@ use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, links, markdown, text};
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
 use super::files::Content;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::text;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::text;
 use mpwatch_store::SheetKind;
 
 use super::output::{print, print_table};

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::{html, study};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::study::{Experiment as Results, Origin, RunRecord, SCHEMA, Study};
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::{html, study};
 use mpwatch_store::StudyFile;
 
 use super::output::{on_a_terminal, print, print_table, terminal_width};

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use mpwatch_model::filter::FilterError;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use mpwatch_model::flow::elimination::EliminationAction;
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode};
 use mpwatch_model::host::setup::{Label, by_name};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use super::export_keys::export_keys;
 use super::key::{Key, absolute, optional_path, path_value};
-use crate::control::switch::Switch;
 use crate::quantity::{
     SIZES, in_percent, in_time_units, in_units, parse_budget, parse_duration, parse_interval,
     parse_ring_size, parse_size, parse_step,
@@ -230,9 +229,9 @@ static KEYS: &[Key] = &[
         help: "Remove extra subflows, which share a bottleneck with a better one: off, dry-run (only report them) or on; see docs/control.md.",
         reloads: false,
         set: |config, text| {
-            let switch =
-                Switch::from_word(text).ok_or_else(|| format!("use one of {}", Switch::WORDS.join(", ")));
-            switch.map(|switch| config.eliminate = switch)
+            let mode = EliminationMode::from_word(text);
+            let mode = mode.ok_or_else(|| format!("use one of {}", EliminationMode::WORDS.join(", ")));
+            mode.map(|mode| config.eliminate = mode)
         },
         show: |config| config.eliminate.as_str().into(),
     },

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
@@ -22,7 +23,6 @@ pub(crate) use values::Config;
 #[cfg(feature = "http-client")]
 pub(crate) use values::ExportTarget;
 
-use crate::control::switch::Switch;
 use crate::error::Failure;
 use crate::paths;
 use key::Key;
@@ -182,7 +182,7 @@ impl Loaded {
     /// Without detection there is nothing to remove.
     fn check_elimination(&self) -> Result<(), String> {
         let Config { eliminate, bottlenecks, .. } = self.config;
-        if bottlenecks || eliminate == Switch::Off {
+        if bottlenecks || eliminate == EliminationMode::Off {
             return Ok(());
         }
         let reason =

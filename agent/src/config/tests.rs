@@ -182,9 +182,9 @@ fn a_detection_method_without_detection_is_an_error_that_names_both_keys() {
 
 #[test]
 fn elimination_is_off_by_default_and_needs_detection() {
-    assert_eq!(Config::default().eliminate, Switch::Off);
+    assert_eq!(Config::default().eliminate, EliminationMode::Off);
     let file = "[control]\neliminate = \"dry-run\"\n";
-    assert_eq!(load(file, &[], &[]).unwrap().config.eliminate, Switch::DryRun);
+    assert_eq!(load(file, &[], &[]).unwrap().config.eliminate, EliminationMode::DryRun);
     let error = load(&format!("{file}[trace]\nbottlenecks = false\n"), &[], &[]).unwrap_err().to_string();
     assert!(error.contains("control.eliminate") && error.contains("trace.bottlenecks"), "{error}");
 }

@@ -6,15 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mpwatch_engine::elimination::Policy;
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
-use mpwatch_model::flow::elimination::EliminationAction;
+use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode, EliminationPolicy};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
 use crate::compression::Compression;
-use crate::control::switch::Switch;
 use crate::credentials::Credentials;
 use crate::paths;
 
@@ -52,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) method: DetectionMethod,
     /// Whether `mptcpd` is registered.
     pub(crate) congestion: bool,
-    pub(crate) eliminate: Switch,
+    pub(crate) eliminate: EliminationMode,
     pub(crate) eliminate_action: EliminationAction,
     pub(crate) eliminate_stable: Duration,
     pub(crate) eliminate_filter: Filter,
@@ -105,7 +103,7 @@ impl Default for ExportTarget {
 
 impl Default for Config {
     fn default() -> Self {
-        let policy = Policy::default();
+        let policy = EliminationPolicy::default();
         let traced = mpwatch_ebpf::tracer::Settings::default();
         Self {
             interval: Duration::from_secs(1),
@@ -128,7 +126,7 @@ impl Default for Config {
             overflow_bytes: traced.overflow_bytes,
             method: DetectionMethod::default(),
             congestion: false,
-            eliminate: Switch::Off,
+            eliminate: EliminationMode::Off,
             eliminate_action: EliminationAction::default(),
             eliminate_stable: Duration::from_nanos(policy.stable.0),
             eliminate_filter: Filter::default(),

@@ -1,80 +1,107 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGHUP and the watchdog, on a thread of their own: the next tick may be a minute away.
+//! The daemon changes connections, if it is configured to: removes extra subflows and registers `mptcpd`. Each step is logged, counted, and
+//! added to the stream of events.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
+use mpwatch_control::actuator::Actuator;
+use mpwatch_control::congestion::{self, Registration};
+use mpwatch_control::driver::{Driver, StepReport};
+use mpwatch_control::kernel;
+use mpwatch_control::worker::Worker;
+use mpwatch_model::filter::Filter;
+use mpwatch_model::flow::elimination::{EliminationMode, EliminationPolicy, EliminationStep};
+use mpwatch_model::snapshot::Snapshot;
+use mpwatch_model::unit::Nanos;
 
-use super::notify;
+use super::sink::SnapshotSink;
 use super::status::Status;
-use crate::clock::ClockPair;
-use crate::config::{Config, Layers};
-use crate::lock::lock;
+use crate::config::Config;
+use crate::error::Failure;
+use crate::journal::Journal;
+use crate::privilege;
 
-/// Time between two checks for signals.
-const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The configuration, if it was reloaded since the tracker last took it.
-pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
-
-/// Starts the thread. From now on SIGHUP reloads the configuration.
-pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Reloaded> {
-    let signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
-    let changed = Reloaded::default();
-    let reload = Reload { layers, at_start: config, changed: Arc::clone(&changed) };
-    let work = move || watch(signals, &reload, &status);
-    thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("cannot start a thread")?;
-    Ok(changed)
+/// Removes extra subflows.
+pub(super) struct Elimination {
+    driver: Driver,
+    filter: Filter,
+    journal: Journal,
+    status: Arc<Status>,
+    /// Whether this snapshot is the last one.
+    stop: Arc<AtomicBool>,
 }
 
-struct Reload {
-    layers: Layers,
-    at_start: Config,
-    changed: Reloaded,
+/// Registers `mptcpd`, if configured. Must be called while this thread still has all capabilities.
+pub(super) fn register(config: &Config) -> Result<Option<Registration>, Failure> {
+    let registration = config.congestion.then(congestion::register).transpose()?;
+    if registration.is_some() {
+        tracing::info!("the congestion control mptcpd is registered: sockets may select it");
+    }
+    Ok(registration)
 }
 
-fn watch(mut signals: Signals, reload: &Reload, status: &Status) {
-    let watchdog = notify::watchdog_interval();
-    let mut notified = Instant::now();
-    while !status.stopping.load(Ordering::Relaxed) {
-        if signals.pending().next().is_some() {
-            reload.run(status);
-        }
-        // Only while snapshots come, so that systemd restarts a daemon whose tracker hangs.
-        if watchdog.is_some_and(|interval| notified.elapsed() >= interval) && status.readiness().is_ok() {
-            notify::send("WATCHDOG=1");
-            notified = Instant::now();
-        }
-        thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
+pub(super) fn unregister(registration: Registration) {
+    registration.end();
+    tracing::info!("mptcpd is unregistered; sockets that use it keep it until they close");
+}
+
+impl Elimination {
+    /// Must be called while this thread still has all capabilities. `None`: it is off.
+    ///
+    /// # Errors
+    /// If subflows shall be removed and the daemon may not do that, or the kernel cannot.
+    pub(super) fn start(
+        config: &Config,
+        journal: Journal,
+        status: Arc<Status>,
+        stop: Arc<AtomicBool>,
+    ) -> anyhow::Result<Option<Self>> {
+        let actuator: Option<Box<dyn Actuator>> = match config.eliminate {
+            EliminationMode::Off => return Ok(None),
+            EliminationMode::DryRun => None,
+            EliminationMode::On => {
+                kernel::check(config.eliminate_action).map_err(Failure::from)?;
+                Some(Box::new(Worker::start(privilege::drop_to)?))
+            }
+        };
+        let policy = EliminationPolicy {
+            action: config.eliminate_action,
+            stable: Nanos(u64::try_from(config.eliminate_stable.as_nanos()).unwrap_or(u64::MAX)),
+            max_per_minute: config.eliminate_max_per_minute,
+            ..EliminationPolicy::default()
+        };
+        tracing::warn!(
+            mode = config.eliminate.as_str(),
+            action = config.eliminate_action.as_str(),
+            "extra subflows are removed (off: never, dry-run: only reported)"
+        );
+        status.elimination_is_on();
+        let filter = config.eliminate_filter.clone();
+        Ok(Some(Self { driver: Driver::new(policy, actuator), filter, journal, status, stop }))
     }
 }
 
-impl Reload {
-    fn run(&self, status: &Status) {
-        let since_boot = ClockPair::now().monotonic.0 / 1_000;
-        notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
-        let loaded = self.layers.load();
-        status.config_was_read(loaded.is_ok());
-        match loaded {
-            Ok(loaded) => {
-                let keys = loaded.needs_restart(&self.at_start);
-                if keys.is_empty() {
-                    tracing::info!("configuration reloaded");
-                } else {
-                    tracing::warn!(
-                        keys = keys.join(", "),
-                        "configuration reloaded; these keys need a restart"
-                    );
-                }
-                *lock(&self.changed) = Some(loaded.config);
-            }
-            Err(error) => tracing::error!(%error, "the configuration is unchanged"),
+impl SnapshotSink for Elimination {
+    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+        // A step takes effect in the next snapshot, and the last one has none.
+        if self.stop.load(Ordering::Relaxed) {
+            return;
         }
-        notify::send("READY=1");
+        for step in self.driver.run(snapshot, &|connection| self.filter.matches(connection)) {
+            log(&step);
+            self.status.eliminated(&step.record.step);
+            self.journal.add(step.record);
+        }
+    }
+}
+
+fn log(report: &StepReport) {
+    let event = serde_json::to_string(&report.json()).unwrap_or_default();
+    let step = &report.record.step;
+    if step.is_failure() || matches!(step, EliminationStep::Removed(_)) {
+        tracing::warn!(event, "elimination: {report}");
+    } else {
+        tracing::info!(event, "elimination: {report}");
     }
 }

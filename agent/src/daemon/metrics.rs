@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
-use mpwatch_exporters::json::{self, Layout};
 use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_report::json::{self, Layout};
 
 use super::sink::SnapshotSink;
 use super::status::Status;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The service. One thread traces and passes snapshots to the sinks; web server, socket and signals have threads of their own.
 
+#[cfg(feature = "control")]
 mod control;
-mod elimination;
 #[cfg(feature = "http-client")]
 pub(crate) mod export;
 mod log;
 mod metrics;
 mod notify;
 mod process;
+mod reload;
 mod sink;
 mod socket;
 mod status;
@@ -23,21 +24,24 @@ use std::time::Instant;
 use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
+use mpwatch_model::flow::elimination::EliminationMode;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
-use crate::congestion;
-use crate::control::journal::Journal;
 use crate::error::Failure;
+#[cfg(not(feature = "control"))]
+use crate::error::KERNEL;
+use crate::journal::Journal;
 use crate::live::Live;
 use crate::lock::lock;
 use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, TrackerSettings};
 use crate::signals::stop_flag_for;
 use crate::source::EventSource;
-use control::Reloaded;
-use elimination::Elimination;
+#[cfg(feature = "control")]
+use control::Elimination;
 use metrics::{Metrics, Site};
+use reload::Reloaded;
 use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
@@ -61,16 +65,23 @@ pub(crate) fn run(
     let access =
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
-    let reloaded = without_any(|| control::start(layers, config.clone(), Arc::clone(&status)))?;
+    let reloaded = without_any(|| reload::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     #[cfg(feature = "http-client")]
     without_any(|| export::start(config, &status))?;
+    #[cfg(not(feature = "control"))]
+    refuse_control(config)?;
     let mut live = trace(config, Arc::clone(&stop))?;
-    let congestion = config.congestion.then(congestion::register).transpose()?;
-    let journal = Journal::default();
-    let elimination = Elimination::start(config, journal.clone(), Arc::clone(&status))?;
-    if elimination.is_some() {
+    if config.eliminate != EliminationMode::Off {
         live = live.without_backoff();
+    }
+    let journal = Journal::default();
+    let mut sinks: Vec<Box<dyn SnapshotSink>> = Vec::new();
+    #[cfg(feature = "control")]
+    let registration = control::register(config)?;
+    #[cfg(feature = "control")]
+    if let Some(elimination) = Elimination::start(config, journal.clone(), Arc::clone(&status), stop)? {
+        sinks.push(Box::new(elimination));
     }
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
@@ -78,43 +89,40 @@ pub(crate) fn run(
     let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
         .context("cannot start the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
-    if congestion.is_some() {
-        tracing::info!("the congestion control mptcpd is registered: sockets may select it");
-    }
-    let mut sinks: Vec<Box<dyn SnapshotSink>> = vec![Box::new(Metrics::new(config, site)), Box::new(socket)];
+    sinks.push(Box::new(Metrics::new(config, site)));
+    sinks.push(Box::new(socket));
     if let Some(mut database) = database {
         database.began(live.start().began());
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
-    let mut outputs = Outputs { sinks, elimination, stop };
-    let mut source = journal.around(&mut live);
-    let outcome = serve(&mut source, settings, &mut outputs, &reloaded, &status);
+    let mut source = journal.insert_into(&mut live);
+    let outcome = serve(&mut source, settings, &mut sinks, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");
-    for sink in &mut outputs.sinks {
+    for sink in &mut sinks {
         sink.finish();
     }
     drop(server);
-    if let Some(registration) = congestion {
-        registration.end();
-        tracing::info!("mptcpd is unregistered; sockets that use it keep it until they close");
-    }
+    #[cfg(feature = "control")]
+    registration.map(control::unregister);
     outcome
 }
 
-/// What takes the snapshots.
-struct Outputs {
-    sinks: Vec<Box<dyn SnapshotSink>>,
-    elimination: Option<Elimination>,
-    /// Whether this snapshot is the last one.
-    stop: Arc<AtomicBool>,
+/// This build cannot change connections, so it must not pretend to.
+#[cfg(not(feature = "control"))]
+fn refuse_control(config: &Config) -> Result<(), Failure> {
+    if !config.congestion && config.eliminate == EliminationMode::Off {
+        return Ok(());
+    }
+    let message = "control.congestion and control.eliminate need a build with the cargo feature `control`, which this one lacks: remove them";
+    Err(Failure { code: KERNEL, message: message.to_owned() })
 }
 
 fn serve(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    Outputs { sinks, elimination, stop }: &mut Outputs,
+    sinks: &mut [Box<dyn SnapshotSink>],
     reloaded: &Reloaded,
     status: &Status,
 ) -> anyhow::Result<()> {
@@ -129,12 +137,6 @@ fn serve(
         }
         for sink in sinks.iter() {
             sink.add_losses(&mut snapshot.losses);
-        }
-        // What happened at the last snapshot would be in no later one, so not in the database either.
-        if let Some(elimination) = elimination
-            && !stop.load(Ordering::Relaxed)
-        {
-            elimination.take(&snapshot);
         }
         let snapshot = Arc::new(snapshot);
         for sink in sinks.iter_mut() {

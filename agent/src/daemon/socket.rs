@@ -17,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use mpwatch_exporters::json::{self, Layout};
 use mpwatch_model::snapshot::Snapshot;
+use mpwatch_report::json::{self, Layout};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};

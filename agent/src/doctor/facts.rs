@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use mpwatch_ebpf::core_check::{self, CoreReport};
+use mpwatch_ebpf::support::core_check::{self, CoreReport};
 use mpwatch_model::host::energy::EnergySource;
 
 use crate::energy::discovery::{Hardware, Note};

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use mpwatch_ebpf::core_check;
+use mpwatch_ebpf::support::core_check;
 use serde::Serialize;
 
 use crate::cli::DoctorOptions;

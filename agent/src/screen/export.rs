@@ -7,10 +7,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use mpwatch_exporters::json::{self, Layout};
-use mpwatch_exporters::markdown;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::Report;
+use mpwatch_report::json::{self, Layout};
+use mpwatch_report::markdown;
 use mpwatch_store::SheetKind;
 use mpwatch_tui::screen::ExportFormat;
 

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
-use mpwatch_ebpf::congestion::{CongestionError, NAME, Registration};
-use mpwatch_engine::elimination::Policy;
+use mpwatch_control::congestion::{self, NAME, Registration};
+use mpwatch_control::driver::Driver;
+use mpwatch_control::kernel::{self, KernelActuator};
+use mpwatch_ebpf::congestion::CongestionError;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::traffic::{Transport, has_congestion_control};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::snapshot::{Report, Snapshot};
@@ -29,9 +31,6 @@ use super::outcome::Outcome;
 use super::programs::Skip;
 use super::traffic::Traffic;
 use crate::cli::{CounterOptions, TraceOptions};
-use crate::congestion;
-use crate::control::driver::{Driver, Mode};
-use crate::control::kernel::{self, Kernel};
 use crate::error::{Failure, KERNEL};
 use crate::live::Live;
 use crate::session;
@@ -125,7 +124,7 @@ pub(crate) fn run(
         let measured = |one: &&Connection| one.netns == hosts[0] && is_to(one, &traffic.ports);
         samples.push(sample(&snapshot, &others.snapshots(), measured, &queues));
         if let Some(driver) = &mut eliminator {
-            let steps = driver.step(&snapshot, &is_ours);
+            let steps = driver.run(&snapshot, &is_ours);
             removed +=
                 steps.iter().filter(|one| matches!(one.record.step, EliminationStep::Removed(_))).count();
         }
@@ -180,9 +179,9 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
 
 /// Closes extra subflows sooner than the command does by default: transfers of a study are short.
 fn elimination() -> anyhow::Result<Driver> {
-    let policy = Policy { stable: Nanos(1_000_000_000), ..Policy::default() };
-    kernel::check(policy.action)?;
-    Ok(Driver::new(policy, Mode::On, Box::new(Kernel)))
+    let policy = EliminationPolicy { stable: Nanos(1_000_000_000), ..EliminationPolicy::default() };
+    kernel::check(policy.action).map_err(Failure::from)?;
+    Ok(Driver::new(policy, Some(Box::new(KernelActuator))))
 }
 
 /// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or somebody has registered it already.
@@ -193,7 +192,7 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     match Registration::new() {
         Ok(registration) => Ok(Some(registration)),
         Err(CongestionError::Registered) => Ok(None),
-        Err(error) => Err(congestion::explain(&error).into()),
+        Err(error) => Err(Failure::from(congestion::explain(&error)).into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::formula::Measurement;
+use mpwatch_fixtures::formula::Measurement;
 use mpwatch_lab::raplsim::live::{GroundTruth, LoadScope};
 use mpwatch_lab::raplsim::{Platform, SimulatedMachine};
 use mpwatch_lab::topology::LinkSpec;

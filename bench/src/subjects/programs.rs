@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpwatch_ebpf::program::ProgramStats;
 use mpwatch_ebpf::run_statistics::{self, EmptyProgram};
+use mpwatch_ebpf::tracer::ProgramStats;
 use mpwatch_ebpf::tracer::{Settings, Tracer};
 use mpwatch_lab::Topology;
 

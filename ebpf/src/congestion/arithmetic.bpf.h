@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The increase of mptcpd, the congestion control of [MPTCP-D] (docs/control.md), in integers. engine/src/congestion/mod.rs has the same functions
+ * The increase of mptcpd, the congestion control of [MPTCP-D] (docs/control.md), in integers. tests/src/mptcpd/mod.rs has the same functions
  * in Rust; the test root_congestion compares the two.
  *
  * [MPTCP-D]: per acknowledged segment on path r, w_r += psi_r * (w_r / RTT_r^2) / (sum_k w_k / RTT_k)^2, psi_r = min_k RTT_k / RTT_r.

@@ -71,7 +71,7 @@ impl Registration {
     /// # Errors
     /// If the map cannot be found.
     pub fn connections(&self) -> Result<usize, CongestionError> {
-        let groups = crate::object::map(&self.object, GROUPS)?;
+        let groups = crate::tracer::object::map(&self.object, GROUPS)?;
         Ok(groups.keys().count())
     }
 

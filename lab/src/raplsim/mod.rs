@@ -4,12 +4,10 @@
 //! energy values as simulated.
 //!
 //! [`Platform`] lists the zones of a machine, [`PowercapTree`] writes them as files, [`SimulatedMachine`] computes energy
-//! from busy time, [`scenario`] has scenarios without a clock, [`live`] follows real CPU time, [`formula`] has the formulas
-//! of other tools.
+//! from busy time, [`scenario`] has scenarios without a clock, [`live`] follows real CPU time.
 
 mod counter;
 mod curve;
-pub mod formula;
 pub mod live;
 mod machine;
 mod platform;

@@ -36,7 +36,45 @@ impl EliminationAction {
     }
 }
 
-/// A subflow of a group, as the decision saw it.
+crate::words! {
+    /// Whether the daemon removes extra subflows: the values of `control.eliminate`.
+    #[derive(Default)]
+    pub enum EliminationMode {
+        /// Elimination does not run.
+        #[default]
+        Off = "off",
+        /// Decisions are reported and not carried out.
+        DryRun = "dry-run",
+        /// Extra subflows are removed.
+        On = "on",
+    }
+}
+
+/// When an extra subflow is removed, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EliminationPolicy {
+    /// What happens to it.
+    pub action: EliminationAction,
+    /// How long the verdict must have been `shared` without interruption.
+    pub stable: Nanos,
+    /// Verdicts with a lower probability are ignored. Verdicts without a probability are not.
+    pub probability: f64,
+    /// Maximum number of removals within any 60 s, over all connections.
+    pub max_per_minute: u32,
+}
+
+impl Default for EliminationPolicy {
+    fn default() -> Self {
+        Self {
+            action: EliminationAction::default(),
+            stable: Nanos(2_500_000_000),
+            probability: 0.99,
+            max_per_minute: 10,
+        }
+    }
+}
+
+/// A subflow of a group, at the time of the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Its id.

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use mpwatch_ebpf::core_check;
+use mpwatch_ebpf::support::core_check;
 
 /// A tree that stands in for `/sys`, as lines `PATH=TEXT`; a line without `=` lets a second pass.
 pub(crate) fn powercap(lines: &str) {

@@ -3,6 +3,7 @@
 
 pub mod bottleneck;
 pub mod elimination;
+pub mod formula;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

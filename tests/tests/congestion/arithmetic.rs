@@ -2,8 +2,8 @@
 //! The arithmetic of `mptcpd` in the kernel against the reference.
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
-use mpwatch_engine::congestion::{Connection, MAX_CWND, MAX_RTT_US, Path, increase_per_segment, rate};
 use mpwatch_tests::emulation;
+use mpwatch_tests::mptcpd::{Connection, MAX_CWND, MAX_RTT_US, Path, increase_per_segment, rate};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

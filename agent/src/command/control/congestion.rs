@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use mpwatch_control::congestion::{NAME, Registration, register};
+
 use crate::cli::CongestionOptions;
 use crate::command::output::print;
-use crate::congestion;
+use crate::error::Failure;
 use crate::signals::stop_flag;
 
 /// Maximum time until a signal is noticed.
@@ -15,9 +17,9 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
     let stop = stop_flag()?;
-    let registration = congestion::register()?;
+    let registration = register().map_err(Failure::from)?;
     if !options.quiet {
-        print(&congestion::usage(&registration))?;
+        print(&usage(&registration))?;
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(STOP_CHECK_INTERVAL);
@@ -27,4 +29,21 @@ pub(super) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
         print("mptcpd is unregistered. Sockets that use it keep it until they close.")?;
     }
     Ok(())
+}
+
+/// How a socket selects it.
+fn usage(registration: &Registration) -> String {
+    let end = if registration.ends_with_process() {
+        "Ctrl-C unregisters it; sockets that use it keep it until they close."
+    } else {
+        "Ctrl-C or SIGTERM unregisters it; sockets that use it keep it until they close. This kernel (before 6.4) does not unregister it if this \
+         process is killed."
+    };
+    format!(
+        "The congestion control `{NAME}` is registered, in all network namespaces. Only what selects it uses it:
+  one socket       setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"{NAME}\", 6) before connect() or on the listener
+  one namespace    sysctl net.ipv4.tcp_congestion_control={NAME}
+  one destination  ip route change PREFIX ... congctl {NAME}
+{end}"
+    )
 }

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mpwatch_engine::elimination::Policy;
+use mpwatch_control::actuator::Actuator;
+use mpwatch_control::driver::{Driver, StepReport};
+use mpwatch_control::kernel::{self, KernelActuator};
 use mpwatch_engine::tracker::Closed;
+use mpwatch_model::flow::elimination::EliminationPolicy;
 use mpwatch_model::unit::Nanos;
 
 use crate::cli::EliminateOptions;
 use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
-use crate::control::driver::{Driver, Happened, Mode};
-use crate::control::journal::Journal;
-use crate::control::kernel::{self, Kernel};
 use crate::error::Failure;
+use crate::journal::Journal;
 use crate::session;
 use crate::signals::stop_flag;
 use crate::source::EventSource as _;
@@ -31,9 +32,10 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
         let message = "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks";
         return Err(Failure::usage(message.to_owned()).into());
     }
-    let mode = if options.yes { Mode::On } else { Mode::DryRun };
-    if mode == Mode::On {
-        kernel::check(options.action)?;
+    let mut actuator: Option<Box<dyn Actuator>> = None;
+    if options.yes {
+        kernel::check(options.action).map_err(Failure::from)?;
+        actuator = Some(Box::new(KernelActuator));
     }
     filter.warn_about_unknown_namespace();
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
@@ -41,18 +43,18 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
-    let mut driver = Driver::new(policy(options), mode, Box::new(Kernel));
+    let mut driver = Driver::new(policy(options), actuator);
     let journal = Journal::default();
-    let mut source = journal.around(&mut live);
+    let mut source = journal.insert_into(&mut live);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
     let end = options.duration.map(|duration| Instant::now() + duration);
     session::run(&mut source, trace.tracker(Closed::Forget), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
-        // What happened at the last snapshot would be in no later one, so not in the database either.
+        // A step takes effect in the next snapshot, and the last one has none.
         if goes_on {
-            for happened in driver.step(&snapshot, &|connection| filter.selects(connection)) {
-                print(&line(&happened, options.json)?)?;
-                journal.add(happened.record);
+            for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
+                print(&line(&step, options.json)?)?;
+                journal.add(step.record);
             }
         }
         if let Some(database) = &mut database {
@@ -64,8 +66,8 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn policy(options: &EliminateOptions) -> Policy {
-    Policy {
+fn policy(options: &EliminateOptions) -> EliminationPolicy {
+    EliminationPolicy {
         action: options.action,
         stable: Nanos(u64::try_from(options.stable.as_nanos()).unwrap_or(u64::MAX)),
         probability: options.probability,
@@ -82,10 +84,10 @@ fn intent(options: &EliminateOptions) -> String {
     format!("{what} (action {})", options.action.as_str())
 }
 
-/// An event for people or for programs.
-fn line(happened: &Happened, json: bool) -> anyhow::Result<String> {
+/// For people or for programs.
+fn line(step: &StepReport, json: bool) -> anyhow::Result<String> {
     if json {
-        return Ok(serde_json::to_string(&happened.event())?);
+        return Ok(serde_json::to_string(&step.json())?);
     }
-    Ok(happened.to_string())
+    Ok(step.to_string())
 }

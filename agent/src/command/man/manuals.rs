@@ -234,6 +234,7 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Tracing,
         exit: VIEW,
     },
+    #[cfg(feature = "control")]
     Manual {
         command: "study",
         examples: &[
@@ -253,6 +254,7 @@ pub(super) static MANUALS: &[Manual] = &[
         environment: Environment::Tracing,
         exit: VIEW,
     },
+    #[cfg(feature = "control")]
     Manual {
         command: "control",
         examples: &[

@@ -2,9 +2,9 @@
 //! Checks from facts. Pure functions.
 
 use caps::Capability::CAP_SYS_ADMIN;
-use mpwatch_ebpf::core_check::CoreReport;
-use mpwatch_ebpf::hook::{Attach, HOOKS, Hook};
-use mpwatch_ebpf::plan::AttachPlan;
+use mpwatch_ebpf::support::core_check::CoreReport;
+use mpwatch_ebpf::support::hook::{Attach, HOOKS, Hook};
+use mpwatch_ebpf::support::plan::AttachPlan;
 use mpwatch_ebpf::support::{CongestionSupport, Field, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine that passes every check; then one fact is changed at a time, and exactly one check fails.
 
-use mpwatch_ebpf::core_check::MissingField;
 use mpwatch_ebpf::support::KernelSupport;
+use mpwatch_ebpf::support::core_check::MissingField;
 
 use mpwatch_model::host::energy::EnergySource;
 

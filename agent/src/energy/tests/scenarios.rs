@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use mpwatch_fixtures::formula::{FORMULAS, Formula, Measurement};
 use mpwatch_lab::raplsim::Platform;
-use mpwatch_lab::raplsim::formula::{FORMULAS, Formula, Measurement};
 use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice};
 use mpwatch_model::host::energy::{EnergySource, IdleSource};
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! SIGHUP and the watchdog, on a thread of their own: the next tick may be a minute away.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+
+use super::notify;
+use super::status::Status;
+use crate::clock::ClockPair;
+use crate::config::{Config, Layers};
+use crate::lock::lock;
+
+/// Time between two checks for signals.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The configuration, if it was reloaded since the tracker last took it.
+pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
+
+/// Starts the thread. From now on SIGHUP reloads the configuration.
+pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Reloaded> {
+    let signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
+    let changed = Reloaded::default();
+    let reload = Reload { layers, at_start: config, changed: Arc::clone(&changed) };
+    let work = move || watch(signals, &reload, &status);
+    thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("cannot start a thread")?;
+    Ok(changed)
+}
+
+struct Reload {
+    layers: Layers,
+    at_start: Config,
+    changed: Reloaded,
+}
+
+fn watch(mut signals: Signals, reload: &Reload, status: &Status) {
+    let watchdog = notify::watchdog_interval();
+    let mut notified = Instant::now();
+    while !status.stopping.load(Ordering::Relaxed) {
+        if signals.pending().next().is_some() {
+            reload.run(status);
+        }
+        // Only while snapshots come, so that systemd restarts a daemon whose tracker hangs.
+        if watchdog.is_some_and(|interval| notified.elapsed() >= interval) && status.readiness().is_ok() {
+            notify::send("WATCHDOG=1");
+            notified = Instant::now();
+        }
+        thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
+    }
+}
+
+impl Reload {
+    fn run(&self, status: &Status) {
+        let since_boot = ClockPair::now().monotonic.0 / 1_000;
+        notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
+        let loaded = self.layers.load();
+        status.config_was_read(loaded.is_ok());
+        match loaded {
+            Ok(loaded) => {
+                let keys = loaded.needs_restart(&self.at_start);
+                if keys.is_empty() {
+                    tracing::info!("configuration reloaded");
+                } else {
+                    tracing::warn!(
+                        keys = keys.join(", "),
+                        "configuration reloaded; these keys need a restart"
+                    );
+                }
+                *lock(&self.changed) = Some(loaded.config);
+            }
+            Err(error) => tracing::error!(%error, "the configuration is unchanged"),
+        }
+        notify::send("READY=1");
+    }
+}

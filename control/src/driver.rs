@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One round of elimination per snapshot: decides, has the decisions carried out, and returns the steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+
+use jiff::Timestamp;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationRecord, EliminationStep, Removal};
+use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::snapshot::Snapshot;
+use serde::Serialize;
+
+use super::actuator::{Actuator, TargetConnection};
+use super::elimination::{ConnectionState, Decision, Eliminator, Outcome};
+
+/// Runs elimination over all connections of a host.
+pub struct Driver {
+    eliminator: Eliminator,
+    /// `None`: a dry run.
+    actuator: Option<Box<dyn Actuator>>,
+}
+
+/// A step, with the facts about its connection that people need to identify it.
+pub struct StepReport {
+    /// The step.
+    pub record: EliminationRecord,
+    at: Timestamp,
+    netns: String,
+    addresses: String,
+    /// Position of each subflow in its connection, from 1.
+    numbers: BTreeMap<SubflowId, usize>,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    at: Timestamp,
+    connection: ConnectionId,
+    netns: &'a str,
+    #[serde(flatten)]
+    step: &'a EliminationStep,
+}
+
+impl Driver {
+    /// Without an actuator this is a dry run: nothing is changed.
+    pub fn new(policy: EliminationPolicy, actuator: Option<Box<dyn Actuator>>) -> Self {
+        Self { eliminator: Eliminator::new(policy), actuator }
+    }
+
+    /// Decides on a snapshot and acts. Subflows are removed from selected connections only. A connection that is watched after a removal
+    /// is watched to the end even if it is no longer selected: a filter may select by rate or by the number of subflows, which the removal
+    /// has changed.
+    pub fn run(&mut self, snapshot: &Snapshot, is_selected: &dyn Fn(&Connection) -> bool) -> Vec<StepReport> {
+        let state = |connection: &Connection| {
+            let is_selected = is_selected(connection);
+            let is_needed = is_selected || self.eliminator.is_watching(connection.id);
+            is_needed.then(|| ConnectionState::from_connection(connection, is_selected)).flatten()
+        };
+        let (states, connections): (Vec<ConnectionState>, BTreeMap<ConnectionId, &Connection>) = snapshot
+            .connections
+            .iter()
+            .filter_map(|connection| Some((state(connection)?, (connection.id, connection))))
+            .unzip();
+        let decisions = self.eliminator.decide(snapshot.boot_time(), &states);
+        let mut failed = BTreeSet::new();
+        let steps = decisions.into_iter().filter_map(|decision| {
+            let connection = connections.get(&decision.connection())?;
+            // After a failure, the connection is left alone at once.
+            if matches!(decision, Decision::Remove(..)) && failed.contains(&connection.id) {
+                return None;
+            }
+            let step = self.carry_out(decision, connection)?;
+            if matches!(step, EliminationStep::Failed { .. }) {
+                failed.insert(connection.id);
+            }
+            let record = EliminationRecord { at: snapshot.boot_time(), connection: connection.id, step };
+            Some(StepReport::new(record, snapshot.at, connection))
+        });
+        steps.collect()
+    }
+
+    /// `None`: nothing to report.
+    fn carry_out(&mut self, decision: Decision, connection: &Connection) -> Option<EliminationStep> {
+        let target = TargetConnection::from(connection);
+        match (decision, &mut self.actuator) {
+            (Decision::Record(_, step), _) => Some(step),
+            // In a dry run there is nothing to undo.
+            (Decision::Undo(..), None) => None,
+            (Decision::Undo(_, removal), Some(actuator)) => {
+                let subflow = removal.removed.subflow;
+                Some(match actuator.undo(&target, &removal) {
+                    Ok(()) => EliminationStep::Undone { subflow },
+                    Err(error) => EliminationStep::UndoFailed { subflow, error },
+                })
+            }
+            (Decision::Remove(id, removal), None) => {
+                self.eliminator.report(id, &removal, Outcome::Planned);
+                Some(EliminationStep::Planned(Box::new(removal)))
+            }
+            (Decision::Remove(id, removal), Some(actuator)) => {
+                let result = actuator.apply(&target, &removal);
+                let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
+                self.eliminator.report(id, &removal, outcome);
+                let removal = Box::new(removal);
+                Some(match result {
+                    Ok(()) => EliminationStep::Removed(removal),
+                    Err(error) => EliminationStep::Failed { removal, error },
+                })
+            }
+        }
+    }
+}
+
+impl StepReport {
+    fn new(record: EliminationRecord, at: Timestamp, connection: &Connection) -> Self {
+        let text =
+            |address: Option<SocketAddr>| address.map_or_else(|| "?".to_owned(), |known| known.to_string());
+        let numbers = (1..).zip(&connection.subflows).map(|(number, subflow)| (subflow.id, number));
+        Self {
+            record,
+            at,
+            netns: connection.netns.clone(),
+            addresses: format!("{} -> {}", text(connection.local), text(connection.remote)),
+            numbers: numbers.collect(),
+        }
+    }
+
+    /// A line of `--json`.
+    pub fn json(&self) -> impl Serialize {
+        let EliminationRecord { connection, step, .. } = &self.record;
+        JsonLine { at: self.at, connection: *connection, netns: &self.netns, step }
+    }
+}
+
+impl fmt::Display for StepReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |id: SubflowId| self.numbers.get(&id).map_or_else(|| id.to_string(), ToString::to_string);
+        let EliminationRecord { connection, step, .. } = &self.record;
+        let text = step.describe(&name);
+        write!(f, "{:.3}  {}  {} in {}: {text}", self.at, connection.short(), self.addresses, self.netns)?;
+        match step.removal() {
+            Some(Removal { removed, kept, .. }) => write!(
+                f,
+                " (removed {} -> {}, kept {} -> {})",
+                removed.local, removed.remote, kept.local, kept.remote
+            ),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which subflows of a connection are extra: all of a group but its best one, as far as the verdicts are stable.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use mpwatch_model::flow::elimination::{Candidate, EliminationPolicy, Removal};
+use mpwatch_model::id::SubflowId;
+use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
+
+use super::history::History;
+
+use super::stability::Stability;
+use super::state::ConnectionState;
+
+/// What is known of a connection from earlier snapshots.
+pub(super) struct Known<'a> {
+    pub(super) history: &'a History,
+    pub(super) stability: &'a Stability,
+    /// Subflows that are to go already: none of them is kept instead of another.
+    pub(super) decided: &'a BTreeSet<SubflowId>,
+}
+
+/// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last one.
+pub(super) fn removals(
+    at: Nanos,
+    state: &ConnectionState,
+    known: &Known<'_>,
+    policy: &EliminationPolicy,
+) -> Vec<Removal> {
+    let mut all = Vec::new();
+    let mut kept = BTreeSet::new();
+    for group in &state.groups {
+        let mut members = members(state, group, known.history);
+        members.retain(|member| !known.decided.contains(&member.subflow));
+        let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
+        kept.insert(best.subflow);
+        // Where nothing flows, there is nothing to gain, and no best subflow either. The path of one that has just stopped may have failed:
+        // the others are needed then.
+        if !known.history.is_progressing(best.subflow) {
+            continue;
+        }
+        let others = members.iter().filter(|member| member.subflow != best.subflow);
+        all.extend(others.filter_map(|extra| {
+            let stable = known.stability.duration(best.subflow, extra.subflow, at)?;
+            (stable >= policy.stable).then(|| removal(state, group, [best, *extra], stable, policy))
+        }));
+    }
+    // Groups are disjoint. If they were not, the best one of another group would still stay.
+    all.retain(|removal| !kept.contains(&removal.removed.subflow));
+    all
+}
+
+/// The subflows of a group that carry data.
+fn members(state: &ConnectionState, group: &[SubflowId], history: &History) -> Vec<Candidate> {
+    let usable = state.subflows.iter().filter(|subflow| subflow.is_usable && group.contains(&subflow.id));
+    usable
+        .map(|subflow| Candidate {
+            subflow: subflow.id,
+            local: subflow.local,
+            remote: subflow.remote,
+            goodput: history.goodput(subflow.id),
+            srtt: subflow.srtt,
+        })
+        .collect()
+}
+
+/// The best subflow has the highest rank: goodput, then RTT, then age.
+fn rank(member: &Candidate) -> (BitsPerSecond, Reverse<Micros>, Reverse<SubflowId>) {
+    (member.goodput, Reverse(member.srtt.unwrap_or(Micros(u64::MAX))), Reverse(member.subflow))
+}
+
+fn removal(
+    state: &ConnectionState,
+    group: &[SubflowId],
+    [kept, removed]: [Candidate; 2],
+    stable: Nanos,
+    policy: &EliminationPolicy,
+) -> Removal {
+    let is_pair =
+        |a: SubflowId, b: SubflowId| [a, b].iter().all(|id| [kept.subflow, removed.subflow].contains(id));
+    let pair = state.pairs.iter().find(|pair| is_pair(pair.a, pair.b));
+    Removal {
+        action: policy.action,
+        method: state.method,
+        group: group.to_vec(),
+        removed,
+        kept,
+        probability: pair.and_then(|pair| pair.probability),
+        stable: stable.micros(),
+        evidence: pair.and_then(|pair| pair.evidence),
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the decision needs to know of a connection.
+
+use std::net::SocketAddr;
+
+use mpwatch_model::flow::bottleneck::{DetectionMethod, PairVerdict};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::kernel::lifecycle::{CarriedBy, TcpState};
+use mpwatch_model::unit::{Bytes, Micros};
+
+/// A connection in one snapshot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectionState {
+    /// Its id.
+    pub id: ConnectionId,
+    /// Whether subflows may be removed from it. If not, only the watch after an earlier action goes on.
+    pub is_selected: bool,
+    /// The method that found the groups.
+    pub method: DetectionMethod,
+    /// Payload that the peer has acknowledged.
+    pub acked: Bytes,
+    /// Its open subflows.
+    pub subflows: Vec<SubflowState>,
+    /// Its subflows, grouped by bottleneck. Empty: there are no verdicts.
+    pub groups: Vec<Vec<SubflowId>>,
+    /// The verdicts on pairs of subflows.
+    pub pairs: Vec<PairVerdict>,
+}
+
+/// An open subflow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SubflowState {
+    /// Its id.
+    pub id: SubflowId,
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// Remote address and port.
+    pub remote: SocketAddr,
+    /// Whether it carries data: established, no backup, and not failed.
+    pub is_usable: bool,
+    /// Payload that the peer has acknowledged on it.
+    pub acked: Bytes,
+    /// Smoothed RTT. `None`: no sample yet.
+    pub srtt: Option<Micros>,
+}
+
+impl ConnectionState {
+    /// `None`: it does not use MPTCP, or cannot send.
+    pub fn from_connection(connection: &Connection, is_selected: bool) -> Option<Self> {
+        let is_sending = connection.is_open()
+            && connection.state == TcpState::Established
+            && connection.carried_by() == CarriedBy::Mptcp;
+        if !is_sending {
+            return None;
+        }
+        // Kernels before 6.5 do not count the bytes of a connection.
+        let of_subflows = || connection.subflows.iter().map(|subflow| subflow.bytes_acked).sum();
+        let found = connection.bottlenecks.as_ref();
+        Some(Self {
+            id: connection.id,
+            is_selected,
+            method: found.map(|found| found.method).unwrap_or_default(),
+            acked: connection.bytes_acked.unwrap_or_else(of_subflows),
+            subflows: connection
+                .subflows
+                .iter()
+                .filter(|subflow| subflow.closed.is_none())
+                .map(Into::into)
+                .collect(),
+            groups: found.map(|found| found.groups.clone()).unwrap_or_default(),
+            pairs: found.map(|found| found.pairs.clone()).unwrap_or_default(),
+        })
+    }
+}
+
+impl From<&Subflow> for SubflowState {
+    fn from(subflow: &Subflow) -> Self {
+        Self {
+            id: subflow.id,
+            local: subflow.local,
+            remote: subflow.remote,
+            is_usable: subflow.state == TcpState::Established && !subflow.backup && !subflow.stale,
+            acked: subflow.bytes_acked,
+            srtt: subflow.srtt,
+        }
+    }
+}

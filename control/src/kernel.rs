@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes connections of the running kernel, inside their network namespaces.
+
+use std::io;
+
+use caps::{CapSet, Capability};
+use mpwatch_ebpf::namespace;
+use mpwatch_model::flow::elimination::{EliminationAction, Removal};
+
+use super::actuator::{Actuator, TargetConnection};
+use super::error::ControlError;
+use super::{path_manager, socket_diag};
+
+/// Checks that the process may act and that the kernel can.
+///
+/// # Errors
+/// Without CAP_NET_ADMIN, or if the kernel lacks what the action needs.
+pub fn check(action: EliminationAction) -> Result<(), ControlError> {
+    if !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
+        let message = "removing subflows needs cap_net_admin, which this process lacks; run it as root, or let it only report what it would \
+                       remove (without --yes; control.eliminate = \"dry-run\")";
+        return Err(ControlError::Permission(message.to_owned()));
+    }
+    let (is_supported, message) = match action {
+        EliminationAction::Close => (
+            socket_diag::can_abort(),
+            "cannot close subflows: this kernel was built without CONFIG_INET_DIAG_DESTROY (SOCK_DESTROY); use --action backup, or \
+             another kernel",
+        ),
+        EliminationAction::Backup => (
+            path_manager::exists(),
+            "cannot set subflows to backup: this kernel has no generic netlink family `mptcp_pm` (CONFIG_MPTCP)",
+        ),
+    };
+    match is_supported {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ControlError::Unsupported(message.to_owned())),
+        Err(error) => Err(ControlError::Failed(error.to_string())),
+    }
+}
+
+/// Acts on the calling thread, which must hold the capabilities.
+pub struct KernelActuator;
+
+impl Actuator for KernelActuator {
+    fn apply(&mut self, connection: &TargetConnection, removal: &Removal) -> Result<(), String> {
+        match removal.action {
+            EliminationAction::Close => close(connection, removal).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "its socket is gone, or the kernel module tcp_diag cannot be loaded (modprobe tcp_diag)"
+                        .to_owned()
+                }
+                _ => explain(&error),
+            }),
+            EliminationAction::Backup => set_backup(connection, removal, true),
+        }
+    }
+
+    fn undo(&mut self, connection: &TargetConnection, removal: &Removal) -> Result<(), String> {
+        set_backup(connection, removal, false)
+    }
+}
+
+fn close(connection: &TargetConnection, removal: &Removal) -> io::Result<()> {
+    let removed = &removal.removed;
+    inside(connection, || socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote))
+}
+
+fn set_backup(connection: &TargetConnection, removal: &Removal, backup: bool) -> Result<(), String> {
+    let Some(token) = connection.token else {
+        return Err("the token of the connection is unknown".to_owned());
+    };
+    let removed = &removal.removed;
+    let changed =
+        inside(connection, || path_manager::set_backup(token, removed.local, removed.remote, backup));
+    changed.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            "the kernel changes the role of a single subflow only in connections of the userspace path manager (sysctl \
+             net.mptcp.path_manager); use --action close"
+                .to_owned()
+        }
+        _ => explain(&error),
+    })
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "not permitted: this needs cap_net_admin, and cap_sys_admin in another network namespace"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Runs `work` in the network namespace of the connection.
+fn inside<T: Send>(
+    connection: &TargetConnection,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let namespace = namespace::all().into_iter().find(|namespace| namespace.inode == connection.netns_inode);
+    let namespace = namespace.ok_or_else(|| {
+        io::Error::other(format!("its network namespace {} has no process and no name", connection.netns))
+    })?;
+    namespace::inside(&namespace, work)
+}

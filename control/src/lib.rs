@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The only part of mpwatch that changes connections: [`driver::Driver`] removes extra subflows, [`congestion`] registers `mptcpd`. Removal
+//! needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter other network namespaces. An optional feature of the program: `control`.
+
+pub mod actuator;
+pub mod congestion;
+pub mod driver;
+pub mod elimination;
+pub mod error;
+pub mod kernel;
+mod netlink;
+mod path_manager;
+mod socket_diag;
+pub mod worker;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Facts about a kernel, read from its BTF and not from its version, because distributions backport. [`crate::plan`] draws conclusions.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use libbpf_rs::btf::types::{Func, FuncProto, Struct, Typedef};
+use libbpf_rs::btf::{Btf, ReferencesType};
+
+use super::hook::{HOOKS, Hook};
+use crate::log::quiet_libbpf;
+
+use super::congestion::CongestionSupport;
+use super::named_types::NamedTypes;
+
+/// The structure that every kernel with MPTCP has.
+const MPTCP: &str = "mptcp_sock";
+/// The function by which programs read fields in place (Linux 6.2 and later).
+const CAST: &str = "bpf_rdonly_cast";
+/// The type of the tracepoint of retransmissions.
+const RETRANSMIT: &str = "btf_trace_tcp_retransmit_skb";
+/// Where a kernel shows its BTF.
+pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// A field that some supported kernels lack. Our programs check that it exists before they read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Kernel structure.
+    pub structure: &'static str,
+    /// Its member.
+    pub name: &'static str,
+    /// What is unknown without it.
+    pub costs: &'static str,
+}
+
+/// Fields without which something is unknown. (For some other fields the programs have an alternative.)
+pub const OPTIONAL_FIELDS: &[Field] = &[
+    Field {
+        structure: "mptcp_sock",
+        name: "bytes_retrans",
+        costs: "bytes that the MPTCP timer retransmitted",
+    },
+    Field { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
+];
+
+impl Field {
+    /// Its name, such as `tcp_sock.total_rto`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.structure, self.name)
+    }
+}
+
+/// Facts about a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelSupport {
+    /// Targets of [`HOOKS`] that it has: tracepoints, iterators, and the function that runs a program for user space.
+    pub targets: BTreeSet<&'static str>,
+    /// [`OPTIONAL_FIELDS`] that it has, such as `tcp_sock.total_rto`.
+    pub fields: BTreeSet<String>,
+    /// Whether it has MPTCP (`struct mptcp_sock`).
+    pub mptcp: bool,
+    /// Whether it has `bpf_rdonly_cast()`.
+    pub has_cast: bool,
+    /// Whether `tcp_retransmit_skb` also fires for retransmissions that failed, with their error (6.18 and later).
+    pub reports_failed_retransmits: bool,
+    /// What it has of what the congestion control needs.
+    pub congestion: CongestionSupport,
+}
+
+/// Why a kernel's BTF could not be read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show the fields")]
+pub enum SupportError {
+    /// The running kernel has none.
+    #[error(
+        "this kernel has no BTF at {path}: mpwatch needs CONFIG_DEBUG_INFO_BTF=y, as distribution kernels have"
+    )]
+    NoBtf { path: &'static str, source: libbpf_rs::Error },
+    /// The file is not BTF.
+    #[error(
+        "{path} is not a kernel's BTF; give the raw .BTF section, for example a copy of /sys/kernel/btf/vmlinux"
+    )]
+    NotBtf { path: String, source: libbpf_rs::Error },
+}
+
+/// Names of the types from which the facts follow.
+fn type_names() -> impl Iterator<Item = String> {
+    let structures = OPTIONAL_FIELDS
+        .iter()
+        .map(|field| field.structure)
+        .chain([MPTCP, CAST])
+        .chain(CongestionSupport::type_names());
+    HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
+}
+
+/// Whether the tracepoint of retransmissions passes an error: context, socket, packet, error.
+fn has_error(tracepoint: Typedef<'_>) -> bool {
+    let prototype = tracepoint.referenced_type().next_type().and_then(|of| FuncProto::try_from(of).ok());
+    prototype.is_some_and(|prototype| prototype.iter().len() >= 4)
+}
+
+impl KernelSupport {
+    /// Reads the facts of the running kernel.
+    pub fn of_this_kernel() -> Result<Self, SupportError> {
+        quiet_libbpf();
+        let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
+        Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
+    }
+
+    /// Reads the facts of another kernel from a file with its BTF.
+    pub fn of_file(path: &Path) -> Result<Self, SupportError> {
+        quiet_libbpf();
+        Btf::from_path(path)
+            .map(|btf| Self::of_btf(&btf))
+            .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
+    }
+
+    fn of_btf(btf: &Btf<'_>) -> Self {
+        let types = NamedTypes::of(btf, type_names());
+        let has = |field: &&Field| {
+            let of = types.find::<Struct<'_>>(field.structure);
+            of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
+        };
+        let has_target = |hook: &&Hook| {
+            let name = hook.type_name();
+            // A tracepoint is in BTF as a type, an iterator as a function.
+            types.find::<Typedef<'_>>(&name).is_some() || types.find::<Func<'_>>(&name).is_some()
+        };
+        Self {
+            targets: HOOKS.iter().filter(has_target).map(|hook| hook.target).collect(),
+            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
+            mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
+            has_cast: types.find::<Func<'_>>(CAST).is_some(),
+            reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
+            congestion: CongestionSupport::of_types(&types),
+        }
+    }
+
+    /// A kernel that lacks nothing, for tests.
+    pub fn complete() -> Self {
+        Self {
+            targets: HOOKS.iter().map(|hook| hook.target).collect(),
+            fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
+            mptcp: true,
+            has_cast: true,
+            reports_failed_retransmits: true,
+            congestion: CongestionSupport { missing: Vec::new(), has_link: true },
+        }
+    }
+
+    /// Whether it has one of [`OPTIONAL_FIELDS`].
+    pub fn has_field(&self, field: &Field) -> bool {
+        self.fields.contains(&field.path())
+    }
+}

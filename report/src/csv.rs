@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would take for a formula begins with an apostrophe; control characters are
+//! masked.
+
+use mpwatch_model::kernel::endpoint::printable;
+use serde_json::Value;
+
+/// A table with a header row. A cell is a number, a text, or null: unknown.
+pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::Error> {
+    let rows = rows.iter().map(|row| row.iter().map(plain).collect());
+    text(std::iter::once(columns).chain(rows))
+}
+
+/// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
+pub fn cell(text: &str) -> String {
+    let text = printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
+}
+
+/// The text of rows.
+pub fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row)?;
+    }
+    let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => cell(text),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_back(cells: Vec<Value>) -> Vec<String> {
+        let columns = (0..cells.len()).map(|nth| format!("c{nth}")).collect();
+        let text = table(columns, &[cells]).unwrap();
+        let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
+        let row = reader.records().next().unwrap().unwrap();
+        row.iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn cells_can_be_read_back() {
+        let cells = vec!["a,\"b\"".into(), Value::Null, 41_600.into(), (-1.5).into(), i64::MIN.into()];
+        assert_eq!(read_back(cells), ["a,\"b\"", "", "41600", "-1.5", "-9223372036854775808"]);
+    }
+
+    #[test]
+    fn a_name_is_no_formula_and_does_not_steer_a_terminal() {
+        for (name, expected) in [
+            ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@sum", "'@sum"),
+            ("\t=1", "\u{fffd}=1"),
+            ("\r=1", "\u{fffd}=1"),
+            ("a\x1b[2J\u{9b}\n\u{202e}", "a\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(read_back(vec![name.into()]), [expected]);
+        }
+    }
+}

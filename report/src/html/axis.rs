@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Axes of plots: round values, their labels, and positions.
+
+use mpwatch_model::metric::{self, Unit};
+
+/// The quantity of an axis.
+#[derive(Clone, Copy)]
+pub struct Axis<'a> {
+    /// Its title without the unit.
+    pub title: &'a str,
+    /// Unit of the values; labels may have a multiple of it.
+    pub unit: Unit,
+    /// Name of its column in CSV; ends in its unit.
+    pub column: &'a str,
+    /// Logarithmic; all values are then greater than zero.
+    pub log: bool,
+}
+
+/// An interval that begins further below its value, as a factor, begins outside of a logarithmic axis.
+const MAX_LOW: f64 = 4.0;
+
+/// Distance of labels at least, of an axis that is divided into parts of equal length: this times such a part.
+const CLEAR: f64 = 0.8;
+/// Decades between two labels at most.
+const MAX_STEP: usize = 20;
+
+/// A labelled value of an axis.
+pub(super) struct Tick {
+    pub(super) value: f64,
+    pub(super) label: String,
+}
+
+/// An axis over a range of values.
+#[derive(Clone, Copy)]
+pub(super) struct Range<'a> {
+    axis: Axis<'a>,
+    low: f64,
+    high: f64,
+    /// Values per unit of the labels, and the name of that unit.
+    unit: (f64, &'static str),
+}
+
+impl<'a> Range<'a> {
+    /// An axis that has room for these values: from zero on, or if it is logarithmic from the smallest.
+    pub(super) fn of(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
+        let high = values.clone().fold(0.0, f64::max);
+        let low = if axis.log { values.filter(|value| *value > 0.0).fold(high, f64::min) } else { 0.0 };
+        let (low, high) = match (axis.log, high > 0.0) {
+            (true, true) => (low / 1.1, high * 1.1),
+            (true, false) => (0.1, 1.0),
+            (false, true) => (0.0, high),
+            (false, false) => (0.0, 1.0),
+        };
+        Self { axis, low, high, unit: unit_of(axis.unit, high) }
+    }
+
+    /// Up to the next labelled value, so that the largest value is between two of them. A logarithmic axis stays as it is.
+    #[must_use]
+    pub(super) fn up_to_label(mut self, parts: u32) -> Self {
+        let step = round_step(self.high / self.unit.0, parts) * self.unit.0;
+        if !self.axis.log && step > 0.0 {
+            self.high = (self.high / step - 1e-9).ceil() * step;
+        }
+        self
+    }
+
+    /// Where a value is: 0 at the beginning of the axis, 1 at its end.
+    pub(super) fn part(&self, value: f64) -> f64 {
+        let part = if self.axis.log {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        part.clamp(0.0, 1.0)
+    }
+
+    /// Whether a value is on the axis.
+    pub(super) fn shows(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// The title with the unit of the labels.
+    pub(super) fn title(&self) -> String {
+        let Axis { title, log, .. } = self.axis;
+        match self.unit.1 {
+            "" => title.to_owned(),
+            _ if log => format!("{title} (logarithmic)"),
+            unit => format!("{title} ({unit})"),
+        }
+    }
+
+    /// At most about this many labelled values.
+    pub(super) fn ticks(&self, parts: u32) -> Vec<Tick> {
+        match self.axis.log {
+            false => self.steps(parts),
+            true if self.high / self.low < 5.0 => self.narrow(parts),
+            true => self.decades(parts),
+        }
+    }
+
+    fn steps(&self, parts: u32) -> Vec<Tick> {
+        let step = round_step(self.high / self.unit.0, parts);
+        let decimals = usize::from(step < 1.0) + usize::from(step < 0.1) + usize::from(step < 0.01);
+        let values = (0..=parts).map(|nth| step * f64::from(nth));
+        let inside = values.take_while(|value| value * self.unit.0 <= self.high * 1.000_001);
+        inside
+            .map(|value| Tick { value: value * self.unit.0, label: format!("{value:.decimals$}") })
+            .collect()
+    }
+
+    /// Of a logarithmic axis over less than a decade.
+    fn narrow(&self, parts: u32) -> Vec<Tick> {
+        let step = round_step(self.high - self.low, parts);
+        let first = (self.low / step).ceil();
+        let values =
+            (0..=parts).map(|nth| (first + f64::from(nth)) * step).take_while(|value| *value <= self.high);
+        values.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
+    }
+
+    /// 1, 2 and 5 times the powers of ten, or fewer of them if there are many.
+    fn decades(&self, parts: u32) -> Vec<Tick> {
+        let distance = |pair: &[Tick]| self.part(pair[1].value) - self.part(pair[0].value);
+        let is_clear =
+            |ticks: &Vec<Tick>| ticks.windows(2).all(|pair| distance(pair) * f64::from(parts) > CLEAR);
+        let powers = |step: usize| self.multiples(&[1.0]).into_iter().step_by(step).collect();
+        let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
+        let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
+        let mut ticks: Vec<Tick> = choices.find(is_clear).unwrap_or_default();
+        // The others are lines only.
+        let has =
+            |value: f64| ticks.iter().any(|tick| tick.value >= value * 0.99 && tick.value <= value * 1.01);
+        let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|one| !has(one.value)).collect();
+        ticks.extend(others.into_iter().map(|one| Tick { label: String::new(), ..one }));
+        ticks
+    }
+
+    /// These multiples of the powers of ten.
+    fn multiples(&self, factors: &[f64]) -> Vec<Tick> {
+        let (first, last) = (self.low.log10().floor(), self.high.log10().ceil());
+        let mut ticks = Vec::new();
+        let mut power = first;
+        while power <= last {
+            let values = factors.iter().map(|factor| factor * 10_f64.powf(power));
+            let inside = values.filter(|value| (self.low..=self.high).contains(value));
+            ticks.extend(inside.map(|value| Tick { value, label: short(self.axis.unit, value) }));
+            power += 1.0;
+        }
+        ticks
+    }
+}
+
+/// What an axis has to show of a value with an interval. On a logarithmic axis, which has no zero, an interval may begin outside.
+pub(super) fn ends(value: f64, interval: Option<(f64, f64)>) -> [f64; 2] {
+    interval.map_or([value; 2], |(low, high)| [low.max(value / MAX_LOW), high.max(value)])
+}
+
+/// A number of CSV with six significant digits, which is more than can be seen.
+pub(super) fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".to_owned();
+    }
+    let scale = 10_f64.powf(5.0 - value.abs().log10().floor());
+    let rounded = (value * scale).round() / scale;
+    rounded.to_string()
+}
+
+fn short(unit: Unit, value: f64) -> String {
+    trimmed(&metric::display(unit, Some(value)))
+}
+
+/// A round value without superfluous digits: `10 ms`, not `10.0 ms`.
+pub(super) fn trimmed(text: &str) -> String {
+    let Some((number, unit)) = text.split_once(' ') else { return text.to_owned() };
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}")
+}
+
+/// The unit of labels for values up to this one.
+fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
+    let largest = |units: &[(f64, &'static str)]| {
+        let fits = |(size, _): &&(f64, &'static str)| high >= *size;
+        units.iter().rev().find(fits).or(units.first()).copied().unwrap_or((1.0, ""))
+    };
+    match unit {
+        Unit::BitsPerSecond => {
+            largest(&[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")])
+        }
+        Unit::Bytes => largest(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
+        Unit::Seconds => largest(&[(1e-6, "us"), (1e-3, "ms"), (1.0, "s")]),
+        Unit::Joules => largest(&[(1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")]),
+        Unit::Watts => largest(&[(1e-3, "mW"), (1.0, "W")]),
+        Unit::JoulesPerGigabyte => (1.0, "J/GB"),
+        Unit::Ratio => (0.01, "%"),
+        Unit::Segments => (1.0, "segments"),
+        Unit::Count => (1.0, ""),
+    }
+}
+
+/// Distance of grid lines: 1, 2 or 5 times a power of ten, so that there are at most this many parts. Zero: there is nothing to divide.
+pub(super) fn round_step(high: f64, parts: u32) -> f64 {
+    let min = high / f64::from(parts);
+    if min <= 0.0 || !min.is_finite() {
+        return 0.0;
+    }
+    let power = 10_f64.powf(min.log10().floor());
+    [1.0, 2.0, 5.0].into_iter().map(|one| one * power).find(|step| *step >= min).unwrap_or(10.0 * power)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
+        let axis = Axis { title: "value", unit, column: "value", log };
+        let range = Range::of(axis, values.iter().copied());
+        let labels = range.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
+        (labels.collect(), range.title())
+    }
+
+    #[test]
+    fn labels_are_round_and_their_unit_is_in_the_title() {
+        let (ticks, title) = labels(Unit::BitsPerSecond, false, &[3e6, 94_100_000.0]);
+        assert_eq!((ticks.join(" "), title.as_str()), ("0 20 40 60 80".to_owned(), "value (Mbit/s)"));
+        let (ticks, title) = labels(Unit::Seconds, false, &[0.0042]);
+        assert_eq!((ticks.join(" "), title.as_str()), ("0 1 2 3 4".to_owned(), "value (ms)"));
+        let (ticks, _) = labels(Unit::Ratio, false, &[0.0031]);
+        assert_eq!(ticks.join(" "), "0.0 0.1 0.2 0.3");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_has_decades() {
+        let (ticks, title) = labels(Unit::Seconds, true, &[0.004, 0.03]);
+        assert_eq!(
+            (ticks.join(", "), title.as_str()),
+            ("5 ms, 10 ms, 20 ms".to_owned(), "value (logarithmic)")
+        );
+        assert_eq!(labels(Unit::Seconds, true, &[0.35, 0.41]).0.join(", "), "350 ms, 400 ms, 450 ms");
+        assert_eq!(
+            labels(Unit::Seconds, true, &[0.000_9, 20.0]).0.join(", "),
+            "1 ms, 10 ms, 100 ms, 1 s, 10 s"
+        );
+        assert_eq!(labels(Unit::Count, true, &[1.0, 1e7]).0, ["1", "100", "10000", "1000000"]);
+        assert_eq!(labels(Unit::Seconds, true, &[0.004, 0.3]).0.join(", "), "10 ms, 30 ms, 100 ms, 300 ms");
+    }
+
+    #[test]
+    fn an_axis_without_values_is_drawn_all_the_same() {
+        assert_eq!(labels(Unit::Count, false, &[0.0]).0.first().unwrap(), "0.0");
+        assert!(!labels(Unit::Seconds, true, &[]).0.is_empty());
+    }
+
+    #[test]
+    fn numbers_have_six_digits() {
+        let numbers = [37_333_333.333, 0.012_345_678, 12.5, 10.0, 0.0, -2.000_000_1].map(number);
+        assert_eq!(numbers, ["37333300", "0.0123457", "12.5", "10", "0", "-2"]);
+    }
+
+    #[test]
+    fn an_axis_reaches_the_next_label() {
+        for (value, last) in [(29.1e6, "30"), (30e6, "30"), (170e6, "200"), (94.1e6, "100")] {
+            let axis = Axis { title: "", unit: Unit::BitsPerSecond, column: "", log: false };
+            let range = Range::of(axis, [value].into_iter()).up_to_label(5);
+            let top = range.ticks(5).pop().unwrap();
+            assert_eq!((top.label.as_str(), range.part(top.value) > 0.999_999), (last, true), "{value}");
+        }
+    }
+
+    #[test]
+    fn positions_grow_from_zero_to_one() {
+        for log in [false, true] {
+            let range =
+                Range::of(Axis { title: "", unit: Unit::Seconds, column: "", log }, [1.0, 9.0].into_iter());
+            let parts = [1.0, 3.0, 9.0].map(|value| range.part(value));
+            assert!(parts.is_sorted() && (0.0..=1.0).contains(&parts[0]) && parts[2] <= 1.0, "{parts:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A comparison as one HTML file: what is shown, then tables, intervals and distributions for each flow class.
+
+use std::fmt::Write as _;
+
+use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::class_totals::completion_times;
+use mpwatch_model::flow::pairing::{Flow, flows};
+
+use super::distributions::{COMPLETION, SHARE, distribution};
+use super::intervals::intervals;
+use super::markup::{escape, facts, table};
+use super::page::frame;
+use super::plot::Plot;
+use crate::comparison::{Comparison, Judgement, Row, Side};
+use crate::text::comparison::{METHOD, answer, class_title, origin, sentences, table as table_of, title};
+use crate::text::words::capital;
+
+/// The comparison as a page.
+pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison) -> String {
+    let title = title(found);
+    let mut text = frame(&format!("mpwatch: {title}"), &title);
+    text.push_str(&verdicts(&answer(found)));
+    for rows in found.classes() {
+        text.push_str(&section(a, b, rows));
+    }
+    let _ = writeln!(text, "<p>{}.</p>\n<div class=\"origin\">", escape(&capital(METHOD)));
+    for (letter, side) in [("A", a), ("B", b)] {
+        let _ = write!(text, "<h2>{letter}: {}</h2>\n{}", escape(side.name), facts(&origin(side)));
+    }
+    text.push_str("</div>\n</main>\n</body>\n</html>\n");
+    text
+}
+
+fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
+    let Some(class) = rows.first().map(|row| row.class) else { return String::new() };
+    let file = format!("differences-{}", class.as_str());
+    let caption = "Difference of B from A with its 95 % confidence interval; filled: the interval excludes 0";
+    format!(
+        "<section>\n<h2>{}</h2>\n{}<div class=\"plots\">{}{}</div>\n{}</section>\n",
+        escape(&class_title(rows)),
+        verdicts(&sentences(rows)),
+        intervals(&file, caption, rows),
+        completion(class, a, b),
+        table(&table_of(rows))
+    )
+}
+
+/// Sentences as a list, each marked by whether the second set is better.
+fn verdicts(sentences: &[(Judgement, String)]) -> String {
+    let items = sentences.iter().fold(String::new(), |mut text, (judgement, sentence)| {
+        let mark = match judgement {
+            Judgement::Better => "better",
+            Judgement::Worse => "worse",
+            Judgement::Undecided => "undecided",
+        };
+        let _ = writeln!(text, "<li class=\"{mark}\">{}</li>", escape(sentence));
+        text
+    });
+    format!("<ul class=\"verdicts\">\n{items}</ul>\n")
+}
+
+/// The distributions of the completion times of a class on both sides. Empty: too few are known.
+fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
+    let curve = |letter: &str, side: Side<'_>| {
+        let all = flows(&side.report.connections);
+        let of_class: Vec<Flow<'_>> = all.into_iter().filter(|flow| flow.end.flow_class == class).collect();
+        distribution(format!("{letter}: {}", side.name), &completion_times(&of_class))
+    };
+    let plot = Plot {
+        file: format!("completion-times-{}", class.as_str()),
+        caption: "Completion times: share of the connections that took at most this long".to_owned(),
+        x: COMPLETION,
+        y: SHARE,
+        curves_are: "set",
+        curves: [curve("A", a), curve("B", b)].into_iter().flatten().collect(),
+        x_to: 0.0,
+    };
+    plot.html()
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text, lists and tables as HTML, and drawings as SVG in a figure.
+
+use std::fmt::Write as _;
+
+use crate::text::grid::{Align, Grid};
+
+/// Names of processes, interfaces and control groups come from outside: none may become a tag or end an attribute.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// A drawing of this width and height. `class` selects the screens that show it.
+pub(super) fn svg(class: &str, caption: &str, size: (f64, f64), body: &str) -> String {
+    let (width, height) = size;
+    format!(
+        "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{caption}\">\n{body}</svg>"
+    )
+}
+
+pub(super) fn figure(class: &str, caption: &str, drawings: &str) -> String {
+    format!("<figure class=\"{class}\"><figcaption>{caption}</figcaption>{drawings}</figure>\n")
+}
+
+/// A list of problems. Empty: there are none.
+pub fn list(class: &str, problems: &[String]) -> String {
+    if problems.is_empty() {
+        return String::new();
+    }
+    let items = problems.iter().fold(String::new(), |mut text, problem| {
+        let _ = writeln!(text, "<li>{}</li>", escape(problem));
+        text
+    });
+    format!("<ul class=\"{class}\">\n{items}</ul>\n")
+}
+
+/// Labels with their text.
+pub fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
+    let rows = facts.iter().fold(String::new(), |mut text, (word, fact)| {
+        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(fact));
+        text
+    });
+    format!("<dl>\n{rows}</dl>\n")
+}
+
+/// A table that scrolls by itself if it is too wide.
+pub fn table(grid: &Grid) -> String {
+    let cell = |tag: &str, text: &str, align: Align| {
+        let class = if align == Align::Right { " class=\"n\"" } else { "" };
+        format!("<{tag}{class}>{}</{tag}>", escape(text))
+    };
+    let titles: String = grid.columns.iter().map(|(title, align)| cell("th", title, *align)).collect();
+    let rows = grid.rows.iter().fold(String::new(), |mut text, row| {
+        let cells: String =
+            row.iter().zip(&grid.columns).map(|(text, (_, align))| cell("td", text, *align)).collect();
+        let _ = writeln!(text, "<tr>{cells}</tr>");
+        text
+    });
+    format!(
+        "<div class=\"wide\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plot with axes, units and a legend. Curves differ in colour and in dashes, so that they differ in print too.
+
+use std::fmt::Write as _;
+
+use super::axis::{Axis, Range, ends, number};
+use super::download;
+use super::marker::Look;
+use super::markup::{escape, figure, svg};
+
+/// Measures, in units of the drawing.
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 150.0;
+/// Left of the curves at least; more if labels are long.
+const LEFT: f64 = 52.0;
+/// Beside the labels of the vertical axis, for its title.
+const Y_TITLE: f64 = 28.0;
+const RIGHT: f64 = 18.0;
+/// Above the curves, for the half of a label.
+const TOP: f64 = 8.0;
+/// Below them, for labels and title.
+const BOTTOM: f64 = 40.0;
+/// Height of a line of the legend.
+const LEGEND_LINE: f64 = 18.0;
+/// Length of the sample of a curve in the legend.
+const SAMPLE: f64 = 28.0;
+/// Estimated width of a letter.
+const LETTER: f64 = 6.8;
+/// Most parts of the vertical axis.
+const Y_PARTS: u32 = 5;
+/// Half the width of the ends of an interval.
+const CAP: f64 = 3.0;
+/// Between the intervals of two curves at one place, so that both are seen.
+const DODGE: f64 = 4.0;
+/// A longer title of the vertical axis is condensed.
+const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
+/// Length and half the width of the arrow of an interval that goes on outside.
+const ARROW: (f64, f64) = (5.0, 3.0);
+
+/// Values over an axis.
+pub struct Plot<'a> {
+    /// Name of the downloaded files, without extension.
+    pub file: String,
+    /// Text above the drawing.
+    pub caption: String,
+    /// The horizontal axis.
+    pub x: Axis<'a>,
+    /// The vertical axis.
+    pub y: Axis<'a>,
+    /// Name of the CSV column that holds the names of the curves.
+    pub curves_are: &'static str,
+    /// In the order of the legend.
+    pub curves: Vec<Curve>,
+    /// The horizontal axis reaches this value at least, so that plots beside each other have the same.
+    pub x_to: f64,
+}
+
+/// A curve with its points in the order of the horizontal axis.
+pub struct Curve {
+    /// Its entry in the legend.
+    pub name: String,
+    /// Pairs of x and y.
+    pub points: Vec<(f64, f64)>,
+    /// Each value holds until the next point.
+    pub steps: bool,
+    /// The interval of each point. Empty: none has any.
+    pub intervals: Vec<Option<(f64, f64)>>,
+    /// A paper reports it.
+    pub paper: bool,
+}
+
+impl Curve {
+    /// Its points, each with its interval.
+    pub fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> + Clone {
+        let intervals = self.intervals.iter().copied().chain(std::iter::repeat(None));
+        self.points.iter().copied().zip(intervals)
+    }
+}
+
+impl Plot<'_> {
+    /// The figure with its links for download. Empty: no curve has points.
+    pub fn html(&self) -> String {
+        if self.curves.iter().all(|curve| curve.points.is_empty()) {
+            return String::new();
+        }
+        let (size, body) = self.drawing();
+        let caption = escape(&self.caption);
+        let drawing = svg("", &caption, size, &body);
+        let links = download::links(&self.file, &download::standalone(size, &caption, &body), &self.csv());
+        figure("plot", &caption, &format!("{drawing}{links}"))
+    }
+
+    /// A row for each point.
+    pub fn csv(&self) -> String {
+        let has_intervals = self.curves.iter().any(|curve| !curve.intervals.is_empty());
+        let columns = if has_intervals { 5 } else { 3 };
+        let header = [self.curves_are, self.x.column, self.y.column, "low", "high"].map(str::to_owned);
+        let rows = self.curves.iter().flat_map(|curve| {
+            curve.with_intervals().map(|((x, y), interval)| {
+                let (low, high) = interval.unzip();
+                let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
+                vec![crate::csv::cell(&curve.name), number(x), number(y), bound(low), bound(high)]
+            })
+        });
+        let cut = |mut row: Vec<String>| {
+            row.truncate(columns);
+            row
+        };
+        crate::csv::text(std::iter::once(header.to_vec()).chain(rows).map(cut)).unwrap_or_default()
+    }
+
+    /// Its size and what is in it.
+    fn drawing(&self) -> ((f64, f64), String) {
+        let points = || self.curves.iter().flat_map(Curve::with_intervals);
+        let y =
+            Range::of(self.y, points().flat_map(|((_, y), interval)| ends(y, interval))).up_to_label(Y_PARTS);
+        let left = left(&y);
+        let (legend, lines) = self.legend(left);
+        let area = Area {
+            x: Range::of(self.x, points().map(|((x, _), _)| x).chain([self.x_to])),
+            y,
+            left,
+            top: TOP + LEGEND_LINE * lines,
+            shift: 0.0,
+        };
+        let mut body = legend;
+        body.push_str(&area.axes());
+        for (index, (curve, look)) in self.curves.iter().zip(self.looks()).enumerate() {
+            let area = Area { shift: self.shift(index), ..area };
+            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", look.line(), area.path(curve));
+            body.push_str(&area.intervals(curve, look));
+        }
+        ((WIDTH, area.bottom() + BOTTOM), body)
+    }
+
+    fn looks(&self) -> Vec<Look> {
+        Look::of(self.curves.iter().map(|curve| curve.paper))
+    }
+
+    /// How far a curve is moved sideways: those with intervals stand beside one another.
+    fn shift(&self, index: usize) -> f64 {
+        let has_any = |curve: &Curve| curve.intervals.iter().any(Option::is_some);
+        let with = self.curves.iter().filter(|curve| has_any(curve)).count();
+        let before = self.curves[..index].iter().filter(|curve| has_any(curve)).count();
+        if with > 1 && has_any(&self.curves[index]) {
+            (before as f64 - (with - 1) as f64 / 2.0) * DODGE
+        } else {
+            0.0
+        }
+    }
+
+    /// The names of the curves, each after a sample, and the number of lines.
+    fn legend(&self, left: f64) -> (String, f64) {
+        let (mut text, mut x, mut line) = (String::new(), left, 0.0);
+        for (curve, look) in self.curves.iter().zip(self.looks()) {
+            let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
+            if x > left && x + width > WIDTH {
+                (x, line) = (left, line + 1.0);
+            }
+            let y = LEGEND_LINE * (line + 0.5);
+            if curve.points.len() > 1 {
+                let _ = write!(text, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", look.line());
+            }
+            if !curve.intervals.is_empty() {
+                text.push_str(&look.mark(x + SAMPLE / 2.0, y));
+            }
+            // A name that is too long is condensed.
+            let room = WIDTH - x - SAMPLE - 8.0;
+            let condensed = if width > WIDTH - left {
+                format!(" textLength=\"{room:.1}\" lengthAdjust=\"spacingAndGlyphs\"")
+            } else {
+                String::new()
+            };
+            let _ = writeln!(
+                text,
+                "<text x=\"{:.1}\" y=\"{:.1}\"{condensed}>{}</text>",
+                x + SAMPLE + 6.0,
+                y + 4.0,
+                escape(&curve.name)
+            );
+            x += width;
+        }
+        (text, line + 1.0)
+    }
+}
+
+/// Where curves begin: the labels of the vertical axis fit before them.
+fn left(y: &Range<'_>) -> f64 {
+    let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
+    (Y_TITLE + LETTER * letters as f64).max(LEFT)
+}
+
+/// Where the curves are.
+#[derive(Clone, Copy)]
+struct Area<'a> {
+    x: Range<'a>,
+    y: Range<'a>,
+    left: f64,
+    top: f64,
+    /// How far curves are moved sideways.
+    shift: f64,
+}
+
+impl Area<'_> {
+    fn bottom(&self) -> f64 {
+        self.top + HEIGHT
+    }
+
+    fn at_x(&self, value: f64) -> f64 {
+        self.left + self.x.part(value) * (WIDTH - self.left - RIGHT)
+    }
+
+    fn at_y(&self, value: f64) -> f64 {
+        self.bottom() - self.y.part(value) * HEIGHT
+    }
+
+    fn axes(&self) -> String {
+        let (left, right, bottom) = (self.left, WIDTH - RIGHT, self.bottom());
+        let mut text = String::new();
+        for tick in self.y.ticks(Y_PARTS) {
+            let y = self.at_y(tick.value);
+            let _ = writeln!(
+                text,
+                "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right}\"/><text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                left - 6.0,
+                y + 4.0,
+                tick.label
+            );
+        }
+        for tick in self.x.ticks(6) {
+            let x = self.at_x(tick.value);
+            let _ = writeln!(
+                text,
+                "<path class=\"grid\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/><text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                self.top,
+                bottom + 15.0,
+                tick.label
+            );
+        }
+        let title = self.y.title();
+        let is_long = title.chars().count() as f64 * LETTER > MAX_Y_TITLE;
+        let condensed = if is_long {
+            format!(" textLength=\"{MAX_Y_TITLE}\" lengthAdjust=\"spacingAndGlyphs\"")
+        } else {
+            String::new()
+        };
+        // A title that is longer than the axis also takes the room below it.
+        let middle = self.top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
+        let _ = writeln!(
+            text,
+            "<path class=\"axis\" d=\"M{left:.1} {:.1}V{bottom:.1}H{right}\"/>\n\
+             <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
+             <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\"{condensed}>{title}</text>",
+            self.top,
+            f64::midpoint(left, right),
+            bottom + 33.0,
+            self.x.title(),
+        );
+        text
+    }
+
+    /// A mark for each point, and its interval.
+    fn intervals(&self, curve: &Curve, look: Look) -> String {
+        let mut text = String::new();
+        for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
+            let (x, y) = (self.at_x(x) + self.shift, self.at_y(y));
+            if let Some((low, high)) = interval {
+                let [top, bottom] = [high, low].map(|end| self.at_y(end));
+                let ends = [(high, top, 1.0), (low, bottom, -1.0)]
+                    .map(|(end, y, inside)| self.end(end, x, y, inside));
+                let _ = writeln!(
+                    text,
+                    "<path class=\"whisker {}\" d=\"M{x:.1} {bottom:.1}V{top:.1}{}\"/>",
+                    look.stroke(),
+                    ends.concat()
+                );
+            }
+            text.push_str(&look.mark(x, y));
+        }
+        text
+    }
+
+    /// The end of an interval: a bar, or an arrow if it is outside. `inside`: 1 if the interval is below it.
+    fn end(&self, value: f64, x: f64, y: f64, inside: f64) -> String {
+        if self.y.shows(value) {
+            return format!("M{:.1} {y:.1}h{}", x - CAP, 2.0 * CAP);
+        }
+        let (length, half) = ARROW;
+        let back = y + inside * length;
+        format!("M{:.1} {back:.1}L{x:.1} {y:.1}L{:.1} {back:.1}", x - half, x + half)
+    }
+
+    /// Of points that are at one place of the drawing, one is drawn.
+    fn path(&self, curve: &Curve) -> String {
+        let mut text = String::new();
+        let mut last = None;
+        for &(x, y) in &curve.points {
+            let place = (format!("{:.1}", self.at_x(x) + self.shift), format!("{:.1}", self.at_y(y)));
+            if last.as_ref() == Some(&place) {
+                continue;
+            }
+            let (x, y) = &place;
+            let _ = match (last.is_some(), curve.steps) {
+                (false, _) => write!(text, "M{x} {y}"),
+                (true, false) => write!(text, "L{x} {y}"),
+                (true, true) => write!(text, "H{x}V{y}"),
+            };
+            last = Some(place);
+        }
+        text
+    }
+}
