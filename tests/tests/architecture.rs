@@ -9,8 +9,8 @@ use std::process::Command;
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on them; its
-/// own tests may use the testkit and the sample values.
+/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on
+/// them; its own tests may use the testkit and the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),

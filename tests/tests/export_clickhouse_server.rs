@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real ClickHouse server accepts the data of `mpwatch export clickhouse`: HTTP interface, authentication, gzip, errors, and duplicate rows.
-//! Debian's version 18 lacks features of our tables, so it gets a simpler table of ends. `export_clickhouse.rs` tests the whole schema with
-//! the current engine.
+//! A real ClickHouse server accepts the data of `mpwatch export clickhouse`: HTTP interface, authentication, gzip, errors, and duplicate
+//! rows. Debian's version 18 lacks features of our tables, so it gets a simpler table of ends. `export_clickhouse.rs` tests the whole
+//! schema with the current engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;

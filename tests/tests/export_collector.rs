@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file: each closed connection
-//! once for each end, as event and as spans, both ends in one trace.
+//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file: each closed
+//! connection once for each end, as event and as spans, both ends in one trace.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several tracers on one machine: a daemon, two recorders, and other tools on the same tracepoints. They do not make each other miss connections.
+//! Several tracers on one machine: a daemon, two recorders, and other tools on the same tracepoints. They do not make each other miss
+//! connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]

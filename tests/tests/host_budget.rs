@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The budget of CPU time: under traffic that exceeds it, mpwatch applies every step that saves CPU time; without traffic, it undoes them all.
+//! The budget of CPU time: under traffic that exceeds it, mpwatch applies every step that saves CPU time; without traffic, it undoes them
+//! all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::{BufRead as _, BufReader, Lines};
@@ -15,8 +16,8 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
 const STEPS: u64 = 5;
-/// Snapshots that are skipped after a change of the load, and snapshots over which the cost is averaged, because some contain a window of the
-/// ledger.
+/// Snapshots that are skipped after a change of the load, and snapshots over which the cost is averaged, because some contain a window of
+/// the ledger.
 const SETTLING: usize = 15;
 const MEASURED: usize = 20;
 /// Keeps two CPUs busy.

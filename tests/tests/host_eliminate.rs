@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elimination of extra subflows by the daemon: which thread holds CAP_NET_ADMIN, and that events are in metrics, log, timeline and database.
+//! Elimination of extra subflows by the daemon: which thread holds CAP_NET_ADMIN, and that events are in metrics, log, timeline and
+//! database.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]

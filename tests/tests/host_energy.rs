@@ -121,8 +121,8 @@ fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
 /// Bounds of the relative error of the energy. They are far above the errors on an idle machine (docs/energy.md), because other
 /// programs may run: their MPTCP traffic is charged like ours, and their short-lived processes reduce our share.
 const MAX_ERROR: f64 = 0.15;
-/// In addition, processes that lived for milliseconds may have been charged this part of our energy, in CPU seconds: on a fast machine, a tenth
-/// of the smallest scenario.
+/// In addition, processes that lived for milliseconds may have been charged this part of our energy, in CPU seconds: on a fast machine, a
+/// tenth of the smallest scenario.
 const SHORT_LIVED: f64 = 0.03;
 const MAX_MEAN_ERROR: f64 = 0.08;
 /// Maximum effect of a bystander and of other programs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon exports every connection exactly once, for any failure of the target and after any number of SIGKILLs of both. `MPWATCH_TEST_FLEET`:
-//! number of connections, and `MPWATCH_TEST_KILLS`: number of SIGKILLs, of the test with the engine of ClickHouse.
+//! The daemon exports every connection exactly once, for any failure of the target and after any number of SIGKILLs of both.
+//! `MPWATCH_TEST_FLEET`: number of connections, and `MPWATCH_TEST_KILLS`: number of SIGKILLs, of the test with the engine of ClickHouse.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]

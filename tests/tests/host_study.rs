@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per namespace
-//! (Linux 6.11).
+//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per
+//! namespace (Linux 6.11).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::path::Path;

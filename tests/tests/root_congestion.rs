@@ -351,8 +351,8 @@ fn share_beside_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f6
     multipath / (multipath + reno)
 }
 
-/// The equations assume independent losses; then both get about half. A queue that drops from its tail affects all flows at once, and then the
-/// coupled subflows, whose windows grow more slowly, get less. docs/control.md has the figures.
+/// The equations assume independent losses; then both get about half. A queue that drops from its tail affects all flows at once, and then
+/// the coupled subflows, whose windows grow more slowly, get less. docs/control.md has the figures.
 #[test]
 fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     if !may_run() {

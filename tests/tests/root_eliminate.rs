@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch control eliminate` on real traffic: extra subflows of a shared bottleneck are removed, all bytes arrive, disjoint paths remain, a dry
-//! run changes nothing, and an impossible removal is an error.
+//! `mpwatch control eliminate` on real traffic: extra subflows of a shared bottleneck are removed, all bytes arrive, disjoint paths remain,
+//! a dry run changes nothing, and an impossible removal is an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "observed/path_manager.rs"]

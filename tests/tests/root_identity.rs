@@ -97,8 +97,8 @@ fn ids(connections: &[&Value]) -> BTreeSet<String> {
     connections.iter().map(|connection| text(connection, "id").to_owned()).collect()
 }
 
-/// Whether the client has sent the SYN of a join, and the server a reset. Kernels before 6.13 count that SYN only as an active open, like the
-/// first SYN.
+/// Whether the client has sent the SYN of a join, and the server a reset. Kernels before 6.13 count that SYN only as an active open, like
+/// the first SYN.
 fn was_refused(lab: &Topology) -> bool {
     let [client, server] = [lab.client(), lab.server()].map(|end| mib::read(end).unwrap());
     let joins = client.get("MPTcpExtMPJoinSynTx").copied();

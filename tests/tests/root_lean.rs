@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that mpwatch gets without programs on every send, receive and scheduler round: owners of short connections, and the time when an idle
-//! application began to wait.
+//! Values that mpwatch gets without programs on every send, receive and scheduler round: owners of short connections, and the time when an
+//! idle application began to wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -97,8 +97,8 @@ fn run_jobs(parent: &Path, folder: &str, count: u16) -> HashMap<u16, Job> {
     })
 }
 
-/// Creates the same files as the kubelet: a control group for the container, a folder for the logs of each container and a link with the container's id. mpwatch
-/// finds them at their usual places.
+/// Creates the same files as the kubelet: a control group for the container, a folder for the logs of each container and a link with the
+/// container's id. mpwatch finds them at their usual places.
 #[test]
 fn connections_of_a_pod_have_the_names_of_the_pod_and_its_container() {
     const UID: &str = "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11";

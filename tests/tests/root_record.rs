@@ -21,8 +21,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for a recorder to end. Its report has all connections of the machine. With 40 000 connections of other tests, three reports take 16 s
-/// on a busy machine.
+/// Timeout for a recorder to end. Its report has all connections of the machine. With 40 000 connections of other tests, three reports take
+/// 16 s on a busy machine.
 const END_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A running `mpwatch record` with an output format.

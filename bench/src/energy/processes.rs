@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the two ends of the traffic and the bystander as separate processes, so that the CPU time of the bench's own threads is not attributed
-//! to them. Each process runs this program again; environment variables select its role.
+//! Runs the two ends of the traffic and the bystander as separate processes, so that the CPU time of the bench's own threads is not
+//! attributed to them. Each process runs this program again; environment variables select its role.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -36,8 +36,9 @@ pub struct Run {
     pub charged: Vec<Charged>,
 }
 
-/// The charge of a recorder to the traffic: its flows and applications at both ends, and network work before the socket of a packet is known.
-/// That work is omitted if a bystander also sends packets, because most of it is then the bystander's; otherwise it is 1 to 2 % of the traffic's.
+/// The charge of a recorder to the traffic: its flows and applications at both ends, and network work before the socket of a packet is
+/// known. That work is omitted if a bystander also sends packets, because most of it is then the bystander's; otherwise it is 1 to 2 % of
+/// the traffic's.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Microjoules above idle.
@@ -48,8 +49,8 @@ pub struct Charged {
     pub cpu_time: u64,
     /// Nanoseconds of kernel workers.
     pub workers: u64,
-    /// Nanoseconds of interrupts, which are not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of the
-    /// traffic are part of the truth.
+    /// Nanoseconds of interrupts, which are not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of
+    /// the traffic are part of the truth.
     pub interrupts: u64,
     /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
     pub foreign: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file as a calibration would write it, and the
-//! power model behind both.
+//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file as a calibration would write it, and
+//! the power model behind both.
 
 use std::fs;
 use std::path::{Path, PathBuf};

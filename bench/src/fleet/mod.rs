@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts are lost, and some send everything twice.
-//! Each host has a database, from which the real program exports to the engine of ClickHouse.
-//! `./dev bench fleet [--hosts N]... [--connections N]`.
+//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts are lost, and some send everything
+//! twice. Each host has a database, from which the real program exports to the engine of ClickHouse. `./dev bench fleet [--hosts N]...
+//! [--connections N]`.
 
 mod hosts;
 mod pairs;

@@ -31,8 +31,8 @@ pub(crate) struct Sample {
 /// Losses of a daemon so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
-    /// Final records, samples, connections and snapshots: the sum of its `mpwatch_loss_` metrics, except bytes, records that arrived late, and
-    /// missed events.
+    /// Final records, samples, connections and snapshots: the sum of its `mpwatch_loss_` metrics, except bytes, records that arrived late,
+    /// and missed events.
     pub(super) lost: u64,
     /// `mpwatch_loss_events_missed_total`. Totals do not depend on these events.
     pub(super) missed: u64,

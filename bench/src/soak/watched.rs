@@ -70,7 +70,8 @@ impl Watched {
         Ok(Self { name, child, address: None, files, metrics: String::new() })
     }
 
-    /// The value in the first line of the log that has it. Later lines are copied to standard error, because a full pipe would block the process.
+    /// The value in the first line of the log that has it. Later lines are copied to standard error, because a full pipe would block the
+    /// process.
     fn first_line(&mut self, find: impl Fn(&str) -> Option<String>) -> Outcome<String> {
         let stderr: ChildStderr = self.child.stderr.take().ok_or("the log is not piped")?;
         let mut lines = BufReader::new(stderr).lines();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of bottleneck detection with many subflows: the daemon during the same traffic, first with tracing alone, then with detection and its
-//! backoff.
+//! Cost of bottleneck detection with many subflows: the daemon during the same traffic, first with tracing alone, then with detection and
+//! its backoff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ struct Mode {
     slices: u32,
 }
 
-/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods of 30 s
-/// of backoff and 3 s of evaluation.
+/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods
+/// of 30 s of backoff and 3 s of evaluation.
 const MODES: [Mode; 2] = [
     Mode { name: "tracing alone", options: &["--no-bottlenecks"], settling: 3, slices: 10 },
     Mode { name: "with detection", options: &[], settling: 30, slices: 33 },

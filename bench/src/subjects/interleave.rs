@@ -63,8 +63,8 @@ impl Pairs {
     }
 }
 
-/// Measures work with each tool, in the order of the tools. `begin` starts the work of a round and returns a function that measures it. A round
-/// has one connection, because two connections differ by more than the cost of most tools.
+/// Measures work with each tool, in the order of the tools. `begin` starts the work of a round and returns a function that measures it. A
+/// round has one connection, because two connections differ by more than the cost of most tools.
 pub(crate) fn compare<M: Fn(Duration) -> Speed>(
     tools: &[Tool<'_>],
     effort: Effort,

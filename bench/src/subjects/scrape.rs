@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of a scrape by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The connections
-//! are fixtures, the code is the daemon's.
+//! Cost of a scrape by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The
+//! connections are fixtures, the code is the daemon's.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

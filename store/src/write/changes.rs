@@ -236,8 +236,8 @@ impl Changes {
         changes
     }
 
-    /// Connections that only the previous snapshot listed. They are idle, or have disappeared without a final state, because the snapshot with
-    /// that state was dropped.
+    /// Connections that only the previous snapshot listed. They are idle, or have disappeared without a final state, because the snapshot
+    /// with that state was dropped.
     fn of_gone<'a>(&mut self, batch: &Batch, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
         for connection in &previous.connections {
             let Entry::Occupied(known) = self.tracked.entry(connection.id) else { continue };

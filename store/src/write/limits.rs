@@ -13,16 +13,16 @@ pub struct Limits {
     pub age: Option<Duration>,
     /// Maximum size of the file in bytes. If it is larger, the oldest connections are deleted. `None`: unlimited.
     pub bytes: Option<u64>,
-    /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. A further one
-    /// replaces the last.
+    /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. A further
+    /// one replaces the last.
     pub queue: usize,
     /// Maximum number of connections that wait in memory: of final states from replaced snapshots, and of connections that could not be
     /// written.
     pub backlog: usize,
     /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
-    /// Time between two samples of every open connection, at least the time between snapshots. `None`: it depends on `sample_every` and the age
-    /// of the connection.
+    /// Time between two samples of every open connection, at least the time between snapshots. `None`: it depends on `sample_every` and the
+    /// age of the connection.
     pub sample_step: Option<Duration>,
 }
 

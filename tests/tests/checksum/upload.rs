@@ -41,8 +41,8 @@ pub(crate) fn upload(paths: usize, workload: Workload) -> (Topology, TransferOut
     (lab, outcome, report)
 }
 
-/// After a fallback, the kernel leaves no room for MPTCP's option, but a segment with an infinite mapping has one: a full one exceeds the MTU, is
-/// never sent, and the connection stalls permanently (observed on 6.18).
+/// After a fallback, the kernel leaves no room for MPTCP's option, but a segment with an infinite mapping has one: a full one exceeds the
+/// MTU, is never sent, and the connection stalls permanently (observed on 6.18).
 fn use_small_segments(end: &Namespace) {
     for (name, value) in [("mtu_probing", "2"), ("base_mss", "1200"), ("probe_threshold", "1000")] {
         end.sysctl(&format!("net.ipv4.tcp_{name}"), value).unwrap();

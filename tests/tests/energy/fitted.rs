@@ -24,7 +24,8 @@ struct Charged {
     bounds: [u64; 2],
 }
 
-/// Relative errors of the energy of transfers, after two minutes of varying load and in parallel with a process that uses this share of a CPU.
+/// Relative errors of the energy of transfers, after two minutes of varying load and in parallel with a process that uses this share of a
+/// CPU.
 ///
 /// The truth follows the CPU time that the kernel counts for both ends and for its own threads. mpwatch charges a part of it to flows; the
 /// rest is work of the applications, and of packets before their socket is known.
@@ -109,9 +110,9 @@ fn a_fitted_idle_power_gives_the_energy_of_flows_on_a_machine_that_is_never_idle
     assert!(errors.iter().all(|error| error.abs() <= 0.05), "{errors:?}");
 }
 
-/// The default ledger measures some ten windows of each transfer. Without a rate limit, a transfer on a busy machine comes in bursts,
-/// and ten windows have an error of 3 to 5 % (one standard deviation). Therefore many transfers are measured here, and for a single transfer only
-/// its interval is checked.
+/// The default ledger measures some ten windows of each transfer. Without a rate limit, a transfer on a busy machine comes in bursts, and
+/// ten windows have an error of 3 to 5 % (one standard deviation). Therefore many transfers are measured here, and for a single transfer
+/// only its interval is checked.
 #[test]
 #[ignore = "takes ten minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_with_default_settings() {
