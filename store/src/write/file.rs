@@ -94,8 +94,8 @@ impl DatabaseFile {
         let mut insertions = Insertions::new(&transaction)?;
         for Change { number, is_new, connection, seen_at, sampled, runs } in changes {
             self.next_change += 1;
-            let (id, run, changed) = (*number, self.run, self.next_change);
-            let key = Key { id, run, runs: *runs, seen_at: *seen_at, changed };
+            let (runs, seen_at) = (*runs, *seen_at);
+            let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
             insertions.write(connection, key, *is_new, names)?;
             if *sampled {
                 insertions.write_samples(connection, key, names)?;
