@@ -87,7 +87,7 @@ fn series_stay_bounded_and_totals_are_those_of_the_database() {
 }
 
 #[test]
-#[ignore = "takes half a minute; the one above does the same with fewer: cargo test -p mpwatch-tests --test churn -- --ignored"]
+#[ignore = "takes half a minute; the one above does the same with fewer: cargo test -p mpwatch-tests --test unit churn -- --ignored"]
 fn a_hundred_thousand_short_connections() {
     churn(100_000);
 }

@@ -91,7 +91,7 @@ fn dashboards_are_what_their_panels_make() {
         if bless {
             fs::write(in_checkout(&name), &made).unwrap();
         }
-        let advice = "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test dashboards";
+        let advice = "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit dashboards";
         assert!(
             fs::read_to_string(in_checkout(&name)).is_ok_and(|text| text == made),
             "{name} is stale; {advice}"

@@ -177,7 +177,7 @@ fn names_are_those_of_the_semantic_conventions() {
         note(&span.attributes);
         span.events.iter().for_each(|event| note(&event.attributes));
     }
-    let registry = include_str!("../fixtures/otel-attribute-names.txt");
+    let registry = include_str!("../../fixtures/otel-attribute-names.txt");
     let known: BTreeSet<&str> = registry.lines().filter(|line| !line.starts_with('#')).collect();
     let (own, conventional): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| OWN.iter().any(|prefix| name.starts_with(prefix)));
