@@ -15,7 +15,6 @@ pub mod metric;
 pub mod settle;
 pub mod snapshot;
 pub mod statistics;
-pub mod study;
 pub mod table;
 pub mod unit;
 mod words;

@@ -41,7 +41,7 @@ fn set_energy(connection: &mut Connection) {
     connection.energy = is_known.then(|| FlowEnergy::sum(known).over(connection.observed_payload()));
 }
 
-/// Shares of the payload that was observed.
+/// Shares of the observed payload that was sent.
 fn set_shares(subflows: &mut [Subflow]) {
     let all: Bytes = subflows.iter().map(|subflow| subflow.observed.bytes_sent).sum();
     for subflow in subflows {
@@ -54,6 +54,6 @@ fn set_shares(subflows: &mut [Subflow]) {
 fn fairness(subflows: &[Subflow]) -> Option<f64> {
     let counts =
         |subflow: &&Subflow| subflow.observed.bytes.0 > 0 || !(subflow.backup || subflow.closed.is_some());
-    let counted = subflows.iter().filter(counts);
-    jain_index(counted.map(|subflow| subflow.observed.goodput().unwrap_or_default().0 as f64))
+    let goodputs = subflows.iter().filter(counts).map(|subflow| subflow.observed.goodput());
+    jain_index(goodputs.map(|goodput| goodput.unwrap_or_default().0 as f64))
 }

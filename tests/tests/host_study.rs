@@ -7,9 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mpwatch_lab::Fabric;
-use mpwatch_lab::fabric::{FabricSpec, Forwarding, Kind, address};
 use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
+use mpwatch_study::fabric::{Fabric, FabricSpec, Forwarding, FabricKind, address};
 use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ const BYTES: u64 = 2_000_000;
 /// The peer of the first host. In all networks, packets between them pass through a core switch.
 const FAR: usize = 10;
 
-fn fabric(kind: Kind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
+fn fabric(kind: FabricKind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
     FabricSpec { kind, mbit: 50.0, queue: Duration::from_millis(20), subflows, forwarding }
 }
 
@@ -54,10 +53,10 @@ fn a_flow_takes_one_path_and_sprayed_packets_take_all() {
         return;
     }
     let largest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    let hashed = upload(&fabric(Kind::FatTree, Forwarding::PerFlow, 1), Transport::Tcp);
+    let hashed = upload(&fabric(FabricKind::FatTree, Forwarding::PerFlow, 1), Transport::Tcp);
     // Acknowledgements return on a path of their own.
     assert!(hashed.len() == 4 && largest(&hashed) > 0.85, "{hashed:?}");
-    let sprayed = upload(&fabric(Kind::FatTree, Forwarding::PerPacket, 1), Transport::Tcp);
+    let sprayed = upload(&fabric(FabricKind::FatTree, Forwarding::PerPacket, 1), Transport::Tcp);
     assert!(sprayed.iter().all(|share| *share > 0.15), "{sprayed:?}");
 }
 
@@ -66,7 +65,7 @@ fn all_bytes_arrive_over_the_subflows_of_each_network() {
     if !may_build() {
         return;
     }
-    for kind in [Kind::FatTree, Kind::Vl2, Kind::BCube] {
+    for kind in [FabricKind::FatTree, FabricKind::Vl2, FabricKind::BCube] {
         let shares = upload(&fabric(kind, Forwarding::PerFlow, 8), Transport::Mptcp);
         let used = shares.iter().filter(|share| **share > 0.02).count();
         assert!(used >= 2, "{kind:?}: eight subflows, {shares:?}");

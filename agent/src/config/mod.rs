@@ -18,7 +18,7 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-pub(crate) use nearest::suggest;
+pub use nearest::suggest;
 pub(crate) use values::Config;
 #[cfg(feature = "http-client")]
 pub(crate) use values::ExportTarget;

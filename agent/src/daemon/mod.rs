@@ -27,6 +27,7 @@ use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::companion;
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
@@ -53,6 +54,7 @@ pub(crate) fn run(
     trace: impl FnOnce(&Config, Arc<AtomicBool>) -> anyhow::Result<Live>,
 ) -> anyhow::Result<()> {
     let config = &layers.load()?.config;
+    companion::require(config.method)?;
     log::start(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
@@ -105,7 +107,9 @@ pub(crate) fn run(
     }
     drop(server);
     #[cfg(feature = "control")]
-    registration.map(control::unregister);
+    if let Some(registration) = registration {
+        control::unregister(registration);
+    }
     outcome
 }
 
@@ -140,7 +144,7 @@ fn serve(
         }
         let snapshot = Arc::new(snapshot);
         for sink in sinks.iter_mut() {
-            sink.take(&snapshot);
+            sink.consume(&snapshot);
         }
         status.ticked(began.elapsed());
         if !is_ready {

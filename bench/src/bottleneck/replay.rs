@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, Variant, groups};
+use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, groups};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::kernel::event::KernelEvent;
+use mpwatch_study::published::Variant;
 
 use crate::bottleneck::trace::{labels_of, read, trace_of};
 use crate::bottleneck::truth::Labels;

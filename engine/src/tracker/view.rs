@@ -135,7 +135,7 @@ impl Context<'_> {
             receive: rate(flow, |subflow| subflow.receive),
             observed: flow.observed(self.now),
             partly_observed: false,
-            flow_class: FlowClass::of(sent.unwrap_or(unique), received.unwrap_or_default()),
+            flow_class: FlowClass::from_payload(sent.unwrap_or(unique), received.unwrap_or_default()),
             cpu: None,
             energy: None,
             jain_index: None,

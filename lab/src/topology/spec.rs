@@ -71,7 +71,7 @@ impl LinkSpec {
         self.with_seed(seed)
     }
 
-    /// Changes the payload of one segment from client to server, the one with this number.
+    /// Changes the payload of the segment with this number from client to server.
     #[must_use]
     pub fn corrupt_nth(mut self, segment: u32) -> Self {
         self.forward_impairment.corrupt_nth = segment;
@@ -91,7 +91,7 @@ impl LinkSpec {
             || self.corrupts()
     }
 
-    /// Whether payload is changed on the way.
+    /// Whether it changes payload.
     pub(super) fn corrupts(&self) -> bool {
         [self.forward_impairment, self.backward_impairment].iter().any(|one| one.corrupt_nth > 0)
     }

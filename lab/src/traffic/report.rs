@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one end observed in a run: plain values per connection, which can be sent between processes.
+//! Report of one end of a run: plain values per connection, which can be sent between processes.
 
 use crate::oracle::SocketInfo;
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,12 @@ pub struct ConnectionReport {
     pub error: Option<String>,
 }
 
-/// What one end observed in a run.
+/// Report of one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficReport {
     /// Its connections, in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
-    /// Why connections could not be opened (the first 16 of each worker).
+    /// Errors of connections that could not be opened (the first 16 of each worker).
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,

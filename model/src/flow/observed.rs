@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part of a flow that mpwatch observed. CPU time and energy are known for this part only, so ratios divide by its payload.
+//! The observed part of a flow's life. CPU time and energy are known for this part only, so ratios divide by its payload.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 /// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. Of a flow that was
-    /// open when it was first seen, what it sent counts when it is acknowledged, also what was in flight then.
+    /// Payload sent and received during it, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was open
+    /// when it was first seen, sent payload counts when it is acknowledged, including payload in flight at that time.
     pub bytes: Bytes,
-    /// Of that, payload sent.
+    /// The sent part of `bytes`.
     pub bytes_sent: Bytes,
     /// Time from the opening, or from when it was first seen, to the end of the connection.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Of that, the intervals between two snapshots in which it carried payload.
+    /// Total length of the intervals between two snapshots in which it carried payload.
     #[serde(rename = "active_ns")]
     pub active: Nanos,
-    /// Estimated bytes on the wire meanwhile in both directions, headers included; of a connection, over all its subflows.
+    /// Estimated bytes on the wire during it in both directions, headers included; of a connection, over all its subflows.
     pub wire_bytes_estimate: Bytes,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that are found for numbers of the kernel: of network namespaces, control groups and pods.
+//! Names of network namespaces, control groups and pods, which the kernel reports as numbers.
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ fn mode(path: &Path) -> u32 {
 /// An open store that has written a closed connection.
 fn written(file: &Path) -> Store {
     let store = Store::open(file, &Limits::none()).unwrap();
-    store.deliver(&tick(0, vec![consistent(fixture::closed(1))]));
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
     wait_until(|| store.figures().written > 0);
     store
 }

@@ -2,8 +2,10 @@
 //! Sample values for tests of outputs and for the examples in docs/. No program depends on this crate.
 
 pub mod bottleneck;
+pub mod delay_samples;
 pub mod elimination;
 pub mod formula;
+pub mod simulator;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -219,7 +221,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
     connection
 }
 
-/// Recomputes a connection's totals and shares from its subflows.
+/// Computes a connection's totals, shares and other derived values from its subflows.
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
@@ -230,11 +232,11 @@ pub fn settle(connection: &mut Connection) {
     connection.send = subflows.iter().filter_map(|s| s.send).reduce(|a, b| a + b);
     connection.receive = subflows.iter().filter_map(|s| s.receive).reduce(|a, b| a + b);
     let (duration, active) = (Nanos(12_500_000_000), Nanos(10_000_000_000));
-    let wire = subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
+    let wire_bytes_estimate =
+        subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
     let bytes = sent + received;
-    let observed = Observed { bytes, bytes_sent: sent, duration, active, wire_bytes_estimate: wire };
-    connection.observed = Some(observed);
-    connection.flow_class = FlowClass::of(sent, received);
+    connection.observed = Some(Observed { bytes, bytes_sent: sent, duration, active, wire_bytes_estimate });
+    connection.flow_class = FlowClass::from_payload(sent, received);
     connection.local = subflows.first().map(|s| s.local);
     connection.remote = subflows.first().map(|s| s.remote);
     *connection = settled(connection.clone());
@@ -333,10 +335,13 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
-    let wire_bytes_estimate = Bytes(9_200);
-    let bytes_sent = Bytes(7_500);
+    let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));
     let observed = Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate };
     connection.subflows[0].observed = observed;
+    // In proportion to its payload.
+    let energy = connection.subflows[0].energy.as_mut();
+    let parts = energy.map(|e| [&mut e.active, &mut e.lo, &mut e.hi, &mut e.full]);
+    parts.into_iter().flatten().flatten().for_each(|part| part.0 /= 10_000);
     settle(&mut connection);
     connection.observed = Some(observed);
     connection.energy = connection.energy.map(|energy| energy.over(bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoded events of the kernel side: all that the tracker sees, so a replay gives the same report. Times: boot clock ([`Start`]).
+//! Decoded events of the kernel: the tracker's only input, so a replay gives the same report. Times: boot clock ([`Start`]).
 
 mod traces;
 
@@ -50,7 +50,7 @@ pub enum KernelEvent {
     Cgroup(CgroupName),
     /// The pod of a control group.
     Pod(PodName),
-    /// What elimination did to a connection: the only event that is not the kernel's. Recordings of a command that acts have it.
+    /// A step of elimination: not a kernel event. Recorded only by `mpwatch control` and by a daemon that eliminates.
     Elimination(EliminationRecord),
     /// The calendar was set, or is being slewed.
     Clock(ClockChange),
@@ -58,7 +58,7 @@ pub enum KernelEvent {
     Tick(Tick),
 }
 
-/// Begin of the stream: where, when and what is traced.
+/// Start of the stream: the machine, the time, and what is traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
@@ -71,9 +71,9 @@ pub struct Start {
     pub setup: Arc<Setup>,
     /// What can be measured on this kernel.
     pub traces: Traces,
-    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike.
+    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates in the same way.
     pub backoff: bool,
-    /// When the CPU ledger is kept.
+    /// When CPU time is accounted.
     pub ledger: LedgerMode,
     /// The energy sources of the machine. `None`: energy is not measured.
     pub machine: Option<MachinePower>,
@@ -104,7 +104,7 @@ pub struct Tick {
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
     pub energy: Option<EnergyWindow>,
-    /// What mpwatch costs. `None`: not measured.
+    /// CPU time that mpwatch itself uses. `None`: not measured.
     pub overhead: Option<Overhead>,
     /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
     pub clock_error: Option<Nanos>,
@@ -125,9 +125,10 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything. Or they are apart.
+    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which does not count them, so the only subflow carried all payload; or
+    /// `bytes_are_apart`.
     pub bytes: Option<MskBytes>,
-    /// Payload bytes are in the records of the MPTCP socket only, or counted as lost.
+    /// Only records of the MPTCP socket have the payload bytes, or these are counted as lost.
     pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
@@ -152,13 +153,13 @@ pub struct MskBytes {
     pub retransmitted: Option<Bytes>,
 }
 
-/// The part of `struct tcp_sock` that mpwatch shows.
+/// The counters of `struct tcp_sock` that mpwatch reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpCounters {
     /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
     pub bytes_sent: Bytes,
-    /// Attempts to send payload that a queue of this host refused. The kernel counts them as sent.
+    /// Payload of attempts to send that a queue of this host refused. The kernel counts it as sent.
     pub bytes_refused: Bytes,
     /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
@@ -209,7 +210,7 @@ pub struct Process {
     pub comm: Name,
 }
 
-/// An interval without progress of a connection, as one of its subflows saw it.
+/// An interval without progress of a connection, as recorded on one of its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// Last progress before it.
@@ -223,7 +224,7 @@ pub struct Stall {
 /// Shorter intervals are not stalls.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);
 
-/// Work of a packet, as much as that of so many KiB of payload.
+/// Work units of a packet. A KiB of payload is one unit.
 pub const WORK_PER_PACKET: u64 = 32;
 
 /// The record of one subflow (or of one plain TCP connection).
@@ -252,9 +253,9 @@ pub struct SubflowRecord {
     pub closed: Option<Nanos>,
     /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
     pub handshake: Option<Micros>,
-    /// Payload of the connection in both directions when this subflow was established. `None`: the programs did not see that.
+    /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
-    /// Payload in its SYN (TCP Fast Open), which the connection's counters leave out.
+    /// Payload in its SYN (TCP Fast Open), which the connection's counters do not include.
     pub syn_bytes: Bytes,
     /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
     pub effective: Option<(Nanos, Bytes)>,
@@ -262,7 +263,7 @@ pub struct SubflowRecord {
     pub considered: u64,
     /// Scheduler rounds after which it had new data.
     pub picked: u64,
-    /// Last progress of the connection that was visible on this subflow.
+    /// Last progress of the connection on this subflow.
     pub progress: Option<Nanos>,
     /// Sent data was unacknowledged then.
     pub unacked: bool,
@@ -277,9 +278,9 @@ pub struct SubflowRecord {
     /// Work since tracing began, if the ledger is sampled: [`WORK_PER_PACKET`] for each packet received (after GRO) and each change of state,
     /// and 1 for each KiB of payload in both directions.
     pub work: u64,
-    /// Of that, in windows of the ledger.
+    /// The part of `work` in windows of the ledger.
     pub window_work: u64,
-    /// CPU time for this subflow in particular; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
+    /// CPU time for this subflow alone; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.
     pub tcp: TcpCounters,
@@ -305,7 +306,7 @@ pub struct SubflowRecord {
     pub reset_reason: u8,
     /// TCP header with its fixed options, in bytes.
     pub tcp_header: u16,
-    /// The programs saw it open. Otherwise it was open before tracing began.
+    /// Its opening was traced. `false`: it was open before tracing began.
     pub seen_open: bool,
     /// Opened the connection (MP_CAPABLE).
     pub mp_capable: bool,
@@ -322,7 +323,7 @@ pub struct SubflowRecord {
     /// A final record.
     pub last: bool,
     /// How it ended.
-    pub end: End,
+    pub end: EndFlags,
     /// Histogram of its RTTs.
     pub rtts: RttHistogram,
 }
@@ -330,7 +331,7 @@ pub struct SubflowRecord {
 /// How a subflow ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
-pub struct End {
+pub struct EndFlags {
     /// A reset was sent.
     pub reset_sent: bool,
     /// A reset was received.
@@ -368,12 +369,12 @@ pub struct ConnectionRecord {
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,
-    /// CPU time for the connection and no subflow in particular. `None`: there is no ledger, or it was full.
+    /// CPU time for the connection as a whole. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// The process that connected it, or has it open, or closed it. `None`: unknown so far.
     pub owner: Option<Process>,
     /// A final record.
     pub last: bool,
-    /// Local and remote address, those of the initial subflow. `None`: not known to the kernel yet.
+    /// Local and remote address of the initial subflow. `None`: the kernel has none yet.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }
