@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine of ClickHouse, which chDB has (`MPWATCH_PYTHON`), behind HTTP, with the tables of mpwatch.
+//! The engine of ClickHouse from chDB (`MPWATCH_PYTHON`), served over HTTP, with the tables of mpwatch.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts it and makes the tables. The error says what is missing, and what provides it.
+    /// Starts it and creates the tables. The error names what is missing and how to install it.
     pub fn start() -> Result<Self, &'static str> {
         let python = PathBuf::from(std::env::var_os("MPWATCH_PYTHON").unwrap_or_default());
         let imports = Command::new(&python).args(["-c", "import chdb"]).output();
@@ -92,7 +92,7 @@ fn serve(python: &Path, folder: &Path, port: u16) -> (Child, u16) {
     (process, line.trim().parse().unwrap())
 }
 
-/// What `mpwatch export clickhouse --schema` prints.
+/// The output of `mpwatch export clickhouse --schema`.
 #[track_caller]
 pub fn schema(more: &[&str]) -> String {
     let outcome = mpwatch(&[&["export", "clickhouse", "--schema"], more].concat());

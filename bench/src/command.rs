@@ -13,14 +13,14 @@ const USAGE: &str =
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
        ./dev bench bottleneck [OPTIONS]";
 
-/// Whether these arguments ask for a measurement that makes namespaces or traces.
+/// Whether these arguments request a measurement that needs root: it creates namespaces or traces.
 pub fn needs_root(arguments: &[String]) -> bool {
     let is_unprivileged = arguments.first().is_some_and(|first| ["store", "fleet"].contains(&first.as_str()));
     let is_offline = |two: &[String]| two[0] == "--only" && ["score", "fit"].contains(&two[1].as_str());
     !is_unprivileged && !arguments.windows(2).any(is_offline)
 }
 
-/// Measures what the arguments ask for and prints each piece of text as soon as it is ready. An error is wrong usage.
+/// Runs the requested measurements and prints each result as soon as it is ready. Fails on wrong usage.
 pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str)) -> Result<(), String> {
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == "bottleneck").is_some() {
@@ -44,7 +44,7 @@ pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str))
     Ok(())
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 struct Request {
     subjects: Vec<(&'static str, Subject)>,

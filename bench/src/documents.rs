@@ -61,7 +61,7 @@ pub fn json_md() -> String {
     let mut text = JSON_INTRODUCTION.to_owned();
     text.push_str(&object("Snapshot", &snapshot, &snapshot));
     text.push_str(&object("Report", &report, &report));
-    // Definitions of the report come first, then those that only a snapshot has.
+    // Definitions of the report come first, then definitions that only a snapshot has.
     let definitions_of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
     let shared = definitions_of(&report);
     let snapshot_only = definitions_of(&snapshot).into_iter().filter(|(name, _)| !shared.contains_key(name));
@@ -210,7 +210,7 @@ fn kind(property: &Value, root: &Value) -> String {
     }
     let basic = meant["type"]
         .as_str()
-        .or_else(|| meant["type"].as_array()?.iter().filter_map(Value::as_str).find(|one| *one != "null"));
+        .or_else(|| meant["type"].as_array()?.iter().filter_map(Value::as_str).find(|kind| *kind != "null"));
     match (basic, meant["format"].as_str()) {
         (Some("string"), Some("date-time")) => "time".to_owned(),
         (Some(word), _) => word.to_owned(),
@@ -218,11 +218,11 @@ fn kind(property: &Value, root: &Value) -> String {
     }
 }
 
-/// The name of the definition that a property refers to, directly or beside `null`.
+/// The name of the definition that a property refers to, directly or as an alternative to `null`.
 fn definition_name(property: &Value) -> Option<&str> {
     let direct = property["$ref"].as_str();
-    let beside_null = || property["anyOf"].as_array()?.iter().find_map(|one| one["$ref"].as_str());
-    direct.or_else(beside_null)?.rsplit('/').next()
+    let or_null = || property["anyOf"].as_array()?.iter().find_map(|variant| variant["$ref"].as_str());
+    direct.or_else(or_null)?.rsplit('/').next()
 }
 
 fn unit(field: &str, property: &Value) -> &'static str {
@@ -259,8 +259,9 @@ fn cell(text: &str) -> String {
 
 /// Whether a property may be `null`.
 fn nullable(schema: &Value) -> bool {
-    let typed = schema["type"].as_array().is_some_and(|types| types.iter().any(|one| one == "null"));
-    let any = schema["anyOf"].as_array().is_some_and(|all| all.iter().any(|one| one["type"] == "null"));
+    let typed = schema["type"].as_array().is_some_and(|types| types.iter().any(|kind| kind == "null"));
+    let any =
+        schema["anyOf"].as_array().is_some_and(|all| all.iter().any(|variant| variant["type"] == "null"));
     typed || any
 }
 

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long and how often to measure, and with how many connections.
+//! Durations, repetitions and sizes of measurements.
 
 use std::time::Duration;
 
-/// How long and how often to measure.
+/// Durations, repetitions and sizes of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Repetitions of every comparison.
     pub(crate) rounds: usize,
-    /// Time that traffic and tracing run before a measurement begins.
+    /// Warm-up of traffic and tracing before a measurement.
     pub(crate) warm_up: Duration,
     /// Length of one measurement.
     pub(crate) window: Duration,
     /// Length of the traffic whose energy is compared with the truth.
     pub(crate) traffic: Duration,
-    /// Number of short connections that tools may miss.
+    /// Number of short connections, of which tools may miss some.
     pub(crate) short_connections: u32,
-    /// Numbers of subflows that a snapshot is measured with.
+    /// Numbers of subflows in measurements of a snapshot.
     pub(crate) subflows: &'static [u32],
-    /// Number of idle subflows of the subject `scale`, and of short connections that are opened beside them.
+    /// Number of idle subflows of the subject `scale`, and of short connections that are opened in parallel.
     pub(crate) many: [u32; 2],
     /// Number of connections that are opened and closed one after the other.
     pub(crate) new_connections: u32,
-    /// How long an idle mpwatch is measured.
+    /// Duration of the measurement of an idle mpwatch.
     pub(crate) idle: Duration,
-    /// Workloads that bottleneck detection is measured with.
+    /// Workloads of bottleneck detection.
     pub(crate) workloads: &'static [DetectionWorkload],
     /// Their measurements are divided into slices of this length.
     pub(crate) slice: Duration,
-    /// Frames of the live view that are drawn, of each kind.
+    /// Number of frames of the live view, of each kind.
     pub(crate) frames: usize,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct DetectionWorkload {
     pub(crate) paths: usize,
     /// Rate of a path divided by its subflows, Mbit/s.
     pub(crate) mbit_per_subflow: f64,
-    /// Length of the queue of a path, as a time.
+    /// Length of a path's queue in time.
     pub(crate) queue: Duration,
 }
 
-/// 1 000 slow subflows; 200 that are fast enough for verdicts (two CPUs cannot carry more at that rate); and 200 in connections of two,
-/// which have one verdict each. Of the 28 verdicts of a connection with eight subflows, some keep changing.
+/// 1 000 slow subflows; 200 subflows that are fast enough for verdicts (two CPUs cannot carry more at that rate); and 200 in connections of
+/// two, with one verdict each. Some of the 28 verdicts of a connection with eight subflows keep changing.
 const WORKLOADS: [DetectionWorkload; 3] = [
     DetectionWorkload {
         connections: 125,
@@ -85,7 +85,7 @@ impl Effort {
         slice: Duration::from_secs(2),
         frames: 200,
     };
-    /// Enough to see that the bench works. Its figures mean nothing.
+    /// A quick check that the bench works. Its figures have no meaning.
     pub(crate) const QUICK: Self = Self {
         rounds: 1,
         warm_up: Duration::from_millis(20),

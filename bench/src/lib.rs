@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `./dev bench` and `./dev pictures` run, and the generators of dashboards and reference documents. This code panics with a reason
-//! where a measurement cannot continue: none of it is part of the shipped program.
+//! The code of `./dev bench` and `./dev pictures`, and the generators of dashboards and reference documents. If a measurement cannot
+//! continue, this code panics with a reason, because it is not part of the shipped program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that runs the bench: what it is, and how busy it is.
+//! The machine that runs the bench, and its load.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ pub(crate) fn description() -> String {
     format!("{cpu}, {} CPUs{virtual_machine}; Linux {}", cpus(), kernel.trim())
 }
 
-/// Of the last 1, 5 and 15 minutes.
+/// Load averages of the last 1, 5 and 15 minutes.
 pub(crate) fn load_average() -> String {
     read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }

@@ -17,7 +17,7 @@ pub(crate) fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(of_thread).sum())
 }
 
-/// CPU time that a process uses during this time, in percent of one CPU.
+/// CPU time of a process during this time, in percent of one CPU.
 pub(crate) fn cpu_percent(pid: u32, length: Duration) -> f64 {
     let (start, before) = (Instant::now(), cpu_time(pid));
     thread::sleep(length);

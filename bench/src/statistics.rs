@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics of paired measurements: the median, its confidence interval without any assumption about the distribution, and whether a
-//! target is met.
+//! Statistics of paired measurements: the median, its confidence interval for any distribution, and whether a target is met.
 
 use crate::table::figure;
 
@@ -39,14 +38,14 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The cost of something, in percent of the rate without it.
+/// A cost in percent of the rate without it.
 pub(crate) struct Cost {
     percent: f64,
     interval: Option<(f64, f64)>,
 }
 
 impl Cost {
-    /// From the rates with it and without it, measured in pairs.
+    /// Computes it from paired rates with and without it.
     pub(crate) fn of_rates(with: &[f64], without: &[f64]) -> Self {
         let costs: Vec<f64> =
             with.iter().zip(without).map(|(with, without)| (1.0 - with / without) * 100.0).collect();
@@ -82,7 +81,7 @@ pub(crate) fn spread(values: &[f64], unit: &str) -> String {
     }
 }
 
-/// Of relative errors, in percent; the worst is the one furthest from 0.
+/// Median and worst of relative errors, in percent. The worst is furthest from 0.
 pub(crate) fn median_and_worst(errors: &[f64]) -> String {
     let worst = errors.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()));
     worst

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Speed and size of the store: connections of two subflows written per second and per second of CPU time, their bytes in the file, and
-//! the time to read them back. `./dev bench store [CONNECTIONS]`.
+//! Speed and size of the store: connections of two subflows written per second and per second of CPU time, their size in the file, and the
+//! time to read them. `./dev bench store [CONNECTIONS]`.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 fn measure(file: &Path, wanted: u32, size: &str, divisor: u64) -> Vec<String> {
-    // Left by the previous measurement, if any.
+    // A previous measurement may have left it.
     let _ = fs::remove_file(file);
     let count = wanted.div_ceil(PER_SNAPSHOT) * PER_SNAPSHOT;
     let snapshots = snapshots(count, divisor);
@@ -127,7 +127,7 @@ fn vary(subflow: &mut Subflow, delay: SignedDuration, scale: impl Fn(Bytes) -> B
     }
 }
 
-/// Replaces the subflows of the template: the cookie of its second one ends with the digit 2.
+/// Replaces the ids of the template's subflows. The cookie of the second subflow ends with the digit 2.
 fn rename(entry: &mut TimelineEntry, ids: &[SubflowId]) {
     if let TimelineEvent::SubflowOpened { subflow }
     | TimelineEvent::SubflowEstablished { subflow }
@@ -154,7 +154,7 @@ mod tests {
     fn connections_of_the_bench_are_distinct_and_refer_to_their_own_subflows() {
         let snapshots = snapshots(2 * PER_SNAPSHOT, 10_000);
         let all: Vec<&Connection> = snapshots.iter().flat_map(|snapshot| &snapshot.connections).collect();
-        assert_eq!(all.iter().map(|one| one.id).collect::<BTreeSet<_>>().len(), 2_000);
+        assert_eq!(all.iter().map(|connection| connection.id).collect::<BTreeSet<_>>().len(), 2_000);
         for connection in all {
             let ids: Vec<SubflowId> = connection.subflows.iter().map(|subflow| subflow.id).collect();
             let mentioned = connection.timeline.iter().filter_map(|entry| match entry.event {

@@ -35,7 +35,6 @@ pub struct Snapshot {
     /// The machine.
     pub host: Host,
     /// Labels and settings of the run.
-    #[serde(default)]
     pub setup: Arc<Setup>,
     /// Open connections, and closed ones with their final values for two more snapshots. The last object with an id is the complete
     /// record of that connection.
@@ -49,7 +48,6 @@ pub struct Snapshot {
     /// Counters of lost data.
     pub losses: Losses,
     /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
-    #[serde(default)]
     pub overhead: Option<Overhead>,
     /// Calendar time, in nanoseconds since 1970, of boot-clock zero; all its times are computed from it. Not part of the format.
     #[serde(skip)]
@@ -117,7 +115,6 @@ pub struct Report {
     /// Every connection of the period, open ones included, in order of appearance.
     pub connections: Vec<Connection>,
     /// The connections by protocol and size class, summed up.
-    #[serde(default)]
     pub flow_classes: Vec<ClassTotals>,
     /// Host-wide counters.
     pub counters: KernelCounters,
@@ -167,7 +164,6 @@ pub struct Run {
     /// The machine.
     pub host: Host,
     /// Labels and settings of the run; if the period has several runs, the settings that are equal in all.
-    #[serde(default)]
     pub setup: Arc<Setup>,
     /// Start of tracing.
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -176,6 +172,5 @@ pub struct Run {
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
     /// Why the recording is incomplete: its recorder was killed, or the file is damaged. `null`: it is complete.
-    #[serde(default)]
     pub cut_short: Option<String>,
 }

@@ -115,7 +115,7 @@ impl StoreError {
             Some(ErrorCode::CannotOpen) if with_suffix(path, "-wal").exists() => {
                 "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it"
             }
-            Some(ErrorCode::DatabaseBusy) => "another program holds it; close that one",
+            Some(ErrorCode::DatabaseBusy) => "another program holds it; close that program",
             _ => "its folder must exist, and this user must be allowed to use it",
         };
         let is_denied = is_private

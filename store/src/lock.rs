@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One writer at a time: a lock on a file beside the database.
+//! The lock that admits one writer at a time, on a file next to the database.
 
 use std::fs::{File, Metadata, Permissions, TryLockError};
 use std::io;
@@ -10,19 +10,20 @@ use std::time::Duration;
 
 use crate::error::{StoreError, with_suffix};
 
-/// A reader that tests the lock ([`is_held`]) holds it for an instant: how often to try again, and after which time.
+/// Number of further attempts to lock the file, because a reader that tests the lock ([`is_held`]) holds it for an instant.
 const RETRIES: u32 = 10;
+/// Time between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Keeps other writers out while it lives. Its file is removed with it, unless the process is killed.
+/// Excludes other writers while it lives. Dropping it removes its file.
 pub(crate) struct Lock {
     name: PathBuf,
     file: File,
 }
 
 impl Lock {
-    /// Takes it; fails where another writer has it.
-    pub(crate) fn take(path: &Path) -> Result<Self, StoreError> {
+    /// Fails if another process holds the lock.
+    pub(crate) fn acquire(path: &Path) -> Result<Self, StoreError> {
         let name = with_suffix(path, ".lock");
         let advice = "its folder must exist, and this user must be allowed to write there";
         let refuse = |error: io::Error| StoreError {
@@ -44,16 +45,16 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
-            // If another process has removed the name meanwhile, this lock excludes no other process.
+            // If another process has removed the file meanwhile, the lock does not exclude others.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
                 return Ok(Self { name, file });
             }
         }
     }
 
-    /// Lets those open the lock who may read the database: they test whether it is being written.
+    /// Gives readers of the database read access to the lock, so that they can test whether the database is being written.
     pub(crate) fn share_with_readers_of(&self, database: &Path) {
-        // If this fails, readers do not know; nothing else depends on it.
+        // If this fails, readers assume that it is.
         if let Ok(found) = std::fs::metadata(database) {
             let _ = fchown(&self.file, None, Some(found.gid()));
             let _ = self.file.set_permissions(Permissions::from_mode(found.mode() & 0o666));
@@ -63,12 +64,12 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // While it is still held, so no other process can have taken it.
+        // The lock is still held, so this removes no lock of another process.
         let _ = std::fs::remove_file(&self.name);
     }
 }
 
-/// Whether a process is writing a database. A lock that this user may not open counts as held: then nothing is known.
+/// Whether a process is writing a database. A lock that this user may not open counts as held.
 pub(crate) fn is_held(path: &Path) -> bool {
     match File::open(with_suffix(path, ".lock")) {
         Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
@@ -76,12 +77,12 @@ pub(crate) fn is_held(path: &Path) -> bool {
     }
 }
 
-/// Device and inode of a file: another file under the same name differs in them.
+/// Device and inode of a file, which tell it from another file with the same name.
 pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether a name still means this file.
-pub(crate) fn is_still(path: &Path, file: (u64, u64)) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| identity(&found) == file)
+/// Whether a path still refers to the file with this identity.
+pub(crate) fn is_still(path: &Path, wanted: (u64, u64)) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| identity(&found) == wanted)
 }

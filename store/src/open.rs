@@ -37,7 +37,7 @@ pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
 /// Opens for writing. Creates the file, or columns that it lacks. The caller keeps the lock while the file is open.
 pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     refuse_folder(path)?;
-    let lock = Lock::take(path)?;
+    let lock = Lock::acquire(path)?;
     let refused = |error: rusqlite::Error| StoreError::open(path, &error, None);
     // SQLite would create it readable by all users, and gives its log the same permissions. SQLite reports errors of this call when it opens
     // the file.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process that is killed while it writes a store loses nothing that it had reported as written.
+//! If a process is killed while it writes a store, all connections are in the file that it had reported as written.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::io::{BufRead, BufReader, Write as _};
@@ -16,17 +16,17 @@ use mpwatch_store::{Archive, Limits, Period, Store};
 const FILE: &str = "MPWATCH_TEST_STORE";
 const PER_SNAPSHOT: u64 = 50;
 
-/// Writes connections numbered from 1 without end, and prints how many are committed.
+/// Writes connections numbered from 1 without end, and prints the number of committed ones.
 fn write_for_ever(file: &Path) {
     let store = Store::open(file, &Limits::none()).unwrap();
-    let one = fixture::closed(7);
+    let closed = fixture::closed(7);
     for turn in 0.. {
-        let flows = (1..=PER_SNAPSHOT).map(|nth| {
-            let mut flow = one.clone();
-            flow.id.birth = SocketCookie(turn * PER_SNAPSHOT + nth);
-            flow
+        let connections = (1..=PER_SNAPSHOT).map(|nth| {
+            let mut connection = closed.clone();
+            connection.id.birth = SocketCookie(turn * PER_SNAPSHOT + nth);
+            connection
         });
-        let mut snapshot = fixture::snapshot(flows.collect());
+        let mut snapshot = fixture::snapshot(connections.collect());
         snapshot.at += SignedDuration::from_secs(turn.cast_signed());
         store.deliver(&Arc::new(snapshot));
         println!("committed {}", store.figures().written);
@@ -54,12 +54,18 @@ fn a_kill_loses_no_committed_flow() {
         child.kill().unwrap();
         child.wait().unwrap();
         let (report, _) = Archive::open(&file).unwrap().report(Period::default()).unwrap();
-        let mut births: Vec<u64> = report.connections.iter().map(|flow| flow.id.birth.0).collect();
+        let mut births: Vec<u64> =
+            report.connections.iter().map(|connection| connection.id.birth.0).collect();
         births.sort_unstable();
         assert!(births.len() as u64 >= committed, "{} of {committed} are there", births.len());
         assert_eq!(births.len() as u64 % PER_SNAPSHOT, 0, "a transaction is complete or absent");
         assert!(births.iter().copied().eq(1..=births.len() as u64), "no gap");
-        assert!(report.connections.iter().all(|flow| flow.subflows.len() == 2 && flow.timeline.len() == 8));
+        assert!(
+            report
+                .connections
+                .iter()
+                .all(|connection| connection.subflows.len() == 2 && connection.timeline.len() == 8)
+        );
         // The next writer can use the file.
         assert_eq!(Store::open(&file, &Limits::none()).unwrap().close().paused, None);
     }

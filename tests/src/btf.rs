@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes the BTF of a kernel.
 
-/// Renames all types, fields and tracepoints of one name, as if the kernel did not have them.
+/// Renames all types, fields and tracepoints with this name, as if the kernel did not have them.
 pub fn without(mut btf: Vec<u8>, name: &str) -> Vec<u8> {
     let mut end = 0;
     let found = btf.split(|byte| *byte == 0).any(|string| {

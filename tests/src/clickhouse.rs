@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine of ClickHouse, which chDB has (`MPWATCH_PYTHON`), with the tables of mpwatch.
+//! The engine of ClickHouse from chDB (`MPWATCH_PYTHON`), with the tables of mpwatch.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub fn engine() -> Option<Engine> {
     Engine::start().map_err(skip).ok()
 }
 
-/// The rows of an insertion: cells by column, as they were sent. Unknown cells are left out. A query without a body has none.
+/// The rows of an insertion: cells by column, as they were sent. Unknown cells are omitted. A query without a body has none.
 pub fn rows(body: &[u8]) -> Vec<BTreeMap<String, String>> {
     if body.is_empty() {
         return Vec::new();

@@ -34,7 +34,7 @@ impl Elimination {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        // It says so when it traces.
+        // It prints a line when it traces.
         let mut began = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut began).unwrap();
         assert!(began.contains("Ctrl-C stops"), "{began}");
@@ -53,7 +53,7 @@ impl Elimination {
         self.seen.iter().filter(|event| text(event, "step") == name).cloned().collect()
     }
 
-    /// Waits for so many steps with this name.
+    /// Waits for this many steps with this name.
     #[track_caller]
     pub fn wait_for(&mut self, name: &str, count: usize) -> Vec<Value> {
         let reached = poll_until(name, emulation::timeout(TIMEOUT), || {

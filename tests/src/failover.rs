@@ -13,14 +13,14 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Payload of [`upload`].
 pub const BYTES: u64 = 6_000_000;
 
-/// Two paths on which [`upload`] takes about a second. The kernel soon gives up a path that has failed.
+/// Two paths on which [`upload`] lasts about a second. The kernel soon gives up a path that has failed.
 pub fn two_paths() -> Topology {
     let link = |rtt| LinkSpec::rate(30.0, Duration::from_millis(50)).rtt(Duration::from_millis(rtt));
     let paths = [10, 20].map(|rtt| PathSpec { link: link(rtt), ..PathSpec::default() }).to_vec();
     Topology::build(&TopologySpec { paths, quick_timeouts: true, ..TopologySpec::default() }).unwrap()
 }
 
-/// An upload over two paths. The first one fails halfway and stays dead.
+/// An upload over two paths. The first one fails halfway and does not recover.
 pub fn upload(lab: &Topology, failure: PathFailure) {
     let control = Arc::new(Control::default());
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();

@@ -11,7 +11,7 @@ use mpwatch_store::{Limits, Store};
 
 use crate::{CommandOutput, mpwatch};
 
-/// A closed database of a host with these connections.
+/// Writes a database of a host with these connections.
 pub fn database(folder: &Path, host: &str, connections: Vec<Connection>) -> PathBuf {
     let path = folder.join(format!("{host}.db"));
     let store = Store::open(&path, &Limits::none()).unwrap();
@@ -22,7 +22,7 @@ pub fn database(folder: &Path, host: &str, connections: Vec<Connection>) -> Path
     path
 }
 
-/// Sends what a database has to a port of this host.
+/// Exports a database to a port of this host.
 pub fn export(db: &Path, port: u16, more: &[&str]) -> CommandOutput {
     let url = format!("http://127.0.0.1:{port}");
     mpwatch(&[&["export", "otlp", "--db", db.to_str().unwrap(), "--url", &url], more].concat())

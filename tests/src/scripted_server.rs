@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An HTTP server that fails as a test wants it to, and passes on what was sent.
+//! An HTTP server that fails as a test requires, and returns the requests that it received.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ pub enum Answer {
     Status(u16, &'static str),
     /// With 200 and these bytes.
     Bytes(&'static [u8]),
-    /// Reads the request, and then nothing more until the client has given up.
+    /// Reads the request, and then waits until the client gives up.
     Stall,
     /// With 200 and less of the text than announced.
     Half,
@@ -23,7 +23,7 @@ pub enum Answer {
     Close,
 }
 
-/// A request as it arrived.
+/// A received request.
 #[derive(Debug)]
 pub struct Request {
     /// Its first line and headers.
@@ -40,8 +40,8 @@ pub fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
     (port, answering(listener, move |_| answers.next()))
 }
 
-/// Starts a server that chooses its answer to each request; it ends with `None`. Returns the requests. A client that sends no whole
-/// request gets no answer.
+/// Starts a server that chooses its answer to each request; it ends with `None`. Returns the requests. A client that does not
+/// send a whole request gets no answer.
 pub fn answering(
     listener: TcpListener,
     mut choose: impl FnMut(&Request) -> Option<Answer> + Send + 'static,
@@ -98,6 +98,6 @@ pub fn reply(stream: &mut (impl Read + Write), answer: Answer) {
         }
         Answer::Close => return,
     };
-    // A client that has gone reports it.
+    // A client that has closed reports the error itself.
     let _ = stream.write_all(&bytes);
 }

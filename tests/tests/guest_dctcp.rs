@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! DCTCP over links that mark packets, as the study `mptcpd` compares it. Runs in the guests, whose kernels have DCTCP and RED.
+//! DCTCP over links that mark packets, as in the study `mptcpd`. Runs in the guests, whose kernels have DCTCP and RED.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::time::Duration;

@@ -26,7 +26,8 @@ const ZONES: [Zone; 2] = [
 ];
 const TOLERANCE: f64 = 0.02;
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// `--sysfs-root /sys`: the counters are those of this machine. Without it, counters in a virtual machine are a hypervisor's.
+/// `--sysfs-root /sys` declares that the counters measure this machine. Otherwise mpwatch assumes that counters in a virtual machine are the
+/// hypervisor's.
 const THIS_MACHINE: [&str; 2] = ["--sysfs-root", "/sys"];
 const NOBODY: u32 = 65534;
 
@@ -150,7 +151,7 @@ fn energy_is_that_of_the_power_law_across_a_wrap() {
 
     for zone in ZONES {
         let Zone { label, name, share, .. } = zone;
-        // The first reading is the search's; the second begins the first window.
+        // The search for zones is the first reading. The second begins the first window.
         let readings = Driver::readings(name);
         let [begin, end] = [readings[1], readings[readings.len() - 1]];
         let wrap = WRAP as f64 * share;
@@ -196,7 +197,7 @@ fn calibrate(options: &[&str], power_file: &Path) {
     let values = |key: &str| -> Vec<f64> {
         text.lines().filter_map(|line| line.strip_prefix(key)?.parse().ok()).collect()
     };
-    // Each zone has its idle power, and a curve whose last value is that with all CPUs busy.
+    // Each zone has its idle power, and a curve whose last value is the power with all CPUs busy.
     let (idle, curve) = (values("idle_watts = "), values("watts = "));
     let points = curve.len() / ZONES.len();
     let cpus = std::thread::available_parallelism().unwrap().get() as f64;
@@ -225,7 +226,7 @@ fn zones_that_vanish_are_reported_and_found_again() {
     }
 }
 
-/// A zone of the report, whose parts add up.
+/// A zone of the report. Asserts that its parts add up.
 fn zone_of<'a>(report: &'a Value, label: &str) -> &'a Value {
     let mut zones = list(&report["energy"], "zones").iter();
     let zone = zones.find(|zone| zone["zone"] == label).unwrap_or_else(|| panic!("no {label}: {report:#}"));

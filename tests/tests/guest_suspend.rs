@@ -19,15 +19,15 @@ const LONGEST_STALL_US: u64 = 5_000_000;
 const STATE: &str = "/sys/power/state";
 const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
 
-/// Suspends the machine; returns after the alarm. How long it slept differs by some seconds: an alarm has a resolution of seconds, and
-/// devices take time.
+/// Suspends the machine and returns after the alarm. The duration varies by some seconds, because an alarm has a resolution of seconds and
+/// devices need time.
 fn suspend() {
     fs::write(ALARM, "0").unwrap();
     fs::write(ALARM, format!("+{}", ASLEEP.as_secs())).unwrap();
     fs::write(STATE, "mem").unwrap();
 }
 
-/// Linux 6.1 does not come back: its virtual machine ends.
+/// Linux 6.1 does not resume: its virtual machine ends.
 fn comes_back() -> bool {
     !fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().starts_with("6.1.")
 }

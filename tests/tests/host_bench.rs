@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bench program runs and prints every row. Its figures mean nothing in such a short time and are not checked.
+//! The bench program runs and prints every row. After such a short time its figures have no meaning, so they are not checked.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -44,7 +44,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
             .find(|line| line.starts_with(&format!("| {scenario} |")) && line.contains(" of 1 |"));
         assert!(row.is_some(), "{scenario}: no row with bounds");
     }
-    // Other tools may be missing here, or not load: then their row has the reason.
+    // If another tool is missing or does not load, its row has the reason.
     let peers = text.lines().skip_while(|line| *line != "## peers");
     let of_tool = |tool: &str| peers.clone().find(|line| line.starts_with(&format!("| {tool} |")));
     for ledger in ["off", "sampled", "exact"] {
@@ -78,7 +78,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     }
 }
 
-/// In a process of its own: each job of the churn is another one of the same program.
+/// In a process of its own, because each job of the churn runs the same program again.
 #[test]
 fn a_soak_writes_its_samples_and_a_chart_and_leaves_nothing_behind() {
     if !may_run_as_root() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several tracers on one machine: a daemon, two recorders, and other tools on the same tracepoints. None makes another miss a connection.
+//! Several tracers on one machine: a daemon, two recorders, and other tools on the same tracepoints. They do not make each other miss
+//! connections.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -23,7 +24,7 @@ const TOOLS: [&str; 3] = ["bpftrace", "tcplife", "tcpstates"];
 const SERVER_PORT: u16 = 5300;
 const BYTES: u64 = 1_000;
 const CONNECTIONS: u32 = 300;
-/// Connections that are opened until each tool has reported one: only then is it attached.
+/// Maximum number of connections that are opened until each tool has reported one, because it is attached only then.
 const AT_ONCE: u32 = 30;
 
 /// A tool with the files of its output.
@@ -44,7 +45,7 @@ impl Running {
         !self.tool.seen(lab, &self.folder, SERVER_PORT, ports).is_empty()
     }
 
-    /// Ends it. Returns which of these ports it has reported.
+    /// Ends it. Returns the ports that it reported, of these.
     fn finish(mut self, lab: &Topology, ports: &BTreeSet<u16>) -> BTreeSet<u16> {
         assert!(!self.process.has_ended(), "{} {}", self.tool.name, reason(&self.folder));
         drop(self.process);

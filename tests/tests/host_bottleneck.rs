@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts for the networks of the demo while traffic runs: subflows behind one queue share a bottleneck, and subflows on disjoint
-//! paths do not. The tests wait for the verdict; docs/bottleneck.md says how long it takes.
+//! paths do not. The tests wait for the verdict; docs/bottleneck.md has the time that it takes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};

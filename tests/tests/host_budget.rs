@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The budget of CPU time: with traffic that costs more, every step that saves CPU time is taken; without it, every step is undone.
+//! The budget of CPU time: under traffic that exceeds it, mpwatch applies every step that saves CPU time; without traffic, it undoes them
+//! all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::{BufRead as _, BufReader, Lines};
@@ -15,7 +16,8 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
 const STEPS: u64 = 5;
-/// Snapshots after a change of the load that do not count, and those whose mean cost is taken: some contain a window of the ledger.
+/// Snapshots that are skipped after a change of the load, and snapshots over which the cost is averaged, because some contain a window of
+/// the ledger.
 const SETTLING: usize = 15;
 const MEASURED: usize = 20;
 /// Keeps two CPUs busy.
@@ -40,14 +42,14 @@ impl Snapshots {
         serde_json::from_str(&self.lines.next().expect("mpwatch goes on").unwrap()).unwrap()
     }
 
-    /// What it costs after some snapshots, as a share of the machine's CPU time.
+    /// Its cost after some snapshots, as a share of the machine's CPU time.
     fn cost(&mut self) -> f64 {
         (0..SETTLING).for_each(|_| drop(self.next()));
         let ratio = |snapshot: Value| snapshot["overhead"]["ratio"].as_f64().expect("the cost is measured");
         (0..MEASURED).map(|_| ratio(self.next())).sum::<f64>() / MEASURED as f64
     }
 
-    /// Reads until this many steps are taken. Returns all snapshots in which the number had changed.
+    /// Reads until this many steps are applied. Returns all snapshots in which the number had changed.
     fn until(&mut self, steps: u64) -> Vec<Value> {
         let (mut changes, begin) = (Vec::<Value>::new(), Instant::now());
         loop {
@@ -104,7 +106,7 @@ fn every_step_is_taken_under_load_and_undone_without() {
     drop(unlimited);
     assert!(loaded > 1.8 * at_rest, "traffic costs {loaded}, no traffic {at_rest}");
 
-    // Above what is left of the cost without traffic, below what is left of it with traffic.
+    // Above the reduced cost without traffic, below the reduced cost with traffic.
     let budget = format!("{}%", (at_rest * loaded).sqrt() * 100.0);
     let mut snapshots = Snapshots::start(&["--budget", &budget]);
     let up = snapshots.until(STEPS);
@@ -116,10 +118,10 @@ fn every_step_is_taken_under_load_and_undone_without() {
     assert!(open.iter().any(|one| one["bytes_received"].as_u64() > Some(0)), "it goes on to trace");
 
     control.cancel();
-    // It was cancelled: its report means nothing.
+    // It was cancelled, so its report is not used.
     let _ = traffic.join();
     let down = snapshots.until(0);
-    // A step may be taken again: the cost without traffic is just below the budget.
+    // A step may be applied again, because the cost without traffic is just below the budget.
     let taken: Vec<u64> = down.iter().filter_map(reductions).collect();
     assert!(
         taken.windows(2).all(|pair| pair[0].abs_diff(pair[1]) == 1),

@@ -15,7 +15,7 @@ use mpwatch_tests::{CommandOutput, may_run_as_root, program, skip};
 /// Seconds of each step to settle and to measure.
 const SETTLE: f64 = 0.2;
 const MEASURE: f64 = 0.8;
-/// How long to retry while other programs use the machine.
+/// Timeout of retries while other programs use the machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Share of the planned CPU time that the load must have received for an accurate result.
 const MIN_LOAD: f64 = 0.97;
@@ -59,7 +59,7 @@ fn on_an_idle_machine(power_file: Option<&str>, more: &[&str], load: f64) -> Opt
         }
         let (output, used) = calibrate(&mut simulated, more);
         println!("{output:?}, {used:.3} s of {load:.3} s");
-        // Refused, or fitted beside a load that the counters do not follow.
+        // It was refused, or fitted under a load that the counters do not follow.
         if output.stderr.contains("other programs use") {
             continue;
         }
@@ -125,7 +125,7 @@ fn without_counters_calibrate_is_refused() {
 struct OtherLoad(Arc<()>);
 
 impl OtherLoad {
-    /// So many threads, each of which computes for the first time and then sleeps for the second.
+    /// Starts this many threads, which alternately compute for the first duration and sleep for the second.
     fn start(threads: u32, computes: Duration, sleeps: Duration) -> Self {
         let alive = Arc::new(());
         for _ in 0..threads {
@@ -155,7 +155,7 @@ fn beside_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
     assert_fitted_beside(cpus(), Duration::from_millis(48), Duration::from_millis(52));
 }
 
-/// The counters follow the whole machine, as real ones do.
+/// The counters follow the whole machine, like real counters.
 fn assert_fitted_beside(threads: u32, computes: Duration, sleeps: Duration) {
     if !may_run_as_root() {
         return;

@@ -11,7 +11,7 @@ use mpwatch_tests::{list, may_run_as_root, number, text};
 
 use upload::{closed, counted, upload};
 
-/// The receiver delivers the changed payload: there is no other subflow on which to send it again.
+/// The receiver delivers the changed payload, because there is no other subflow to retransmit it.
 #[test]
 fn a_wrong_checksum_on_the_only_subflow_is_a_fallback_after_the_handshake() {
     if !may_run_as_root() {

@@ -37,7 +37,7 @@ fn times_are_right_in_a_time_namespace() {
         (Timestamp::now().as_second() - time.as_second()).abs() < 600
     };
     assert!(near(&inside["at"]), "{}", inside["at"]);
-    // The ages of connections are of the kernel's clock as well.
+    // The ages of connections follow the kernel's clock as well.
     for snapshot in [&inside, &outside] {
         let age =
             list(snapshot, "connections").iter().find(|one| one["netns"] == open.client()).unwrap()["age_s"]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elimination of extra subflows by the daemon: which thread holds CAP_NET_ADMIN, and that events are in metrics, log, timeline and database.
+//! Elimination of extra subflows by the daemon: which thread holds CAP_NET_ADMIN, and that events are in metrics, log, timeline and
+//! database.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -105,7 +106,7 @@ fn the_daemon_removes_extra_subflows_and_reports_them_everywhere() {
         ("on", "removed", "mpwatch_agent_eliminated_subflows_total"),
     ] {
         let daemon_dir = DaemonDir::new();
-        // Other traffic of this machine must not be touched.
+        // Other traffic of this machine must not be affected.
         let only = lab.client().name();
         daemon_dir.configure(&format!(
             "[control]\neliminate = \"{mode}\"\neliminate_stable = \"1s\"\neliminate_filter = \"netns:{only}\"\n"

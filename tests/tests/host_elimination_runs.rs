@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often elimination is wrong: many transfers over two disjoint paths. In every second run the route of one subflow changes after a third
+//! Error rate of elimination: many transfers over two disjoint paths. In every second run the route of one subflow changes after a third
 //! of the time, so that both share a bottleneck from then on.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -37,7 +37,7 @@ struct Removals {
     right: usize,
 }
 
-/// Runs a transfer beside the elimination. All bytes have arrived.
+/// Runs a transfer during elimination. Asserts that all bytes arrived.
 fn run(cell: &Cell) -> Removals {
     let lab = Topology::build(&topology(cell)).unwrap();
     let mut elimination = Elimination::start(&lab, &["--yes"]);
@@ -50,7 +50,7 @@ fn run(cell: &Cell) -> Removals {
     let mut wrong = None;
     if cell.layout == Layout::Switching {
         sleep_until(began + seconds / 3);
-        // The initial subflow: those that join later are bound to the interface of their endpoint.
+        // Only the initial subflow follows the route. Joined subflows are bound to the interface of their endpoint.
         lab.path(0).unwrap().reroute_over(&lab.path(1).unwrap()).unwrap();
         // A verdict of this age is older than the change.
         sleep_until(began + seconds / 3 + STABLE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of real traffic, with simulated energy counters: what mpwatch attributes, compared with the true values and with the formulas
+//! Energy of real traffic, with simulated energy counters: the charges of mpwatch, compared with the true values and with the formulas
 //! of other tools on the same runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -119,13 +119,13 @@ fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
 }
 
 /// Bounds of the relative error of the energy. They are far above the errors on an idle machine (docs/energy.md), because other
-/// programs may run: their MPTCP traffic is charged as ours, and their short-lived processes reduce our share.
+/// programs may run: their MPTCP traffic is charged like ours, and their short-lived processes reduce our share.
 const MAX_ERROR: f64 = 0.15;
-/// Besides, processes that lived for milliseconds may have taken this part of our energy, in CPU seconds: on a fast machine, a tenth of what
-/// the smallest scenario uses.
+/// In addition, processes that lived for milliseconds may have been charged this part of our energy, in CPU seconds: on a fast machine, a
+/// tenth of the smallest scenario.
 const SHORT_LIVED: f64 = 0.03;
 const MAX_MEAN_ERROR: f64 = 0.08;
-/// Maximum effect of a bystander, including that of other programs.
+/// Maximum effect of a bystander and of other programs.
 const MAX_BYSTANDER_EFFECT: f64 = 0.1;
 
 #[test]

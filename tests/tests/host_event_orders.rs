@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How paths fail, recover and end on the real kernel: the orders of events at both ends, and what mpwatch finds in them. All scenarios run
-//! side by side. Each order is printed in the syntax of the table in `model/tests/orders`.
+//! Paths fail, recover and end on the real kernel: the order of events at both ends, and the findings of mpwatch. All scenarios run in
+//! parallel. Each order is printed in the syntax of the table in `model/tests/orders`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod observed;
@@ -22,14 +22,14 @@ use observed::sockets;
 
 use PathFailure::{Blackhole, EndpointDeleted, LinkDown, PeerReset, Reset};
 
-/// For how long the client sends.
+/// Duration of the upload.
 const UPLOAD: Duration = Duration::from_secs(9);
 /// Timeout of the end of the traffic.
 const TIMEOUT: Duration = Duration::from_secs(40);
 /// The path that fails.
 const PATH: usize = 1;
 
-/// What happens to the path.
+/// Events of the path.
 #[derive(Clone, Copy)]
 enum Step {
     Fail(PathFailure),
@@ -38,12 +38,12 @@ enum Step {
 
 use Step::{Fail, Restore};
 
-/// What is found at one end: for each failure of the path whether it worked again, and how each problem but outages begins.
+/// The findings at an end: for each failure of the path whether it recovered, and the beginning of each problem except outages.
 type Expected = (&'static [bool], &'static [&'static str]);
 
 struct Scenario {
     name: &'static str,
-    /// With times in milliseconds. Those after [`UPLOAD`] happen when everything has arrived.
+    /// Steps with times in milliseconds. Steps after [`UPLOAD`] happen when everything has arrived.
     steps: &'static [(u64, Step)],
     close: Close,
     sender: Expected,
@@ -172,7 +172,7 @@ fn at_end(report: &Report, lab: &Topology, end: &Namespace) -> (Connection, Subf
     (connection, subflow)
 }
 
-/// The events that tell whether the path works, in the syntax of the table.
+/// The events that show whether the path works, in the syntax of the table.
 fn order(connection: &Connection, path: &Subflow) -> String {
     let start = connection.timeline[0].at.as_millisecond();
     let sign = |entry: &TimelineEntry| {

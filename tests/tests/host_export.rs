@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon exports every connection exactly once, whatever the target does and however often either is killed. `MPWATCH_TEST_FLEET`:
-//! number of connections, and `MPWATCH_TEST_KILLS`: number of SIGKILLs, of the test with the engine of ClickHouse.
+//! The daemon exports every connection exactly once, for any failure of the target and after any number of SIGKILLs of both.
+//! `MPWATCH_TEST_FLEET`: number of connections, and `MPWATCH_TEST_KILLS`: number of SIGKILLs, of the test with the engine of ClickHouse.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -51,7 +51,7 @@ fn wait_for_stored(database: &Path, lab: &Topology, ends: u32) {
         .unwrap_or_else(|error| panic!("{error}: {} of {ends}", stored(database, lab).len()));
 }
 
-/// Waits until the target has confirmed all connections of a lab. Others may come and go all the time.
+/// Waits until the target has confirmed all connections of a lab. Other connections may open and close meanwhile.
 fn wait_for_confirmed(database: &Path, lab: &Topology, daemon: &Daemon) {
     let waiting = || {
         let database = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
@@ -111,7 +111,7 @@ fn bytes_sent(requests: &[Request]) -> BTreeMap<String, u64> {
     newest.into_iter().map(|(id, (_, bytes))| (id, bytes)).collect()
 }
 
-/// A server that fails in every way, and later each third time. Returns what it has confirmed, and everything that it has read.
+/// A server that fails in every way, and later for every third request. Returns the confirmed requests, and all requests.
 fn unreliable(listener: TcpListener) -> (Arc<Mutex<Vec<Request>>>, Receiver<Request>) {
     let confirmed = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&confirmed);
@@ -172,7 +172,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
         poll_until("confirmed batches", TIMEOUT, delivered).unwrap();
         daemon = kill_and_restart(daemon, &daemon_dir);
     }
-    // The latest daemon sees them open and closed.
+    // The last daemon observes them open and closed.
     connect(&lab, 100);
     wait_for_stored(&daemon_dir.database(), &lab, 600);
     wait_for_confirmed(&daemon_dir.database(), &lab, &daemon);
@@ -182,7 +182,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
             && metric(&daemon, "sent_bytes_total").unwrap() > 0.0
     );
     let stored = stored(&daemon_dir.database(), &lab);
-    // Also what the server has read and not confirmed may be in its tables.
+    // Requests that the server has read without confirmation may also be in its tables.
     let (confirmed, read) =
         (bytes_sent(&confirmed.lock().unwrap()), bytes_sent(&requests.try_iter().collect::<Vec<_>>()));
     for (id, bytes) in &stored {
@@ -190,7 +190,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
     }
 }
 
-/// A server may serve one connection at a time, or allow a host few of them.
+/// A server may serve one connection at a time, or allow a host only a few.
 #[test]
 fn a_daemon_with_nothing_to_send_keeps_no_connection_to_its_target() {
     if !may_run_as_root() {
@@ -219,7 +219,7 @@ fn two_daemons_and_a_server_that_are_killed_again_and_again_give_one_row_for_eac
     }
     let Some(mut engine) = engine() else { return };
     let (connections, kills) = (setting("MPWATCH_TEST_FLEET", 200), setting("MPWATCH_TEST_KILLS", 1));
-    // Both daemons see both ends, so that everything is sent twice.
+    // Both daemons observe both ends, so everything is sent twice.
     let folders = [DaemonDir::new(), DaemonDir::new()];
     for folder in &folders {
         configure(folder, engine.port(), 100, "60s");
@@ -251,7 +251,7 @@ fn two_daemons_and_a_server_that_are_killed_again_and_again_give_one_row_for_eac
     }
     let of_lab = |column: &str| format!("{column} IN ('{}', '{}')", lab.client().name(), lab.server().name());
     let ends = engine.query(&format!("SELECT count() FROM mpwatch.ends FINAL WHERE {}", of_lab("netns")));
-    // What is wrong, if anything: ends without a pair, and pairs that have not two ends.
+    // Errors, if any: ends without a pair, and pairs without two ends.
     let odd = engine.query(&format!(
         "SELECT * EXCEPT (version) FROM mpwatch.ends FINAL WHERE {0} AND (pair IS NULL OR pair IN (
          SELECT pair FROM mpwatch.ends FINAL WHERE {0} GROUP BY pair HAVING count() != 2)) FORMAT JSONEachRow",

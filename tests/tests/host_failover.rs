@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use service::{DaemonDir, TIMEOUT};
 
-/// Timeout of the end of all subflows: the kernel tries the failed path again for a while.
+/// Timeout of the end of all subflows, because the kernel retries on the failed path for a while.
 const END: Duration = Duration::from_mins(2);
-/// Snapshots after the end of the connection; the view shows a closed connection by itself for two.
+/// Snapshots after the end of the connection. The view shows a closed connection for two.
 const LATER: usize = 100;
 
 /// `mpwatch top --batch --json`, attached to the daemon.
@@ -67,7 +67,7 @@ impl Stream {
         stream
     }
 
-    /// The last object of the closed connection in this namespace, once it was absent from [`LATER`] snapshots.
+    /// The last object of the closed connection in this namespace, after it was absent from [`LATER`] snapshots.
     fn long_closed(&self, netns: &str) -> Value {
         let find = || {
             let seen = self.seen.lock().unwrap();
@@ -97,7 +97,7 @@ fn live_view(daemon_dir: &DaemonDir, netns: &str) -> Tmux {
     view
 }
 
-/// What two outputs have to agree on.
+/// Values that must be equal in two outputs.
 fn story(connection: &Value) -> Value {
     let of = |subflow: &Value| {
         serde_json::json!([

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls of a running daemon that fail for a while, injected by strace: the daemon goes on, the loss is visible, and what it held is
-//! written afterwards. The same for a window of the ledger that the kernel refuses to open.
+//! strace makes system calls of a running daemon fail for a while: the daemon continues, losses are visible, and it writes its backlog
+//! afterwards. The same for a window of the ledger that the kernel refuses to open.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -34,12 +34,12 @@ const BYTES: u32 = 1_000;
 struct Injection(Child);
 
 impl Injection {
-    /// In all threads. Each rule is one of strace's option `-e inject=`.
+    /// Injects errors into all threads. Each rule is a value of strace's option `-e inject=`.
     fn start(daemon: &Daemon, rules: &[&str]) -> Self {
         Self::attach(daemon.pid(), &all_threads(daemon), rules, |_| true)
     }
 
-    /// In all threads but those of the web server, whose sockets do not block: the kernel never interrupts their calls.
+    /// Injects errors into all threads except the web server's. Its sockets do not block, so the kernel never interrupts its calls.
     fn start_beside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
         Self::attach(daemon.pid(), &threads_beside_web_server(daemon), rules, Thread::is_beside_web_server)
     }
@@ -71,7 +71,7 @@ impl Injection {
 
 impl Drop for Injection {
     fn drop(&mut self) {
-        // It lets the daemon go on before it ends.
+        // It detaches from the daemon before it ends.
         let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
         let _ = self.0.wait();
     }
@@ -81,7 +81,7 @@ impl Drop for Injection {
 struct Thread {
     id: String,
     name: String,
-    /// Process that traces it; 0: none does.
+    /// Process that traces it. 0: none.
     tracer: String,
 }
 
@@ -104,7 +104,7 @@ fn threads_beside_web_server(daemon: &Daemon) -> Vec<String> {
     some_threads(daemon, Thread::is_beside_web_server)
 }
 
-/// Options of strace for the threads that are chosen.
+/// Options of strace for selected threads.
 fn some_threads(daemon: &Daemon, is_chosen: fn(&Thread) -> bool) -> Vec<String> {
     let chosen = threads(daemon.pid()).into_iter().filter(is_chosen);
     chosen.flat_map(|thread| ["-p".to_owned(), thread.id]).collect()
@@ -206,7 +206,7 @@ fn clients_that_cannot_be_accepted_are_served_later() {
     let (daemon_dir, lab) =
         (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
     let daemon = daemon_dir.start(&[]);
-    // Of each thread: the socket's and the web server's. The last rule: no thread for a reader.
+    // Rules for the threads of the socket and of the web server. The last rule: no thread for a reader.
     let injection =
         Injection::start(&daemon, &["accept4:error=ENFILE:when=1..10", "clone3:error=EAGAIN:when=1..2"]);
     let refused = (0..2).map(|_| UnixStream::connect(daemon_dir.socket()).unwrap()).collect::<Vec<_>>();
@@ -246,14 +246,14 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     assert_eq!(open_files() + ledger_map, before);
 }
 
-/// Calls that are left alone.
+/// Calls without injected errors.
 const NOT_INJECTED: &[&str] = &[
-    // strace does not make a call that it lets fail: a descriptor would stay open, a file in place.
+    // strace does not execute a call that it makes fail, so a descriptor would stay open and a file would remain.
     "close",
     "munmap",
     "unlink",
     "epoll_ctl",
-    // A process cannot go on without memory of its own, and the others cannot fail in the kernel.
+    // A process cannot continue without memory, and the other calls cannot fail in the kernel.
     "mmap",
     "mremap",
     "mprotect",
@@ -270,19 +270,19 @@ const NOT_INJECTED: &[&str] = &[
     "restart_syscall",
     "set_robust_list",
     "rseq",
-    // Only EINTR, which std's locks and sleeps take.
+    // Only EINTR, which std's locks and sleeps handle.
     "futex",
     "clock_nanosleep",
     "nanosleep",
     // A new thread has a test of its own above.
     "clone3",
 ];
-/// How often a call fails before the next one is tried.
+/// Number of failures of a call before the next call is tested.
 const TIMES: usize = 3;
-/// How long a client waits for an answer of a daemon that may not give one, and a test for a call that is rare.
+/// Timeout of a client for an answer that a daemon may not give, and of a test for a rare call.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Something for each thread of the daemon: connections, a scrape, a client of the socket. It may refuse the last two.
+/// Work for each thread of the daemon: connections, a scrape, a client of the socket. The daemon may refuse the last two.
 fn exercise(lab: &Topology, daemon: &Daemon, daemon_dir: &DaemonDir) {
     fn read_some<S: Read + Write>(stream: std::io::Result<S>, set_timeout: fn(&S) -> std::io::Result<()>) {
         let Ok(mut stream) = stream else { return };
@@ -295,7 +295,7 @@ fn exercise(lab: &Topology, daemon: &Daemon, daemon_dir: &DaemonDir) {
     read_some(UnixStream::connect(daemon_dir.socket()), |stream| stream.set_read_timeout(Some(WAIT)));
 }
 
-/// Traces threads of a daemon with these options while `work` runs, which is passed what strace has printed. Returns all of that.
+/// Traces threads of a daemon with these options while `work` runs, which gets the output of strace so far. Returns the whole output.
 fn traced(
     daemon: &Daemon,
     options: impl IntoIterator<Item = String>,
@@ -324,7 +324,7 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
             daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks + 20.0);
         },
     );
-    // `PID name(arguments) = result`, also of a call that is not over yet.
+    // `PID name(arguments) = result`, also of an unfinished call.
     let name = |line: &str| {
         let (name, _) = line.split_once(' ')?.1.trim_start().split_once('(')?;
         name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_').then(|| name.to_owned())
@@ -332,12 +332,12 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
     printed.lines().filter_map(name).collect()
 }
 
-/// Lets a call fail while the daemon works, then waits until it works as usual. Returns how often the call failed.
+/// Makes a call fail while the daemon works, then waits until it works as usual. Returns the number of failures.
 fn fail(call: &str, error: &str, daemon: &Daemon, exercise: impl FnOnce()) -> usize {
     let (threads, is_traced): (_, fn(&Thread) -> bool) = match call {
         // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
         "epoll_wait" | "write" => (threads_beside_web_server(daemon), Thread::is_beside_web_server),
-        // The kernel always releases a file lock. SQLite takes one that it could not release for that of another program, for ever.
+        // The kernel always releases a file lock. If releasing failed, SQLite would treat its own lock as another program's, permanently.
         "fcntl" => (some_threads(daemon, Thread::is_beside_store), Thread::is_beside_store),
         _ => (all_threads(daemon), |_| true),
     };
@@ -384,7 +384,7 @@ fn each_system_call_of_a_tick_may_fail() {
     assert_complete(daemon, &daemon_dir, &lab, rounds);
 }
 
-/// As on a full disk.
+/// The error of a full disk.
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     if !may_run() {

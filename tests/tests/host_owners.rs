@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 const TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECTIONS: usize = 40;
 const PAYLOAD: [u8; 200] = [7; 200];
-/// Accepts connections one after the other, and prints the client's port of each and how many bytes it has received.
+/// Accepts connections one after the other, and prints the client's port and the number of received bytes of each.
 const SERVER: &str = "
 import socket, sys
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
@@ -64,7 +64,7 @@ impl Server {
         self.lines.lock().unwrap().clone()
     }
 
-    /// The client's ports of the connections that it has served.
+    /// The client's ports of its connections.
     fn ports(&self) -> Vec<String> {
         let bytes = format!(" {}", PAYLOAD.len());
         self.lines().iter().filter_map(|line| Some(line.strip_suffix(&bytes)?.to_owned())).collect()

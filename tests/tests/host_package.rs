@@ -91,7 +91,7 @@ fn in_private_root(folder: &Path, script: &str) -> Output {
         .expect("unshare can be started")
 }
 
-/// The package under test. `None`: there is none, and the test is skipped.
+/// The package under test. `None`: it was not built, and the test is skipped.
 fn package() -> Option<PathBuf> {
     let package = std::env::var_os("MPWATCH_DEB").map(PathBuf::from);
     if package.is_none() {

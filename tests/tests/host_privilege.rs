@@ -136,7 +136,7 @@ fn another_user_is_told_that_the_database_is_private() {
     let daemon = daemon_dir.start(&[]);
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The state beside a daemon: a private file with its log.
+    // The state during a daemon's run: a private file with its log.
     for ending in ["", "-wal"] {
         let file = folder.path().join(format!("flows.db{ending}"));
         fs::copy(format!("{}{ending}", daemon_dir.database().display()), &file).unwrap();

@@ -15,7 +15,7 @@ const LENGTH: Duration = Duration::from_secs(3);
 /// A transfer that takes longer has stopped.
 const TIMEOUT: Duration = Duration::from_secs(12);
 
-/// The traffic runs in processes of its own, which are this program.
+/// The traffic runs in separate processes of this program.
 #[test]
 fn child_process() {
     processes::run_as_child();
@@ -28,7 +28,7 @@ fn start(lab: &Topology, workload: Workload, transport: Transport, cpu: usize) -
     Ends::start(lab, &spec)
 }
 
-/// MPTCP with both ends on one CPU, beside TCP requests on the other one. Whether it ended.
+/// Runs MPTCP with both ends on one CPU, in parallel with TCP requests on the other CPU. Returns whether it ended.
 fn ends(ledger: &str) -> bool {
     let [bulk, other] = [2, 1].map(|paths| Topology::disjoint(&vec![LinkSpec::default(); paths]).unwrap());
     let observer = (ledger != "none").then(|| Observer::start(&["--ledger", ledger]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per namespace
-//! (Linux 6.11).
+//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per
+//! namespace (Linux 6.11).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::path::Path;
@@ -13,14 +13,14 @@ use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
 use serde_json::Value;
 
 const BYTES: u64 = 2_000_000;
-/// Of the first host: in all networks, packets to it pass through a core switch.
+/// The peer of the first host. In all networks, packets between them pass through a core switch.
 const FAR: usize = 10;
 
 fn fabric(kind: FabricKind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
     FabricSpec { kind, mbit: 50.0, queue: Duration::from_millis(20), subflows, forwarding }
 }
 
-/// Whether this machine can run them. Prints SKIP if not.
+/// Whether this machine can run these tests. Otherwise prints SKIP.
 fn may_build() -> bool {
     if !may_run_as_root() {
         return false;
@@ -81,7 +81,7 @@ fn run(experiment: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.path().join("study.json")).unwrap()).unwrap()
 }
 
-/// Every cell ran, and has these quantities.
+/// Asserts that every cell ran and has these quantities.
 fn assert_measured(study: &Value, quantities: &[&str]) {
     for cell in list(&list(study, "experiments")[0], "cells") {
         assert_eq!(number(cell, "runs"), 1, "{cell:#}");

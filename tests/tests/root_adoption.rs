@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections that exist before mpwatch starts: each is adopted once, also those that open or close meanwhile.
+//! mpwatch adopts each connection that exists before it starts once, also if connections open or close meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{HashMap, HashSet};
@@ -16,7 +16,7 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Sockets of a connection: at both ends the MPTCP socket and two subflows.
 const SOCKETS: u64 = 6;
-/// How many short connections are open at the same time.
+/// Number of short connections that are open at the same time.
 const AT_ONCE: u32 = 40;
 const SHORT_BYTES: u64 = 1_000;
 /// 256 MiB.
@@ -62,7 +62,7 @@ fn has_socket_in_syn_sent() -> bool {
     table.lines().any(|line| line.split_whitespace().nth(3) == Some(SYN_SENT))
 }
 
-/// So many that some are opened after mpwatch has started. In a guest they would take a quarter of the time of all tests.
+/// Enough connections that some are opened after mpwatch has started. In a guest they would need a quarter of the time of all tests.
 fn short_count() -> u32 {
     u32::try_from(emulation::amount(3_000).max(1_000)).unwrap()
 }
@@ -120,7 +120,7 @@ fn adopt(sockets: u64) {
     }
 }
 
-/// Connections that send a little and close after a random time; on another port than the idle ones.
+/// Connections that send a little and close after a random time, on a different port than the idle connections.
 fn short_spec(idle: &TrafficSpec, connections: u32) -> TrafficSpec {
     let (min_lifetime, max_lifetime) = (Duration::from_millis(20), Duration::from_millis(200));
     let workload = Workload::Churn { bytes: SHORT_BYTES, min_lifetime, max_lifetime };
@@ -137,7 +137,7 @@ fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Val
     let has_port = |one: &Value| {
         ["local", "remote"].iter().filter_map(|end| one[end].as_str()).any(|end| end.ends_with(&short_port))
     };
-    // A connection has no addresses if mpwatch found only a later subflow of it: the rest had closed.
+    // A connection has no addresses if mpwatch found only a later subflow, because the initial one had closed.
     let is_short = |one: &&Value| has_port(one) || list(one, "subflows").iter().any(has_port);
     let (short, idle) = list(&report.json, "connections")
         .iter()
@@ -146,7 +146,7 @@ fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Val
     (idle, short)
 }
 
-/// Asserts that no two have the same id. Short connections may use a port again.
+/// Asserts that ids are unique. Short connections may reuse a port.
 fn assert_each_once(connections: &[&Value]) {
     let mut by_id: HashMap<&str, &Value> = HashMap::new();
     for one in connections {

@@ -95,7 +95,7 @@ fn lost_records_are_counted_exactly_and_host_totals_stay_right() {
     assert_each_byte_is_counted_once(&report, &topology, outcome.client.sent());
 }
 
-/// What the kernel counts as sent has such segments, each time.
+/// The kernel counts such segments as sent each time.
 #[test]
 fn segments_refused_by_a_queue_are_not_in_the_payload_of_lost_records() {
     if !may_run_as_root() {
@@ -112,7 +112,7 @@ fn segments_refused_by_a_queue_are_not_in_the_payload_of_lost_records() {
     let upload =
         |spec: &TrafficSpec| traffic::run(topology.client(), topology.server(), spec).unwrap().client.sent();
     let recorded = upload(&spec);
-    // Nobody empties the rings.
+    // No program empties the rings.
     let pid = Pid::from_raw(observer.pid().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
     (spec.connections, spec.concurrency) = (24, 8);
@@ -130,7 +130,7 @@ fn assert_each_byte_is_counted_once(report: &Report, topology: &Topology, sent: 
     let (client, server) = (topology.client().name(), topology.server().name());
     let losses = &report.json["losses"];
     assert!(number(losses, "records_lost") > 0, "two rings of 4 KiB are too small: {losses}");
-    // Losses count the whole machine.
+    // Losses are counted for the whole machine.
     let is_ours = |c: &Value| [client, server].contains(&text(c, "netns"));
     let is_alone = list(&report.json, "connections").iter().all(is_ours);
     let ends = [(client, "bytes_sent", "lost_bytes_sent"), (server, "bytes_received", "lost_bytes_received")];
@@ -144,7 +144,7 @@ fn assert_each_byte_is_counted_once(report: &Report, topology: &Topology, sent: 
     }
 }
 
-/// A tick beside 100 000 idle subflows took longer than the rings had room for.
+/// With 100 000 idle subflows, a tick took longer than the time after which the rings were full.
 #[test]
 fn records_that_arrive_during_a_long_tick_are_not_lost() {
     if !may_run_as_root() {
@@ -158,7 +158,7 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     let netns =
         topology.client().enter(|| std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
     tracer.snapshot(&mut |_| ()).unwrap();
-    // From here to the next call, the tick goes on.
+    // The tick continues until the next call.
     churn(&topology, connection_count());
     let expected = connection_count() as usize;
     let (mut closed, begin) = (HashSet::new(), Instant::now());

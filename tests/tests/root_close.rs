@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How subflows end: mpwatch reports the right reason at each end, loses no counters, and reports the stall of the connection.
+//! The ends of subflows: mpwatch reports the right reason at each end, loses no counters, and reports the stall of the connection.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod observed;
@@ -18,15 +18,15 @@ use observed::{
 };
 use serde_json::Value;
 
-/// Allowed difference between the reported stall and that of the application: a round trip with a full queue (40 ms), and the
+/// Allowed difference between the reported stall and the application's stall: a round trip with a full queue (40 ms), and the
 /// scheduling delay of a busy machine (60 ms).
 const TOLERANCE: Duration = Duration::from_millis(40 + 60);
 
 #[test]
 fn a_link_down_is_unreachable_at_the_client_and_a_timeout_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::LinkDown, 1) else { return };
-    // netem runs in a router, which sends ICMP host unreachable when it gives up the client's address: before the server gives up
-    // the subflow or, with PREEMPT_RT, also later. The relay sends nothing.
+    // netem runs in a router, which sends ICMP host unreachable when it gives up the client's address, before the server gives up the
+    // subflow or, with PREEMPT_RT, later. The relay sends nothing.
     let has_router =
         result.lab.path(1).unwrap().impairer().is_some_and(|one| one.kind() == ImpairerKind::Netem);
     let [at_client, at_server] = reasons(&result, 2);
@@ -198,7 +198,7 @@ fn a_refused_connection_ends_with_a_received_reset_and_was_never_established() {
     }
 }
 
-/// Makes a path fail during a transfer, and asserts what holds for every kind of failure.
+/// Makes a path fail during a transfer, and checks what every kind of failure has in common.
 fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferResult> {
     if !may_run_as_root() {
         return None;
@@ -250,7 +250,7 @@ fn transfer(change: impl Fn(&mut TrafficSpec)) -> Option<TransferResult> {
     Some(result)
 }
 
-/// Why the subflow on a path result, at the client and at the server. Asserts that the timeline has the same reason.
+/// Why the subflow on a path ended, at the client and at the server. Asserts that the timeline has the same reason.
 #[track_caller]
 fn reasons(result: &TransferResult, path: u8) -> [&str; 2] {
     [result.client(), result.server()].map(|connection| {
@@ -262,7 +262,7 @@ fn reasons(result: &TransferResult, path: u8) -> [&str; 2] {
     })
 }
 
-/// Asserts that the final counters are at least those that `ss` reported last.
+/// Asserts that the final counters are not less than the last values of `ss`.
 #[track_caller]
 fn assert_not_below_ss(subflow: &Value, result: &TransferResult, end: usize) {
     let address = |field| text(subflow, field).parse::<SocketAddr>().unwrap();
@@ -281,7 +281,7 @@ fn assert_not_below_ss(subflow: &Value, result: &TransferResult, end: usize) {
     }
 }
 
-/// Asserts that the counters are equal to the kernel's just before the close. The close adds a FIN.
+/// Asserts that the counters are equal to the kernel's counters just before the close. The close adds a FIN.
 #[track_caller]
 fn assert_equal_to_kernel(subflow: &Value, application: &ConnectionReport, fin: u64) {
     let info = application.socket_info.as_ref().expect("MPTCP_FULL_INFO");

@@ -28,7 +28,7 @@ const BYTES: u64 = 6_000_000;
 const QUEUE: Duration = Duration::from_millis(50);
 const RTT: Duration = Duration::from_millis(10);
 
-/// Whether this kernel can register it. Otherwise says what is missing.
+/// Whether this kernel can register it. Otherwise prints what is missing.
 fn may_run() -> bool {
     if !may_run_as_root() {
         return false;
@@ -111,7 +111,7 @@ impl Registrar {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal)
     }
 
-    /// Returns what else it printed.
+    /// Returns the rest of its output.
     fn end(mut self, signal: Signal) -> String {
         self.signal(signal).unwrap();
         let status = self.child.wait().unwrap();
@@ -180,7 +180,7 @@ fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
     control.release();
     assert_arrived(&transfer.join().unwrap(), BYTES);
 
-    // The sysctl keeps it for new sockets, although no other namespace can select it any more.
+    // The sysctl keeps it for new sockets, although other namespaces cannot select it any more.
     registration.end();
     assert!(!is_available());
     let control = Arc::new(Control::holding());
@@ -319,7 +319,7 @@ fn a_namespace_is_deleted_while_its_sockets_use_it() {
     let lab = lab(2);
     lab.client().sysctl("net.ipv4.tcp_congestion_control", NAME).unwrap();
     let control = Arc::new(Control::default());
-    // The ends notice only by their timeouts that their network is gone.
+    // The ends detect only by timeouts that their network was removed.
     let timeout = emulation::timeout(Duration::from_secs(2));
     let transfer = start(&lab, &TrafficSpec { timeout, ..upload(&lab, BYTES * 100) }, &control);
     let some = || (control.received() > BYTES / 4).then_some(());
@@ -332,7 +332,7 @@ fn a_namespace_is_deleted_while_its_sockets_use_it() {
     Registration::new().unwrap().end();
 }
 
-/// The share of an MPTCP connection with two subflows beside a Reno flow, all on one link. `congestion`: of the MPTCP connection.
+/// The share of an MPTCP connection with two subflows that competes with a Reno flow on one link. `congestion`: of the MPTCP connection.
 fn share_beside_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f64 {
     let paths = vec![PathSpec { bottleneck: Some(0), ..PathSpec::default() }; 2];
     let lab = Topology::build(&TopologySpec { paths, bottlenecks: vec![link], ..TopologySpec::default() });
@@ -351,8 +351,8 @@ fn share_beside_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f6
     multipath / (multipath + reno)
 }
 
-/// Independent losses are what the equations assume: both take about half. A queue that drops from its tail hits all flows at once, and
-/// then the coupled subflows, whose windows grow more slowly, take less. docs/control.md has the figures.
+/// The equations assume independent losses; then both get about half. A queue that drops from its tail affects all flows at once, and then
+/// the coupled subflows, whose windows grow more slowly, get less. docs/control.md has the figures.
 #[test]
 fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     if !may_run() {

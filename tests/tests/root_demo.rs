@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every scenario of the demo shows what it should, and leaves nothing behind, also when it is interrupted.
+//! Every scenario of the demo has the expected results, and removes everything that it created, also when it is interrupted.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Timeout of a demo; one of three seconds takes about five.
+/// Timeout of a demo. A demo of three seconds takes about five.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running demo.

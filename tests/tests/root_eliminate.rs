@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch control eliminate` on real traffic: extra subflows of a shared bottleneck go, all bytes arrive, disjoint paths stay, a dry run
-//! changes nothing, and what it cannot do is an error.
+//! `mpwatch control eliminate` on real traffic: extra subflows of a shared bottleneck are removed, all bytes arrive, disjoint paths remain,
+//! a dry run changes nothing, and an impossible removal is an error.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "observed/path_manager.rs"]
@@ -70,7 +70,7 @@ impl Upload {
         Self { transfer, control }
     }
 
-    /// Bits per second that the server receives over so many seconds from now on.
+    /// Bits per second that the server receives in this many seconds from now on.
     fn rate_over(&self, seconds: u64) -> f64 {
         let (before, began) = (self.control.received(), Instant::now());
         let end = Duration::from_secs(seconds);
@@ -139,7 +139,7 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
         assert!(kept >= gone, "{event:#}");
         assert!(list(event, "group").contains(&event["removed"]["subflow"]), "{event:#}");
     }
-    // Where the machine is emulated, the throughput varies for other reasons than the removal.
+    // On an emulated machine, the throughput varies for other reasons.
     let may_be_left_alone = emulation::is_emulated();
     let judged = poll_until("the end of the watch", emulation::timeout(TIMEOUT), || {
         let left_alone = elimination.steps("left_alone");
@@ -182,7 +182,7 @@ fn disjoint_paths_are_not_touched() {
     if !may_run_as_root() {
         return;
     }
-    // Links of the same rate fill in step, which looks most like one queue.
+    // Links of the same rate fill in step, which is most similar to one queue.
     let equal = Topology::two_paths(link(30.0, 10), link(30.0, 10)).unwrap();
     let runs = std::env::var("MPWATCH_TEST_RUNS").map_or(REPETITIONS, |text| text.parse().expect("a number"));
     for (lab, stable, repetitions) in [(two_paths(), "1s", runs), (equal, "3s", 1)] {
@@ -273,7 +273,7 @@ fn a_backup_is_undone_when_the_throughput_drops_and_the_connection_is_left_alone
     let undone = elimination.wait_for("undone", 1).remove(0);
     assert_eq!(undone["subflow"], removed["removed"]["subflow"]);
     competing.cancel();
-    // The kernel knows of no backup any more.
+    // The kernel has no backup any more.
     let shown = mpwatch(&["ls", "--json", "--ledger", "off", "--netns", lab.client().name()]);
     let snapshot: Value = serde_json::from_str(&shown.stdout).unwrap();
     let subflows = list(&list(&snapshot, "connections")[0], "subflows");

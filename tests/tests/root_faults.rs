@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an administrator changes while mpwatch traces: MPTCP is disabled, an interface gets another name, sockets get no memory for options.
+//! Changes by an administrator while mpwatch traces: MPTCP is disabled, an interface gets another name, sockets get no memory for options.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn payload_of_sockets_without_memory_for_storage_is_counted_as_lost() {
     assert!(report.connections_in(lab.client().name()).is_empty(), "{:#}", report.json);
     let server = report.only_connection_in(lab.server().name());
     assert_eq!(number(server, "bytes_received"), BYTES, "{server:#}");
-    // Kernels before 6.5 do not count payload per connection: that of subflows has what was reinjected, and the DATA_FIN.
+    // Kernels before 6.5 do not count payload per connection. The payload of subflows includes reinjections and the DATA_FIN.
     let lost = number(losses, "lost_bytes_sent");
     let info = outcome.client.connections[0].socket_info.as_ref().unwrap();
     let of_subflows = info.mptcp.as_ref().is_none_or(|mptcp| mptcp.bytes_sent.is_none());

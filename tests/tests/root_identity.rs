@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which connection a record belongs to, and which bytes a flow has sent, in cases that real traffic rarely shows: refused joins,
-//! connections that nobody accepts, sockets that are connected again, TCP Fast Open, and a full queue on the sending host.
+//! Assignment of records to connections, and byte counts, in cases that are rare in real traffic: refused joins, connections that are not
+//! accepted, sockets that are connected again, TCP Fast Open, and a full queue on the sending host.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -97,8 +97,8 @@ fn ids(connections: &[&Value]) -> BTreeSet<String> {
     connections.iter().map(|connection| text(connection, "id").to_owned()).collect()
 }
 
-/// Whether the client has sent the SYN of a join, and the server a reset. Kernels before 6.13 count that SYN only as an active open, as they
-/// do the first one.
+/// Whether the client has sent the SYN of a join, and the server a reset. Kernels before 6.13 count that SYN only as an active open, like
+/// the first SYN.
 fn was_refused(lab: &Topology) -> bool {
     let [client, server] = [lab.client(), lab.server()].map(|end| mib::read(end).unwrap());
     let joins = client.get("MPTcpExtMPJoinSynTx").copied();
@@ -120,7 +120,7 @@ fn a_refused_join_is_not_initial_and_lends_no_address_to_its_connection() {
         .enter(|| {
             let mut socket = stream(Protocol::MPTCP);
             socket.connect(&address(&lab).into()).unwrap();
-            // The address is announced once the first payload has arrived.
+            // The address is announced after the first payload has arrived.
             socket.write_all(&PAYLOAD).unwrap();
             poll_until("the refused join", JOIN_DEADLINE, || was_refused(&lab).then_some(())).unwrap();
             socket.write_all(&PAYLOAD).unwrap();
@@ -142,7 +142,7 @@ fn a_refused_join_is_not_initial_and_lends_no_address_to_its_connection() {
         assert_eq!(subflow["initial"], Value::from(index == 0), "{connection:#}");
     }
     assert!(connection["jain_index"].is_null(), "only one subflow carried data: {connection:#}");
-    // When the refused subflow is closed, the kernel sends again what no DATA_ACK has covered yet, also over the only subflow.
+    // When the refused subflow is closed, the kernel retransmits all data without a DATA_ACK, also over the only subflow.
     assert_eq!(number(connection, "bytes_reinjected"), sent_by_subflows - 2 * PAYLOAD.len() as u64);
 }
 
@@ -294,7 +294,7 @@ fn payload_in_a_fast_open_syn_is_payload_of_the_connection() {
     }
 }
 
-/// Nobody listens, so the connection is refused after the SYN has been sent.
+/// No socket listens, so the connection is refused after the SYN has been sent.
 fn can_send_in_syn(lab: &Topology) -> bool {
     let outcome = lab.client().enter(|| {
         let socket = stream(Protocol::MPTCP);

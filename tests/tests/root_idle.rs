@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots only glance at idle sockets. Whatever happens to one of them afterwards is in the next snapshot.
+//! Snapshots compare only a fingerprint of idle sockets. Every later change of such a socket is in the next snapshot.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ use mpwatch_tests::{emulation, may_run_as_root};
 use socket2::{Domain, Protocol, Socket, Type};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than it takes to cut both paths.
+/// Longer than the time to cut both paths.
 const RTT: Duration = Duration::from_millis(400);
 const MESSAGE: [u8; 500] = [7; 500];
 /// Snapshots in which nothing happens.
@@ -33,7 +33,7 @@ struct Idle {
     // Joins need it.
     _listener: Socket,
     subflows: HashMap<SubflowId, SubflowRecord>,
-    /// Those that were listed as unchanged.
+    /// Subflows that were listed as unchanged.
     listed: HashSet<SubflowId>,
 }
 
@@ -42,7 +42,7 @@ impl Idle {
         let tracer = Tracer::start(TracerSettings::default()).unwrap();
         let lab = Topology::two_paths(link, link).unwrap();
         let address = lab.traffic(Workload::upload(1)).unwrap().server;
-        // Of all addresses: joins use another one.
+        // On all addresses, because joins use another address.
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
         let address = address.into();
         let stream = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
@@ -85,7 +85,7 @@ impl Idle {
         self.client.read_exact(&mut [0; MESSAGE.len()]).unwrap();
     }
 
-    /// Reads a snapshot. Returns how many of the subflows have a new record.
+    /// Reads a snapshot. Returns the number of subflows with a new record.
     fn snapshot(&mut self) -> usize {
         let inode = self.lab.client().inode();
         let (subflows, listed, mut records) = (&mut self.subflows, &mut self.listed, 0);
@@ -105,7 +105,7 @@ impl Idle {
         self.subflows.values().filter_map(|subflow| subflow.tcp.timeouts).sum()
     }
 
-    /// The same as a tracer reads that has reported nothing so far.
+    /// The subflows as a new tracer reads them.
     fn timeouts_now(&self) -> u32 {
         let (mut tracer, mut timeouts) = (Tracer::start(TracerSettings::default()).unwrap(), 0);
         tracer.adopt(&namespace::all());

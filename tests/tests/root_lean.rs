@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch knows without programs on every send, receive and scheduler round: owners of short connections, and when an application
-//! that was idle began to wait.
+//! Values that mpwatch gets without programs on every send, receive and scheduler round: owners of short connections, and the time when an
+//! idle application began to wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,7 +21,7 @@ const REQUEST: [u8; 200] = [7; 200];
 /// Longer than the shortest stall (100 ms).
 const THINKING: Duration = Duration::from_millis(300);
 const OUTAGE: Duration = Duration::from_millis(700);
-/// Allowed difference between the reported stall and that of the application.
+/// Allowed difference between the reported stall and the application's stall.
 const TOLERANCE: Duration = Duration::from_millis(60);
 
 fn lab() -> Topology {
@@ -102,7 +102,7 @@ fn owners_of_short_connections_are_known_without_the_ledger() {
     }
 }
 
-/// Its process has not closed it, so only the open files tell whose it is.
+/// Its process has not closed it, so only the open files show its owner.
 #[test]
 fn the_owner_of_an_open_accepted_connection_is_found() {
     const SNAPSHOTS: &str = "50";

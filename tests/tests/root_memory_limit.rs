@@ -34,7 +34,7 @@ impl MemoryGroup {
     /// `None`: this machine has no memory controller for us.
     fn new() -> Option<Self> {
         let name = format!("mpwatch-test-{}", std::process::id());
-        // Version 2 has the controller in its root group only, until that passes it on. Here somebody else may have done so.
+        // In version 2, only the root group has the controller until it is enabled for children, which another program may have done.
         let _ = fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
         // cgroup v1, then v2.
         [
@@ -50,7 +50,7 @@ impl MemoryGroup {
         })
     }
 
-    /// A program that enters the group and then becomes the one in its arguments.
+    /// A shell script that enters the group and then executes its arguments.
     fn wrapper(&self) -> [String; 4] {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", self.folder.display());
         ["sh".to_owned(), "-c".to_owned(), enter, "sh".to_owned()]
@@ -67,7 +67,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A process that was killed leaves it a little later.
+        // A killed process leaves the group a little later.
         let _ = poll_until("the control group to be empty", TIMEOUT, || fs::remove_dir(&self.folder).ok());
     }
 }
@@ -84,7 +84,7 @@ fn connections_that_open_while_the_daemon_has_no_memory_left_are_whole() {
         (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
     let wrapper = group.wrapper();
     let mut daemon = daemon_dir.start_as(&wrapper.each_ref().map(String::as_str), &[]);
-    // It takes no memory itself meanwhile: the kernel would end it.
+    // The process itself must not allocate memory meanwhile, or the kernel would kill it.
     daemon.signal(Signal::SIGSTOP);
     let limit = group.current();
     group.limit(limit);
@@ -93,7 +93,7 @@ fn connections_that_open_while_the_daemon_has_no_memory_left_are_whole() {
     let held = IdleConnections::open(lab.client(), lab.server(), &spec).unwrap();
     let beyond = group.current().saturating_sub(limit);
     println!("state of {} sockets: {beyond} bytes beyond the limit", held.sockets());
-    // Linux up to 6.18 grants what it allocates in softirqs also beyond a limit. 7.2 refuses it, and the next event of a socket tries again.
+    // Up to Linux 6.18, allocations in softirqs may exceed a limit. 7.2 refuses them, and the next event of a socket tries again.
     group.limit(u64::from(u32::MAX));
     drop(held);
     daemon.signal(Signal::SIGCONT);

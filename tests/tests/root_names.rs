@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and pods: each connection has the name of its own, or none.
+//! Names of network namespaces, control groups and pods: each connection has the right name, or none.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Tells a child process to be one short job: the folder of its control group.
+/// Variable that makes a child process a short job: the folder of its control group.
 const JOB_GROUP: &str = "MPWATCH_TEST_JOB_GROUP";
 /// Its port, which identifies its connection.
 const JOB_PORT: &str = "MPWATCH_TEST_JOB_PORT";
@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// Jobs that run at the same time.
 const WORKERS: usize = 3;
 
-/// What each job must be reported with.
+/// The expected names of a job.
 #[derive(Debug, PartialEq, Eq)]
 struct Job {
     netns: String,
@@ -97,8 +97,8 @@ fn run_jobs(parent: &Path, folder: &str, count: u16) -> HashMap<u16, Job> {
     })
 }
 
-/// As the kubelet does: a control group for the container, a folder for the logs of each container and a link with the container's id. mpwatch
-/// sees them at their usual places.
+/// Creates the same files as the kubelet: a control group for the container, a folder for the logs of each container and a link with the
+/// container's id. mpwatch finds them at their usual places.
 #[test]
 fn connections_of_a_pod_have_the_names_of_the_pod_and_its_container() {
     const UID: &str = "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11";
@@ -177,7 +177,7 @@ fn one_short_job() {
 }
 
 /// `ip netns add` creates a file that only a process with CAP_DAC_OVERRIDE, which mpwatch has given up, can open, and then mounts the
-/// namespace on it. mpwatch may look between the two.
+/// namespace on it. mpwatch may read it between the two steps.
 #[test]
 fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_created() {
     if !may_run_as_root() {
@@ -215,7 +215,7 @@ fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_create
     assert_eq!(named.count(), 2, "both ends: {:#}", report.json["connections"]);
 }
 
-/// The thread of mpwatch that learns names. It gets its name shortly after its start.
+/// The thread of mpwatch that finds names. It gets its name shortly after its start.
 fn learner(observer: &Observer) -> Option<PathBuf> {
     let tasks = fs::read_dir(format!("/proc/{}/task", observer.pid())).unwrap().flatten();
     let is_learner = |task: &PathBuf| {
@@ -224,14 +224,14 @@ fn learner(observer: &Observer) -> Option<PathBuf> {
     tasks.map(|task| task.path()).find(is_learner)
 }
 
-/// How often the thread has waited.
+/// Number of times that the thread has waited.
 fn times_looked(thread: &Path) -> u64 {
     let status = fs::read_to_string(thread.join("status")).unwrap();
     let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
     switches.trim().parse().unwrap()
 }
 
-/// Mount point of cgroup2. `None`: there is none, or no group can be made.
+/// Mount point of cgroup2. `None`: it is not mounted, or does not allow new groups.
 fn cgroup_root() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the two ends negotiate: backup paths, announced addresses, and whether the connection uses MPTCP.
+//! Negotiation between the ends: backup paths, announced addresses, and whether the connection uses MPTCP.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod observed;
@@ -58,8 +58,8 @@ fn a_backup_takes_over_when_the_primary_fails() {
     assert!(!timeline_entries(result.client(), "stalled").is_empty(), "{}", show(result.client()));
 }
 
-/// In the queues there is up to 1 MB in flight, which the receiver cannot count. The paths have the same delay: over a faster path,
-/// acknowledgements of the connection reach the sender before those of the slower subflow.
+/// Up to 1 MB is in flight in the queues, which the receiver cannot count. The paths have the same delay: over a faster path,
+/// acknowledgements of the connection would reach the sender before acknowledgements of the slower subflow.
 #[test]
 fn both_ends_agree_when_a_second_path_carried_a_tenth() {
     if !may_run_as_root() {
@@ -89,7 +89,7 @@ fn both_ends_report_a_change_of_priority() {
     run.wait_for_completion();
     let result = run.finish();
     result.assert_complete();
-    // An option on an acknowledgement that is lost is not retransmitted: the server knows of those that arrived.
+    // An option on an acknowledgement that is lost is not retransmitted, so the server knows only the options that arrived.
     let received = mib::read(result.lab.server()).unwrap().get("MPTcpExtMPPrioRx").copied().unwrap_or(0);
     let by_server = [true, false].into_iter().take(usize::try_from(received).unwrap());
     for (connection, expected) in

@@ -21,8 +21,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for a recorder to end. Its report has all connections of the machine: with 40 000 of other tests, three reports take 16 s of a busy
-/// machine.
+/// Timeout for a recorder to end. Its report has all connections of the machine. With 40 000 connections of other tests, three reports take
+/// 16 s on a busy machine.
 const END_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A running `mpwatch record` with an output format.
@@ -128,7 +128,7 @@ fn a_replay_prints_what_the_recorder_printed() {
     }
 }
 
-/// What two programs that trace the same connection have to agree on.
+/// Values that must be equal in two programs that trace the same connection.
 fn story(connection: &Value) -> Value {
     let of = |subflow: &Value| {
         let bytes =
@@ -172,7 +172,7 @@ fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
         let all = list(&beside, "connections").iter();
         let other = all.clone().find(|other| other["id"] == one["id"]).expect("the recorder has seen it");
         assert_eq!(story(other), story(one), "{}", text(one, "role"));
-        // The demo ends before the subflow over the failed path does, which the recorder still sees.
+        // The demo ends before the subflow over the failed path does, which the recorder still records.
         let (later, earlier) = (traced_events(other), traced_events(one));
         assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(one, "role"));
     }
@@ -221,7 +221,7 @@ impl RecordedUpload {
         let recorder = Recorder::start(folder.path(), "json");
         let recording = Self { recorder, upload: OpenConnection::after_upload(BYTES), _folder: folder };
         let file = recording.recorder.file.clone();
-        // A killed recorder loses what it has not written.
+        // A killed recorder loses unwritten data.
         let is_written = || (recording.replay(&file).1 == Some(BYTES)).then_some(());
         poll_until("the recording of the whole transfer", TIMEOUT, is_written).unwrap();
         recording

@@ -71,7 +71,7 @@ fn more_paths_finish_sooner_and_every_result_is_in_every_file() {
     assert!(mean(of("4", "goodput_bps")) > 1.5 * mean(of("1", "goodput_bps")), "{study:#}");
     let change = &of("4", "completion_s")["change"];
     let [low, estimate, high] = ["low", "estimate", "high"].map(|bound| change[bound].as_f64().unwrap());
-    // The bounds of two repetitions are wide: one that a busy machine disturbed widens them past zero.
+    // The bounds of two repetitions are wide. If a busy machine disturbs one repetition, they include zero.
     assert!(estimate < -0.3 && (low..=high).contains(&estimate), "sooner: {change}");
     assert_eq!(of("4", "completion_s")["published"][0]["change"], -0.758);
     assert!(mean(of("1", "power_w")) > 1.0, "{study:#}");
@@ -164,14 +164,14 @@ fn an_own_experiment_runs_between_two_namespaces() {
             mean(measured(&study_of, &[("direction", direction), ("transport", transport)], quantity))
         };
         assert!(of("mptcp", "goodput_bps") > 1.3 * of("tcp", "goodput_bps"), "two paths: {study_of:#}");
-        // The rate of one path bounds TCP: both its connections have arrived completely.
+        // The rate of one path bounds TCP, so both its connections have arrived completely.
         assert!(of("tcp", "completion_s") > 12e6 * 8.0 / 20e6 * 0.5 && of("tcp", "cpu_s_per_gb") > 0.0);
     }
     let experiment = &list(&study_of, "experiments")[0];
     assert_eq!((text(experiment, "name"), text(experiment, "paper")), ("two", "own"));
     assert_eq!(study_of["origin"]["server"], Value::Null, "one machine");
 
-    // The folder has all that a report needs, and belongs to this file.
+    // The folder contains all data for a report, and belongs to this file.
     let again = finished(&mut study(&["report", out]));
     assert!(String::from_utf8(again.stdout).unwrap().contains("two: two namespaces [own]"));
     let other = study_error(&["run", "energy", "--resume", "--out", out]);

@@ -108,7 +108,7 @@ mod tests {
 
     fn named(cookie: u64, name: &str) -> (NetnsCookie, NetnsName) {
         let netns = NetnsCookie(cookie);
-        (netns, NetnsName { netns: Some(netns), inode: 1, name: name.to_owned() })
+        (netns, NetnsName { netns, inode: 1, name: name.to_owned() })
     }
 
     /// A namespace with a connection.
@@ -118,7 +118,7 @@ mod tests {
 
     fn resolved(names: &mut Names) -> Vec<String> {
         let text = |event| match event {
-            KernelEvent::Netns(name) => format!("{} {}", name.netns.unwrap_or_default().0, name.name),
+            KernelEvent::Netns(name) => format!("{} {}", name.netns.0, name.name),
             other => format!("{other:?}"),
         };
         let mut all: Vec<String> = names.resolve().into_iter().map(text).collect();

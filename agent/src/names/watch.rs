@@ -150,7 +150,7 @@ impl Learner {
         // The inode of a namespace fits in 32 bits (struct ns_common).
         let inode = u32::try_from(metadata.ino()).unwrap_or_default();
         // After tracing has ended there is no receiver.
-        let _ = self.changes.send(Change::Named(netns, NetnsName { netns: Some(netns), inode, name }));
+        let _ = self.changes.send(Change::Named(netns, NetnsName { netns, inode, name }));
     }
 
     /// Watches the directories that exist, and their parents, in which they may be created.

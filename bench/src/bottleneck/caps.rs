@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared caps, counted by kind of network: how often the method of mpwatch found that subflows share a rate without sharing a queue. Only a
+//! Counts shared caps by kind of network: how often the method of mpwatch found that subflows share a rate without sharing a queue. Only a
 //! network with one rate and a queue per flow has such a cap. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ impl Table {
     pub(crate) fn add(&mut self, labels: &Labels, verdicts: &Verdicts) {
         let cell = &labels.cell;
         let counts = self.0.entry(network(cell)).or_default();
-        let connections: BTreeSet<_> = verdicts.subflows.values().map(|one| one.connection).collect();
+        let connections: BTreeSet<_> = verdicts.subflows.values().map(|subflow| subflow.connection).collect();
         for connection in connections {
             let evaluations = verdicts.evaluations(OURS, connection);
             let Some(last) = evaluations.last().filter(|last| !last.pairs.is_empty()) else { continue };

@@ -16,7 +16,7 @@ use mpwatch_lab::bottleneck::grid::Grid;
 
 const USAGE: &str = "Usage: ./dev bench bottleneck [--grid ci|core|full|fast|training|table3|caps]... [--seeds N] [--traces FOLDER] [--only live|score|fit]";
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 struct Request {
     grids: Vec<Grid>,
@@ -64,7 +64,7 @@ impl Request {
     }
 }
 
-/// Runs what the arguments ask for. An error is wrong usage or an unreadable trace.
+/// Runs the requested steps. Fails on wrong usage and on an unreadable trace.
 pub(crate) fn run(
     arguments: impl Iterator<Item = String>,
     mut print: impl FnMut(&str),
@@ -100,7 +100,7 @@ fn record_missing(request: &Request, print: &mut impl FnMut(&str)) {
     }
 }
 
-/// The rate that this machine can emulate, Mbit/s. Above it, measured cells did not fill their queues: the CPUs were the bottleneck.
+/// The highest rate that this machine can emulate, Mbit/s. In cells above it, queues stayed empty because the CPUs were the bottleneck.
 fn max_mbit(cell: &Cell) -> u32 {
     const RELAYED_PER_CPU: u32 = 225;
     const DIRECT_PER_CPU: u32 = 500;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Weights of the terms of evidence: a logistic regression without negative weights (the reason for a term decides its sign, not the data).
-//! Each cell and each class counts the same. Pure. The result is copied by hand to engine/src/bottleneck/odds.rs.
+//! Fits the weights of evidence by logistic regression without negative weights, because the sign of each term is known. Each cell and each
+//! class has the same total weight. Pure. The result is copied by hand to engine/src/bottleneck/odds.rs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use crate::bottleneck::score::Example;
 
 const STEPS: u32 = 4_000;
 const LEARNING_RATE: f64 = 1.0;
-/// Keeps weights small that the data does not support.
+/// Regularization: shrinks weights that the data does not support.
 const RIDGE: f64 = 0.001;
 
 /// The bias, and a weight per term.
@@ -24,11 +24,11 @@ struct Row {
     terms: Vec<f64>,
     /// 1: shared, 0: disjoint.
     target: f64,
-    /// How much it counts.
+    /// Its weight.
     weight: f64,
 }
 
-/// Fits weights to the examples of some cells.
+/// Fits weights to the examples of several cells.
 pub(crate) fn fit(cells: &[Vec<Example>]) -> Weights {
     let examples = || cells.iter().flatten();
     let names: BTreeSet<&str> = examples().flat_map(|example| example.terms.keys().copied()).collect();

@@ -28,7 +28,7 @@ pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::
     let transfer = traffic(&lab, cell)?;
     let switched = wait_for_end(&lab, cell, start)?;
     transfer.control().cancel();
-    // Its report means nothing: it was cancelled.
+    // The traffic was cancelled, so its report is not used.
     let _ = transfer.join();
     let busy = 1.0 - (idle_time() - idle) / (start.elapsed().as_secs_f64() * cpus() as f64);
     drop(others);
@@ -42,13 +42,13 @@ pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::
     Ok(labels)
 }
 
-/// Waits for the end of a cell. Changes the route in the middle of a switching one, and returns when.
+/// Waits for the end of a cell. If its route switches, changes the route in the middle and returns the time.
 fn wait_for_end(lab: &Topology, cell: &Cell, start: Instant) -> Result<Option<Time>, Error> {
     let duration = Duration::from_secs(cell.seconds.into());
     let mut switched = None;
     if cell.layout == Layout::Switching {
         sleep_until(start + duration / 2);
-        // The initial subflow: those that join later are bound to the interface of their endpoint.
+        // Only the initial subflow follows the route. Joined subflows are bound to the interface of their endpoint.
         lab.path(0)?.reroute_over(&lab.path(1)?)?;
         switched = Some(boot_time());
     }

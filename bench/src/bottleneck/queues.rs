@@ -15,10 +15,10 @@ use crate::bottleneck::truth::{QueueSample, Time};
 use mpwatch_lab::bottleneck::cell::{Cell, Layout};
 
 const INTERVAL: Duration = Duration::from_millis(50);
-/// A sample is late if it is taken this long after it was due.
+/// A sample is late from this delay on.
 const LATE: Duration = Duration::from_millis(25);
 
-/// Samples of all queues, and the part of them that was late.
+/// Samples of all queues, and the share of late ones.
 pub(crate) type Sampled = Result<(Vec<QueueSample>, f64), Error>;
 
 /// A thread that samples all queues until it is stopped.
@@ -28,7 +28,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts to sample.
+    /// Starts sampling.
     pub(crate) fn start(lab: &Topology, cell: &Cell) -> Result<Self, Error> {
         let (watches, queues) = (watches(lab, cell)?, cell.queues());
         let stop = Arc::new(AtomicBool::new(false));
@@ -89,7 +89,7 @@ fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool)
     Ok((samples, late_part))
 }
 
-/// Now, by the clock of samples.
+/// The current boot time, as samples have it.
 pub(crate) fn boot_time() -> Time {
     let now: Duration = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock").into();
     u64::try_from(now.as_nanos()).unwrap_or(Time::MAX)

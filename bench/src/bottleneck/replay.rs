@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs every method on a trace. This file alone knows how to drive them.
+//! Runs every method of the engine on a trace. Only this file calls the methods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ pub fn replay_cell(folder: &Path, cell: &Cell) -> Result<Option<(Labels, Verdict
     Ok(Some((labels, replay(&trace_of(folder, cell))?)))
 }
 
-/// The verdicts of every method on a trace. Each connection is evaluated at every step: no backoff.
+/// The verdicts of every method on a trace. Each connection is evaluated at every step, without backoff.
 pub fn replay(trace: &Path) -> Result<Verdicts, String> {
     let events = read(trace).map_err(|error| format!("{}: {error}", trace.display()))?;
     let subflows = subflows(&events);
@@ -75,7 +75,7 @@ fn copied(evaluation: &engine::Evaluation<'_>) -> Evaluation {
     }
 }
 
-/// A method that does not choose subflows to close keeps the first one of each group.
+/// Subflows to close for a method that does not choose them: all but the first of each group.
 fn beyond_one_per_group(evaluations: &[PairEvaluation]) -> Vec<SubflowId> {
     let mut ids: Vec<SubflowId> =
         evaluations.iter().flat_map(|evaluation| [evaluation.a, evaluation.b]).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares verdicts with the truth: which ones were right, and how soon. Pure.
+//! Compares verdicts with the truth: whether and when they were right. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -12,7 +12,7 @@ use crate::bottleneck::verdict::{Evaluation, Verdicts};
 
 /// Seconds after the onset of congestion at which verdicts are scored.
 pub const CHECKPOINTS: [u64; 4] = [1, 2, 3, 5];
-/// The detector waits this long for samples, so a verdict is known this long after the last sample it rests on.
+/// The detector waits this long for late samples, so a verdict is known this long after the last sample that it uses.
 const DETECTION_DELAY: Time = 300_000_000;
 
 /// Numbers of pairs of subflows by truth and verdict.
@@ -26,7 +26,7 @@ pub struct Tally {
 /// A proportion with its 95 % confidence interval (Wilson).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportion {
-    /// Count of the part, and of all.
+    /// Size of the part and of the whole.
     pub counts: (u32, u32),
     /// The proportion.
     pub value: f64,
@@ -66,35 +66,35 @@ impl Tally {
         self.rows().iter().flatten().sum()
     }
 
-    /// Of the pairs called shared, those that were.
+    /// Precision: of the pairs with verdict `shared`, the share that was right.
     pub fn precision(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
-    /// Of the shared pairs with a verdict, those called shared.
+    /// Of the shared pairs with a verdict, the share with verdict `shared`.
     pub fn recall_of_decided(&self) -> Option<Proportion> {
         let decided = self.shared.iter().sum::<u32>() - self.shared[Verdict::Unknown as usize];
         Proportion::new(self.shared[Verdict::Shared as usize], decided)
     }
 
-    /// Of all shared pairs, those called shared.
+    /// Recall: of all shared pairs, the share with verdict `shared`.
     pub fn recall(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.shared.iter().sum())
     }
 
-    /// Of the pairs that were not shared, those called shared.
+    /// Of the other pairs, the share with verdict `shared`.
     pub fn false_positives(&self) -> Option<Proportion> {
         let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
         Proportion::new(self.wrongly_shared(), not_shared)
     }
 
-    /// Wrong verdicts: `disjoint` or `no bottleneck` for a shared pair, `shared` for another one.
+    /// Wrong verdicts: `disjoint` or `no bottleneck` for a shared pair, `shared` for another pair.
     pub fn wrong(&self) -> u32 {
         let missed = [Verdict::Disjoint, Verdict::NoBottleneck].map(|verdict| self.shared[verdict as usize]);
         missed.iter().sum::<u32>() + self.wrongly_shared()
     }
 
-    /// Of all pairs, those without a verdict.
+    /// Of all pairs, the share without a verdict.
     pub fn undecided(&self) -> Option<Proportion> {
         Proportion::new(self.with_verdict(Verdict::Unknown), self.count())
     }
@@ -124,12 +124,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// How well one method did on some cells.
+/// Score of a method on several cells.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     /// At each of [`CHECKPOINTS`].
     pub at: [Tally; 4],
-    /// Seconds from each onset to its first right verdict, where there was one.
+    /// Seconds from each onset to the first right verdict, for onsets that got one.
     pub times: Vec<f64>,
     /// Number of onsets of congestion.
     pub onsets: u32,
@@ -146,7 +146,7 @@ impl AddAssign<&Score> for Score {
 }
 
 impl Score {
-    /// Seconds until this part of the onsets had a right verdict. `None`: it never did.
+    /// Seconds until this share of the onsets had a right verdict. `None`: fewer got one.
     pub fn time(&self, part: f64) -> Option<f64> {
         let mut sorted = self.times.clone();
         sorted.sort_by(f64::total_cmp);
@@ -224,7 +224,7 @@ fn score_onset(
     score.times.extend(first.map(|(known_at, _)| (known_at - onset) as f64 / SECOND as f64));
 }
 
-/// The evidence on a pair and the truth: what weights are fitted on.
+/// The evidence on a pair and the truth, to fit weights.
 #[derive(Clone, Debug)]
 pub struct Example {
     /// Evidence for sharing (above 0) and against it.
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_verdict_counts_from_when_it_is_known() {
         let score = only(&labels(Layout::Shared), &verdicts(3, Verdict::Shared, None));
-        // Congestion begins at 1 s; the verdict rests on samples up to 3 s and is known at 3.3 s.
+        // Congestion begins at 1 s; the verdict uses samples up to 3 s and is known at 3.3 s.
         assert_eq!(score.times, [2.3]);
         let recalls: Vec<_> = score.at.iter().map(|tally| tally.recall().unwrap().counts).collect();
         assert_eq!(recalls, [(0, 1), (0, 1), (1, 1), (1, 1)]);
@@ -343,6 +343,10 @@ mod tests {
         let examples = examples(&labels, &verdicts(3, Verdict::Shared, Some(0.5)), "m");
         // From 2 s, a second after the onset, to the last sample of the queues at 6.9 s; four evaluations per second.
         assert_eq!(examples.len(), 20);
-        assert!(examples.iter().all(|one| one.shared && (one.terms["alike"] - 0.5).abs() < f64::EPSILON));
+        assert!(
+            examples
+                .iter()
+                .all(|example| example.shared && (example.terms["alike"] - 0.5).abs() < f64::EPSILON)
+        );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table III of `[MPTCP-D]` on the real kernel. Success: of the subflows beyond one per path, how many were closed. False: how many paths
+//! Table III of `[MPTCP-D]` on the real kernel. Success: share of closed subflows, of those beyond one per path. False: share of paths that
 //! lost their last subflow, which the paper does not report. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ impl AddAssign for Closed {
     }
 }
 
-/// What the methods would have closed, by length of transfer, method and number of subflows.
+/// Subflows that the methods would have closed, by length of transfer, method and number of subflows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(BTreeMap<(bool, String, usize), Closed>);
 
@@ -52,7 +52,7 @@ impl Table {
         if labels.cell.layout != Layout::TwoRates {
             return;
         }
-        let connections: BTreeSet<_> = verdicts.subflows.values().map(|one| one.connection).collect();
+        let connections: BTreeSet<_> = verdicts.subflows.values().map(|subflow| subflow.connection).collect();
         for method in verdicts.methods() {
             for &connection in &connections {
                 let is_short = labels.cell.app == App::Short;
@@ -95,14 +95,14 @@ fn decimal(part: u32, all: u32) -> String {
     Proportion::new(part, all).map_or("-".to_owned(), |proportion| format!("{:.3}", proportion.value))
 }
 
-/// What a method would have closed of one connection.
+/// Subflows of a connection that a method would have closed.
 fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: SocketCookie) -> Closed {
     let cell: &Cell = &labels.cell;
     let subflows = || verdicts.subflows.iter().filter(|(_, one)| one.connection == connection);
     let start = subflows().filter_map(|(_, one)| one.established).min().unwrap_or(0);
     let evaluations = verdicts.evaluations(method, connection).iter();
     let last = evaluations.rev().find(|evaluation| evaluation.at <= start + EVALUATED_AFTER);
-    // Subflows of each path, and those of them that were closed.
+    // Subflows of each path, and how many of them were closed.
     let mut paths = [(0, 0); 2];
     for (id, subflow) in subflows().filter(|(_, one)| one.established.is_some()) {
         let Some(index) = labels.addresses.iter().position(|address| *address == subflow.address) else {

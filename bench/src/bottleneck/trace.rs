@@ -14,7 +14,7 @@ use mpwatch_lab::bottleneck::cell::Cell;
 
 /// Fields of the first event that identify the machine.
 const HOST_FIELDS: [&str; 2] = ["name", "boot_id"];
-/// The strongest level that zstd reaches without special settings.
+/// The highest level of zstd without special settings.
 const COMPRESSION: i32 = 19;
 
 /// The trace of a cell in a folder.

@@ -11,28 +11,28 @@ use mpwatch_lab::bottleneck::cell::{App, Cell};
 /// Nanoseconds of the boot clock.
 pub type Time = u64;
 
-/// A second of it.
+/// A second in nanoseconds.
 pub const SECOND: Time = 1_000_000_000;
-/// A queue is congested if it is not empty for this part of [`WINDOW`].
+/// A queue is congested if it is not empty for this share of [`WINDOW`].
 const MIN_CONGESTED: f64 = 0.2;
 const WINDOW: Time = 3 * SECOND;
-/// Bulk transfers keep queues filled for at least this part of the time.
+/// Bulk transfers keep queues filled for at least this share of the time.
 const MIN_FILLED: f64 = 0.5;
-/// At most this part of the queue samples may be late.
+/// Maximum share of late queue samples.
 const MAX_LATE: f64 = 0.2;
 
 /// The queues at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueSample {
-    /// When.
+    /// Time of the sample.
     pub at: Time,
     /// Bytes in each queue.
     pub backlog: Vec<u64>,
-    /// Packets that each has dropped so far.
+    /// Packets that each queue has dropped so far.
     pub drops: Vec<u64>,
 }
 
-/// What was measured in the lab while a cell ran.
+/// Measurements of the lab during a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     /// The cell.
@@ -43,15 +43,15 @@ pub struct Labels {
     pub switched: Option<Time>,
     /// All queues, every 50 ms.
     pub queues: Vec<QueueSample>,
-    /// Part of the queue samples that were more than 25 ms late: the machine was too busy to emulate a network.
+    /// Share of queue samples that were more than 25 ms late because the machine was too busy to emulate a network.
     pub late: f64,
-    /// Part of the machine's CPU time that was not idle.
+    /// Share of the machine's CPU time that was not idle.
     pub busy: f64,
     /// Packets that the lab dropped because it was too slow.
     pub overflowed: u64,
 }
 
-/// What two subflows have in common.
+/// How the bottlenecks of two subflows relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// They go through the same congested queue.
@@ -63,7 +63,7 @@ pub enum Truth {
 }
 
 impl Labels {
-    /// Why this cell cannot be scored: the lab did not emulate the network it describes. `None`: it did.
+    /// Why this cell cannot be scored. `None`: the lab emulated the network that it describes.
     pub fn flaw(&self) -> Option<String> {
         if self.late >= MAX_LATE {
             return Some(format!("{:.0} % of the queue samples were late", self.late * 100.0));
@@ -72,12 +72,12 @@ impl Labels {
             return Some(format!("the lab dropped {} packets", self.overflowed));
         }
         let filled = self.mean_filled();
-        // A sender without a limit fills the queue of its bottleneck. If that is empty, the bottleneck is elsewhere: the CPUs.
+        // A sender without a limit fills the queue of its bottleneck. If the queue is empty, the CPUs are the bottleneck.
         (self.cell.app == App::Bulk && filled < MIN_FILLED)
             .then(|| format!("queues were filled for {:.0} % of the time", filled * 100.0))
     }
 
-    /// Part of the time after the first second that a queue is not empty, on average.
+    /// Mean share of the time after the first second in which a queue is not empty.
     fn mean_filled(&self) -> f64 {
         let (Some(first), Some(last)) = (self.queues.first(), self.queues.last()) else { return 0.0 };
         let queues = first.backlog.len();
@@ -85,7 +85,7 @@ impl Labels {
         (0..queues).map(of).sum::<f64>() / queues.max(1) as f64
     }
 
-    /// Part of a time that a queue is not empty.
+    /// Share of a period in which a queue is not empty.
     fn filled(&self, queue: usize, from: Time, to: Time) -> f64 {
         let samples = self.queues.iter().filter(|sample| (from..=to).contains(&sample.at));
         let (mut all, mut filled) = (0_u32, 0_u32);
@@ -100,7 +100,7 @@ impl Labels {
         self.cell.queue_of(subflow, self.switched.is_some_and(|switched| at >= switched))
     }
 
-    /// What two subflows have in common at a time, from their queues in the window before it, but not before `since`.
+    /// How the bottlenecks of two subflows relate at a time, from their queues in the window before it, but not before `since`.
     pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
         let from = since.max(at.saturating_sub(WINDOW));
         let queues = [a, b].map(|subflow| self.queue_of(subflow, at));

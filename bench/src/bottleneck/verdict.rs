@@ -23,13 +23,13 @@ pub struct Subflow {
 /// The verdict on a pair of subflows.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// One of them.
+    /// The first subflow.
     pub a: SubflowId,
-    /// The other one.
+    /// The second subflow.
     pub b: SubflowId,
     /// The verdict.
     pub verdict: Verdict,
-    /// The evidence for sharing (above 0) and against it, before it is weighted. `None`: this method exposes none.
+    /// Unweighted evidence for sharing (above 0) and against it. `None`: the method does not expose evidence.
     pub terms: Option<BTreeMap<&'static str, f64>>,
 }
 
@@ -69,12 +69,12 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// No evaluations of these subflows yet.
+    /// Creates an empty list of evaluations.
     pub fn new(subflows: BTreeMap<SubflowId, Subflow>) -> Self {
         Self { subflows, evaluations: BTreeMap::new() }
     }
 
-    /// Adds an evaluation. Those of one method and connection arrive in order of time.
+    /// Adds an evaluation. Evaluations of a method and connection must arrive in order of time.
     pub fn push(&mut self, method: &str, connection: SocketCookie, evaluation: Evaluation) {
         self.evaluations.entry((method.to_owned(), connection)).or_default().push(evaluation);
     }

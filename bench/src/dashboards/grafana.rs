@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON that Grafana imports. Every query of Prometheus is narrowed by job and instance, queries of single flows also by connection;
-//! every query of ClickHouse by the displayed period.
+//! The JSON that Grafana imports. PromQL queries are restricted by job and instance, queries of single flows also by connection, and SQL
+//! queries by the displayed period.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn size(panel: &Panel, panels_in_row: usize) -> (usize, usize) {
     }
 }
 
-/// The type of a data source. ClickHouse's is that of the plugin by Grafana.
+/// The type of a data source. For ClickHouse, the plugin by Grafana.
 fn plugin(source: Source) -> &'static str {
     match source {
         Source::Prometheus => "prometheus",
@@ -94,7 +94,7 @@ fn datasource(source: Source) -> Value {
     json!({ "type": plugin(source), "uid": "${datasource}" })
 }
 
-/// Whether a panel can be narrowed to a connection.
+/// Whether a panel can be restricted to a connection.
 fn shows_flows(dashboard: &Dashboard) -> bool {
     let panels = dashboard.rows.iter().flat_map(|(_, row)| *row);
     panels.flat_map(|panel| panel.queries).any(|(text, _)| text.contains(OF_FLOWS))
@@ -144,7 +144,7 @@ fn target(source: Source, draw: Draw, (text, legend): (&str, &str), letter: char
             "queryType": if is_table { "table" } else { "timeseries" },
         }),
     };
-    let fields = [common, own].into_iter().filter_map(|one| one.as_object().cloned()).flatten();
+    let fields = [common, own].into_iter().filter_map(|fields| fields.as_object().cloned()).flatten();
     Value::Object(fields.collect())
 }
 

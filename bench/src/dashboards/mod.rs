@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The Grafana dashboards of `dashboards/grafana`, generated from lists of panels. A test compares the files with what is generated here.
+//! The Grafana dashboards of `dashboards/grafana`, generated from lists of panels. A test compares the files with the generated ones.
 
 mod grafana;
 mod panel;

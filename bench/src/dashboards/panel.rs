@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dashboards and their panels, as data.
 
-/// Where the data of a dashboard are.
+/// Data source of a dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Metrics of the hosts. Queries are PromQL.
@@ -34,7 +34,7 @@ pub struct Panel {
     /// How it is drawn.
     pub draw: Draw,
     /// Queries, each with its legend. In PromQL, `$m` is replaced by the matchers of job and instance, `$f` by these and the
-    /// one of the connection, and `$r` by the interval of rates.
+    /// matcher of the connection, and `$r` by the interval of rates.
     pub queries: &'static [(&'static str, &'static str)],
 }
 
@@ -46,7 +46,7 @@ pub struct Dashboard {
     pub title: &'static str,
     /// Description.
     pub about: &'static str,
-    /// Where its data are.
+    /// Its data source.
     pub source: Source,
     /// Rows of panels, each with its title.
     pub rows: &'static [(&'static str, &'static [Panel])],

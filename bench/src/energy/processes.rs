@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two ends of the traffic and the bystander, each as a separate process, so that the CPU time of the bench's own threads is not
+//! Runs the two ends of the traffic and the bystander as separate processes, so that the CPU time of the bench's own threads is not
 //! attributed to them. Each process runs this program again; environment variables select its role.
 
 use std::io::{BufRead as _, BufReader, Lines};
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 /// The role of the process.
 const ROLE: &str = "MPWATCH_BENCH_ROLE";
-/// Its parameters: the specification of the traffic; or the CPU, and the share of its time in percent.
+/// Parameters of the process: the specification of the traffic; or the CPU, and the share of its time in percent.
 const PARAMETERS: &str = "MPWATCH_BENCH_PARAMETERS";
 // Lines that a process prints.
 const LISTENING: &str = "LISTENING";
@@ -59,7 +59,7 @@ impl Drop for Process {
     }
 }
 
-/// The traffic did not end within its timeout, or failed; its ends have printed why.
+/// The traffic did not end within its timeout, or failed. Its ends print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the traffic did not end, see above")]
 pub struct Stopped;
@@ -103,8 +103,8 @@ impl Bystander {
     }
 }
 
-/// Does the work of a child process if this is one. Programs and tests that start processes call it first; a test program in a test
-/// named `child_process` in its root.
+/// Does the work of a child process if this process is one. Programs that start processes call it first; test programs call it in a test
+/// named `child_process`.
 pub fn run_as_child() -> bool {
     let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };
     match role.as_str() {
@@ -142,7 +142,7 @@ fn spin(parameters: &str) {
     let work = PERIOD * percent.parse().unwrap() / 100;
     println!("\n{SPINNING}");
     let started = Instant::now();
-    // With a limit, in case the parent is killed.
+    // Ends after a limit, in case the parent is killed.
     while started.elapsed() < Duration::from_mins(2) {
         let period = Instant::now();
         while period.elapsed() < work {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a scenario beside one or more recorders and compares what they charge with the truth.
+//! Runs a scenario with one or more recorders in parallel, and compares their charges with the truth.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,38 +18,38 @@ use super::scenario::{Bystander, Flows, Scenario};
 use super::simulated_counters::{IDLE, SimulatedCounters};
 use mpwatch_testkit::{Observer, Report, list, number, text};
 
-/// The targets of accuracy hold for flows with at least this CPU time, nanoseconds.
+/// The accuracy targets apply to flows with at least this CPU time, nanoseconds.
 pub(crate) const LARGE: u64 = 1_000_000_000;
 
-/// After this time, traffic has stopped (docs/measurements/robustness.md): all scenarios end within a few seconds more than their
-/// transfers.
+/// After this time traffic is considered stuck (docs/measurements/robustness.md). Scenarios end within a few seconds after their transfers.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The truth of a run, and what each recorder has charged.
+/// The truth of a run, and the charges of each recorder.
 pub struct Run {
     /// True energy of the traffic above idle, microjoules.
     pub energy: f64,
     /// True CPU time of the traffic: both ends, and kernel threads that work for the network; nanoseconds.
     pub cpu_time: u64,
-    /// The whole machine during the traffic, and the traffic's part of it: what formulas of other tools need.
+    /// The whole machine during the traffic, and the traffic's part of it, for formulas of other tools.
     pub measured: Measurement,
     /// In the order of the requested ledgers.
     pub charged: Vec<Charged>,
 }
 
-/// What a recorder has charged to the traffic: its flows at both ends, the code of both ends, and network work before a packet has found its
-/// socket. The last is left out where a bystander sends packets too: most of it is then the bystander's; else it is 1 to 2 % of the traffic's.
+/// The charge of a recorder to the traffic: its flows and applications at both ends, and network work before the socket of a packet is
+/// known. That work is omitted if a bystander also sends packets, because most of it is then the bystander's; otherwise it is 1 to 2 % of
+/// the traffic's.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Microjoules above idle.
     pub energy: u64,
-    /// Bounds: those of the flows, plus what has no bounds.
+    /// Bounds of the flows, plus the energy that has no bounds.
     pub bounds: [u64; 2],
     /// Nanoseconds.
     pub cpu_time: u64,
     /// Nanoseconds of kernel workers.
     pub workers: u64,
-    /// Nanoseconds of interrupts, which are charged to nobody. The kernel counts them as time of the task that they interrupt, so those of
+    /// Nanoseconds of interrupts, which are not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of
     /// the traffic are part of the truth.
     pub interrupts: u64,
     /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
@@ -58,7 +58,7 @@ pub struct Charged {
     pub flows: BTreeMap<String, Charge>,
 }
 
-/// What is charged to a connection at one end.
+/// The charge to a connection at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// Microjoules above idle.
@@ -94,7 +94,7 @@ pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Result<Run, Stopped> {
         Some(Bystander::Tcp { .. }) => &["app"],
         _ => &["app", "net_shared"],
     };
-    let charged = reports.map(|report| Charged::of(&report, &topology, shared)).collect();
+    let charged = reports.map(|report| Charged::new(&report, &topology, shared)).collect();
     let cpu_time = endpoints + threads;
     let machine = simulated.machine();
     Ok(Run {
@@ -169,8 +169,8 @@ fn measurement(
 }
 
 impl Charged {
-    /// `accounts`: those outside of flows that belong to the traffic.
-    fn of(report: &Report, topology: &Topology, accounts: &[&str]) -> Self {
+    /// `accounts`: accounts outside of flows that belong to the traffic.
+    fn new(report: &Report, topology: &Topology, accounts: &[&str]) -> Self {
         let mut charged = Self::default();
         for end in [topology.client(), topology.server()] {
             for connection in report.connections_in(end.name()) {
@@ -197,7 +197,7 @@ impl Charged {
 
     fn add(&mut self, connection: &Value, end: &str) {
         let energy = &connection["energy"];
-        // Unknown: no window of the sampled ledger has seen any flow before the run was over.
+        // Unknown: no flow fell into a window of the sampled ledger during the run.
         if energy.is_null() {
             return;
         }
@@ -228,7 +228,7 @@ fn headers(subflow: &Value) -> u64 {
 pub struct KernelThreads(BTreeMap<i32, TaskClock>);
 
 impl KernelThreads {
-    /// Starts to count.
+    /// Starts counting.
     #[must_use]
     pub fn start() -> Self {
         Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::from_tid(tid).ok()?))).collect())
@@ -244,7 +244,7 @@ impl KernelThreads {
         tids.filter(is_network_thread).collect()
     }
 
-    /// CPU time since the start. For threads created later it is that of schedstat, which is slightly too high.
+    /// CPU time since the start. For threads that were created later it is the value of schedstat, which is slightly too high.
     pub fn used(&self) -> u64 {
         let of_new = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();

@@ -27,13 +27,13 @@ pub struct Flows {
     pub pins: [usize; 2],
     /// Total number of connections.
     pub connections: u32,
-    /// How many are open at the same time.
+    /// Number of connections that are open at the same time.
     pub concurrency: u32,
-    /// What each does.
+    /// Traffic of each connection.
     pub workload: Workload,
 }
 
-/// A process, or two, that are unrelated to the traffic.
+/// Processes that are unrelated to the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bystander {
     /// Computes.
@@ -121,7 +121,7 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
 
 /// The scenarios of `./dev bench ledger`, each of about this length. The first is the baseline of those with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
-    // What this machine does in a second, about.
+    // About the work of a second on this machine.
     let in_all = |per_second: u128| {
         u64::try_from((per_second * length.as_millis()).div_ceil(1_000)).expect("a count fits")
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file that a calibration of the
-//! machine would write, and the power model behind both.
+//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file as a calibration would write it, and
+//! the power model behind both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub const IDLE: u32 = 20_000;
 /// Additional power of a package at full load, milliwatts.
 pub const DYNAMIC: u32 = 30_000;
-/// How often the counters change.
+/// Time between two changes of the counters.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// A machine with simulated energy counters.
@@ -111,7 +111,7 @@ impl SimulatedCounters {
     }
 }
 
-/// Power of memory as a share of its package's: see [`SimulatedMachine::dram`].
+/// Power of memory as a share of the package's power: see [`SimulatedMachine::dram`].
 const DRAM: f64 = 0.125;
 
 /// A zone with this share of a package's power, as in the power file.
@@ -129,7 +129,7 @@ pub fn cpus() -> u32 {
     online.and_then(|cpus| u32::try_from(cpus).ok()).expect("there is a CPU")
 }
 
-/// A folder on tmpfs, where a reader never sees a partly written value.
+/// A folder on tmpfs, where a reader never gets a partly written value.
 fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
 }

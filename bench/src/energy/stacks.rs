@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernel stacks sampled by a timer: another estimate of the CPU time of the network, which `./dev bench ledger` compares with the ledgers.
+//! Estimates the CPU time of the network from kernel stacks sampled by a timer. `./dev bench ledger` compares it with the ledgers.
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// A prime, so that nothing periodic falls in step with it.
+/// Samples per second: a prime, so that sampling is not synchronized with periodic work.
 const SAMPLES_PER_SECOND: u64 = 199;
 const READY: &str = "sampling";
-/// Different stacks that fit. Samples of others are lost.
+/// Maximum number of different stacks. Samples of further stacks are lost.
 const STACKS: &str = "65536";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A stack with one of these is work for the network: a system call on an Internet socket, or a softirq.
+/// Functions of the network: system calls on Internet sockets, and softirqs. A stack that contains one of them counts.
 const NETWORK: [&str; 8] =
     ["mptcp_", "subflow_", "tcp_", "inet_", "ip_", "ip6_", "net_rx_action", "__dev_queue_xmit"];
 
@@ -48,7 +48,7 @@ impl StackSampler {
         Some(sampler)
     }
 
-    /// Ends it. The CPU time of the network since the start, nanoseconds.
+    /// Stops it. Returns the CPU time of the network since the start, nanoseconds.
     pub fn finish(mut self) -> u64 {
         self.interrupt();
         let ended =
@@ -75,7 +75,7 @@ impl Drop for StackSampler {
     }
 }
 
-/// The number of samples with a function of the network, from what bpftrace prints of its map.
+/// The number of samples with a function of the network, from the map that bpftrace prints.
 fn network_samples(text: &str) -> u64 {
     let mut is_network = false;
     let mut samples = 0;

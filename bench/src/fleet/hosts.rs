@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hosts of a fleet, and the ends of connections that each of them saw. Everything follows from the numbers of hosts and connections.
+//! The hosts of a fleet, and the ends of connections that each host observed. All values follow from the numbers of hosts and connections.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,17 +16,18 @@ use tempfile::TempDir;
 
 use crate::store;
 
-/// One host in so many reports nothing, or everything twice.
+/// Every 20th host reports nothing.
 const LOST_EVERY: u32 = 20;
+/// Every 10th host reports everything twice.
 const TWICE_EVERY: u32 = 10;
-/// Clocks are wrong by at most so much.
+/// Maximum error of the hosts' clocks.
 const CLOCK_ERROR_NS: i64 = 2_000_000_000;
 /// Connections begin within an hour around midnight.
 const PERIOD_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 86_400_000_000_000;
 const PER_SNAPSHOT: usize = 1_000;
 
-/// A fleet in which each host has as many ends of connections.
+/// A fleet in which all hosts have the same number of ends of connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fleet {
     pub(super) hosts: u32,
@@ -61,7 +62,7 @@ impl Fleet {
     }
 }
 
-/// One of them.
+/// A host of a fleet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     pub(super) fleet: Fleet,
@@ -88,7 +89,7 @@ impl Host {
         Ipv4Addr::new(10, path, high, low).into()
     }
 
-    /// The ends that it saw.
+    /// The ends that it observed.
     fn ends(self) -> Vec<Connection> {
         let Fleet { hosts, .. } = self.fleet;
         let clients = self.fleet.clients();
@@ -106,7 +107,7 @@ impl Host {
     fn end(self, template: &Connection, client: u32, nth: u32) -> Connection {
         let number = client * self.fleet.clients() + nth;
         let seed = mixed(u64::from(number) << 32);
-        // Two of three carry 12 kB, the others up to 120 MB.
+        // Two of three connections carry 12 kB, the others up to 120 MB.
         let divisor = if seed.is_multiple_of(3) { 1 + seed % 97 } else { 10_000 };
         let mut end = store::connection(template, number + 1, divisor);
         let [high, low] = [seed >> 32, seed & 0xffff_ffff].map(|half| Token(below_32_bits(half)));
@@ -142,7 +143,7 @@ impl Host {
         end
     }
 
-    /// Its database, which is deleted when it is dropped.
+    /// Creates its database, which is deleted on drop.
     pub(super) fn database(self) -> Database {
         let folder = TempDir::new().expect("a folder for the database");
         let database = Database { folder };

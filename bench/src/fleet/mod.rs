@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated fleet: both ends of connections between many hosts, whose clocks are wrong, some of which are lost and some of which send
-//! everything twice. Each host has a database, from which the real program exports to the engine of ClickHouse.
-//! `./dev bench fleet [--hosts N]... [--connections N]`.
+//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts are lost, and some send everything
+//! twice. Each host has a database, from which the real program exports to the engine of ClickHouse. `./dev bench fleet [--hosts N]...
+//! [--connections N]`.
 
 mod hosts;
 mod pairs;
@@ -23,7 +23,7 @@ const DEFAULT_CONNECTIONS: u32 = 100;
 /// Connections of the host whose cost is measured.
 const COST_CONNECTIONS: u32 = 20_000;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Request {
     sizes: Vec<u32>,
@@ -116,7 +116,7 @@ fn measure(hosts: u32, connections: u32) -> Result<Vec<String>, String> {
     ])
 }
 
-/// What a host pays for a connection, without what a process pays for its start.
+/// Cost of the export per connection on a host, without the start of the process.
 fn cost() -> String {
     let host = Host { fleet: Fleet { hosts: 2, connections: COST_CONNECTIONS }, number: 0 };
     let database = host.database();

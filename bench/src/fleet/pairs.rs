@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the engine has of a fleet, and how long it takes to join both ends.
+//! Queries the rows of a fleet from the engine, and measures how long it takes to join both ends.
 
 use std::time::Instant;
 
 use crate::clickhouse::Engine;
 
-/// Most of the time is waited for the best of so many queries.
+/// Each query runs this often; the fastest counts.
 const REPETITIONS: u32 = 3;
 
 const FROM_PAIRS: &str = "SELECT count(), sum(client_bytes_sent), sum(client_active_uj + server_active_uj)
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) ends: u64,
     pub(super) pairs: u64,
     pub(super) both_ends: u64,
-    /// On disk, after merging.
+    /// Size on disk after merging.
     pub(super) end_bytes: u64,
     pub(super) pair_bytes: u64,
     pub(super) pairs_ms: f64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server that confirms everything at once, so that only the sender's cost is measured.
+//! A server that confirms all requests immediately, so that only the sender's cost is measured.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ pub(super) fn start(version: u32) -> u16 {
     let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // What fails here, the sender reports.
+            // The sender reports errors.
             let _ = answer(&stream, version);
         }
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch export` and measures what it sends and what it costs.
+//! Runs `mpwatch export` and measures the sent data and the cost.
 
 use std::ops::AddAssign;
 use std::path::Path;
@@ -10,14 +10,14 @@ use nix::sys::time::TimeValLike as _;
 
 use mpwatch_testkit::mpwatch;
 
-/// What was sent.
+/// The sent data and its cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Exported {
     pub(super) rows: u64,
-    /// Compressed.
+    /// Compressed size.
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-    /// Of the exporting process, in user mode and in the kernel.
+    /// CPU time of the exporting process, in user mode and in the kernel.
     pub(super) cpu_seconds: f64,
 }
 
@@ -30,7 +30,7 @@ impl AddAssign for Exported {
     }
 }
 
-/// Exports what a database has not sent to an address.
+/// Exports the connections of a database that were not sent to an address.
 pub(super) fn export(kind: &str, database: &Path, url: &str, more: &[&str]) -> Exported {
     let database = database.to_str().expect("a path in UTF-8");
     let (began, before) = (Instant::now(), children_cpu_time());
@@ -48,7 +48,7 @@ fn sent(text: &str) -> Option<(u64, u64)> {
     Some((number(text)?, number(bytes)?))
 }
 
-/// CPU time of all processes that this one has started and that have ended.
+/// CPU time of all ended child processes.
 fn children_cpu_time() -> Duration {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the kernel accounts CPU time");
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

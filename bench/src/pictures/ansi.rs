@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses the output of `tmux capture-pane -e`: text with escape sequences for its style (SGR), in the colours of a terminal.
+//! Divides the output of `tmux capture-pane -e` into runs of one style, in the colours of a terminal.
+
+use std::num::NonZeroU16;
+
+use vt100::{Cell, Color, Parser};
 
 /// Colours of a terminal.
 #[derive(Clone, Copy)]
@@ -19,23 +23,13 @@ const PALETTE: [&str; 16] = [
     "#ff6b68", "#98d47b", "#ffcf56", "#7ab8f5", "#d4a1f5", "#6fe0ec", "#ffffff",
 ];
 
-/// A part of a line in one style.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Cells of a line in one style.
 pub(super) struct Run {
     pub(super) text: String,
-    marks: Marks,
+    pub(super) style: Style,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Marks {
-    foreground: Option<String>,
-    background: Option<String>,
-    bold: bool,
-    dim: bool,
-    reversed: bool,
-}
-
-/// How a run is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) foreground: String,
     pub(super) background: Option<String>,
@@ -47,75 +41,52 @@ impl Run {
     pub(super) fn width(&self) -> usize {
         self.text.chars().count()
     }
-
-    pub(super) fn style(&self, terminal: Terminal) -> Style {
-        let Marks { foreground, background, bold, dim, reversed } = self.marks.clone();
-        let usual = if dim { terminal.faint } else { terminal.foreground };
-        let foreground = foreground.unwrap_or_else(|| usual.to_owned());
-        if reversed {
-            let behind = background.unwrap_or_else(|| terminal.background.to_owned());
-            return Style { foreground: behind, background: Some(foreground), bold };
-        }
-        Style { foreground, background, bold }
-    }
 }
 
-/// The lines of a screen. A style continues on the next line.
-pub(super) fn lines(screen: &str) -> Vec<Vec<Run>> {
-    let mut marks = Marks::default();
-    screen.lines().map(|line| line_of(line, &mut marks)).collect()
+/// The lines of a screen with this many columns. A style continues on the next line.
+pub(super) fn lines(screen: &str, columns: u16, terminal: Terminal) -> Vec<Vec<Run>> {
+    let rows = u16::try_from(screen.lines().count()).unwrap_or(u16::MAX);
+    let [height, width] = [rows, columns].map(|cells| NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN));
+    let mut parser = Parser::new(height, width, 0);
+    parser.process(screen.trim_end_matches('\n').replace('\n', "\r\n").as_bytes());
+    let screen = parser.screen();
+    let cells = |row| (0..columns).filter_map(move |column| screen.cell(row, column));
+    (0..rows).map(|row| runs(cells(row), terminal)).collect()
 }
 
-fn line_of(line: &str, marks: &mut Marks) -> Vec<Run> {
+fn runs<'a>(cells: impl Iterator<Item = &'a Cell>, terminal: Terminal) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (number, piece) in line.split("\x1b[").enumerate() {
-        let mut text = piece;
-        if number > 0 {
-            let Some(end) = piece.find(|letter: char| letter.is_ascii_alphabetic()) else { continue };
-            if piece[end..].starts_with('m') {
-                apply(&piece[..end], marks);
-            }
-            text = &piece[end + 1..];
-        }
-        if !text.is_empty() {
-            runs.push(Run { text: text.to_owned(), marks: marks.clone() });
+    for cell in cells {
+        let (style, text) = (style(cell, terminal), if cell.has_contents() { cell.contents() } else { " " });
+        match runs.last_mut().filter(|run| run.style == style) {
+            Some(run) => run.text.push_str(text),
+            None => runs.push(Run { text: text.to_owned(), style }),
         }
     }
     runs
 }
 
-/// Applies a sequence, such as `1;38;5;11`.
-fn apply(codes: &str, marks: &mut Marks) {
-    let mut numbers = codes.split([';', ':']).map(|code| code.parse::<u8>().unwrap_or(0));
-    while let Some(number) = numbers.next() {
-        match number {
-            0 => *marks = Marks::default(),
-            1 => marks.bold = true,
-            2 => marks.dim = true,
-            7 => marks.reversed = true,
-            22 => (marks.bold, marks.dim) = (false, false),
-            27 => marks.reversed = false,
-            30..=37 => marks.foreground = Some(indexed(number - 30)),
-            90..=97 => marks.foreground = Some(indexed(number - 82)),
-            40..=47 => marks.background = Some(indexed(number - 40)),
-            38 => marks.foreground = extended(&mut numbers),
-            48 => marks.background = extended(&mut numbers),
-            39 => marks.foreground = None,
-            49 => marks.background = None,
-            _ => {}
-        }
+fn style(cell: &Cell, terminal: Terminal) -> Style {
+    let default = if cell.dim() { terminal.faint } else { terminal.foreground };
+    let foreground = colour(cell.fgcolor()).unwrap_or_else(|| default.to_owned());
+    let (background, bold) = (colour(cell.bgcolor()), cell.bold());
+    if cell.inverse() {
+        let behind = background.unwrap_or_else(|| terminal.background.to_owned());
+        return Style { foreground: behind, background: Some(foreground), bold };
+    }
+    Style { foreground, background, bold }
+}
+
+/// `None`: the default colour.
+fn colour(colour: Color) -> Option<String> {
+    match colour {
+        Color::Default => None,
+        Color::Idx(number) => Some(indexed(number)),
+        Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
     }
 }
 
-fn extended(numbers: &mut impl Iterator<Item = u8>) -> Option<String> {
-    match numbers.next()? {
-        5 => numbers.next().map(indexed),
-        2 => Some(format!("#{:02x}{:02x}{:02x}", numbers.next()?, numbers.next()?, numbers.next()?)),
-        _ => None,
-    }
-}
-
-/// One of 256 colours: the palette, a cube with six levels per channel, and greys.
+/// A colour by number: the palette, a cube with six levels per channel, and greys.
 fn indexed(number: u8) -> String {
     let step = |level: u8| if level == 0 { 0 } else { 55 + 40 * level };
     match number {
@@ -137,15 +108,15 @@ mod tests {
 
     #[test]
     fn a_style_continues_on_the_next_line() {
-        let lines = lines("a\x1b[1;38;5;208mb\nc\x1b[0m\x1b[7md\x1b[48;2;1;2;3me");
+        let lines = lines("a\x1b[1;38;5;208mb\nc\x1b[0m\x1b[7md\x1b[48;2;1;2;3me", 3, DARK);
         let texts: Vec<Vec<&str>> =
             lines.iter().map(|line| line.iter().map(|run| run.text.as_str()).collect()).collect();
-        assert_eq!(texts, [vec!["a", "b"], vec!["c", "d", "e"]]);
-        let orange = lines[0][1].style(DARK);
+        assert_eq!(texts, [vec!["a", "b", " "], vec!["c", "d", "e"]]);
+        let orange = &lines[0][1].style;
         assert_eq!((orange.foreground.as_str(), orange.bold), ("#ff8700", true));
-        assert_eq!(lines[1][0].style(DARK).foreground, "#ff8700");
-        assert_eq!(lines[1][1].style(DARK).foreground, DARK.background);
-        assert_eq!(lines[1][2].style(DARK).foreground, "#010203");
+        assert_eq!(lines[1][0].style.foreground, "#ff8700");
+        assert_eq!(lines[1][1].style.foreground, DARK.background);
+        assert_eq!(lines[1][2].style.foreground, "#010203");
         assert_eq!(indexed(255), "#eeeeee");
     }
 }

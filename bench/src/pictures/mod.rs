@@ -30,7 +30,7 @@ pub struct Picture {
     /// Lines of the settings of the screen.
     settings: &'static str,
     arguments: &'static str,
-    /// Parts of the screen once it is worth a picture.
+    /// Texts on the screen when it is ready for the picture.
     words: &'static [&'static str],
 }
 

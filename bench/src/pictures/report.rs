@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plots of HTML reports, as a reader of the page saves them.
+//! Plots of HTML reports, in the form in which a reader of the page saves them.
 
 use std::io;
 
 use mpwatch_testkit::mpwatch;
 
-/// Begins the content of a link that saves a drawing.
+/// Prefix of a link that saves a drawing.
 const DRAWING: &str = "href=\"data:image/svg+xml;charset=utf-8,";
 
 /// The report of a demo.
@@ -20,7 +20,7 @@ pub(super) struct Plot {
     pub(super) name: &'static str,
     /// The document that shows it.
     pub(super) document: &'static str,
-    /// How the name begins under which the page offers it.
+    /// Prefix of its file name in the page.
     in_page: &'static str,
 }
 

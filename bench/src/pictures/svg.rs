@@ -11,7 +11,7 @@ const MARGIN: usize = 10;
 
 /// Draws a screen of this many columns, with its escape sequences.
 pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Terminal) -> String {
-    let lines: Vec<Vec<Run>> = ansi::lines(screen);
+    let lines: Vec<Vec<Run>> = ansi::lines(screen, columns, terminal);
     let columns = usize::from(columns);
     let (width, height) = (columns * CELL.0 + 2 * MARGIN, lines.len() * CELL.1 + 2 * MARGIN);
     let mut svg = format!(
@@ -26,7 +26,7 @@ pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Termina
         let top = MARGIN + row * CELL.1;
         let mut left = MARGIN;
         for run in line {
-            draw(&mut svg, run, terminal, (left, top));
+            draw(&mut svg, run, (left, top));
             left += run.width() * CELL.0;
         }
     }
@@ -34,10 +34,9 @@ pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Termina
     svg
 }
 
-/// Draws the background of a run, its block and Braille characters as shapes, so that they do not depend on a font, and the other
-/// characters as text.
-fn draw(svg: &mut String, run: &Run, terminal: Terminal, (left, top): (usize, usize)) {
-    let Style { foreground, background, bold } = run.style(terminal);
+/// Draws a run: its background, block and Braille characters as shapes, which do not depend on a font, and other characters as text.
+fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
+    let Style { foreground, background, bold } = &run.style;
     let width = run.width() * CELL.0;
     if let Some(colour) = background {
         let _ = writeln!(
@@ -72,7 +71,7 @@ fn draw(svg: &mut String, run: &Run, terminal: Terminal, (left, top): (usize, us
     if text.trim_start().is_empty() {
         return;
     }
-    let weight = if bold { " font-weight=\"bold\"" } else { "" };
+    let weight = if *bold { " font-weight=\"bold\"" } else { "" };
     let _ = writeln!(
         svg,
         "<text x=\"{left}\" y=\"{}\" textLength=\"{}\" xml:space=\"preserve\" fill=\"{foreground}\"{weight}>{}</text>",
@@ -96,9 +95,9 @@ fn is_braille(letter: char) -> bool {
     ('\u{2800}'..='\u{28ff}').contains(&letter)
 }
 
-/// Where the dots of a Braille character are in its cell.
+/// Positions of the dots of a Braille character in its cell.
 fn dots(letter: char) -> impl Iterator<Item = (f64, f64)> {
-    // By bit: column and row.
+    // Column and row of each bit.
     const PLACES: [(u8, u8); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
     let bits = if is_braille(letter) { u32::from(letter) - 0x2800 } else { 0 };
     let set = PLACES.into_iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1);

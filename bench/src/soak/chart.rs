@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Line charts below each other with one horizontal axis, as SVG. Pure.
+//! A column of line charts with a common horizontal axis, as SVG. Pure.
 
 use std::fmt::Write as _;
 
@@ -18,15 +18,15 @@ pub(super) struct Line<'a> {
 
 const WIDTH: f64 = 760.0;
 const PANEL_HEIGHT: f64 = 120.0;
-/// Left: numbers of the vertical axis. Right: half of the last number of the horizontal one.
+/// Left: room for the numbers of the vertical axis. Right: for half of the last number of the horizontal axis.
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 24.0;
 /// Room for the title of a panel.
 const TITLE_HEIGHT: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
-/// Two colours that differ in lightness, too.
+/// Two colours that also differ in lightness.
 const COLOURS: [&str; 2] = ["#0b62a8", "#d9730d"];
-/// Intervals between the lines of a grid, about.
+/// Approximate number of intervals between grid lines.
 const INTERVALS: f64 = 4.0;
 
 /// Draws panels below each other.
@@ -67,7 +67,7 @@ fn draw_panel(svg: &mut String, panel: &Panel<'_>, top: f64, longest: f64) {
     let values = panel.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let largest = values.fold(0.0, f64::max).max(1.0);
     let step = step(largest);
-    // The axis ends at a line of the grid.
+    // The axis ends at a grid line.
     let limit = (largest / step).ceil() * step;
     let up = |value: f64| top + PANEL_HEIGHT * (1.0 - value / limit);
     for number in ticks(limit, step) {
@@ -100,7 +100,7 @@ fn across(value: f64, longest: f64) -> f64 {
     LEFT + (WIDTH - LEFT - RIGHT) * value / longest
 }
 
-/// The distance between lines of the grid: 1, 2 or 5 times a power of ten.
+/// The distance between grid lines: 1, 2 or 5 times a power of ten.
 fn step(largest: f64) -> f64 {
     let wanted = largest / INTERVALS;
     let power = 10_f64.powf(wanted.log10().floor());

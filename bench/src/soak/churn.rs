@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steady churn: short connections between two namespaces that stay, and jobs with a namespace and a control group each.
+//! Steady churn: short connections between two permanent namespaces, and jobs with a namespace and a control group each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,15 +19,15 @@ use super::wait::wait_until;
 const BYTES: u64 = 1_000;
 const MIN_LIFETIME: Duration = Duration::from_millis(1);
 const MAX_LIFETIME: Duration = Duration::from_millis(500);
-/// Connections are opened in batches of this length, so that the churn ends soon after it was asked to.
+/// Duration of a batch of connections. The churn ends between batches.
 const BATCH: Duration = Duration::from_secs(5);
 /// Jobs that run at the same time.
 const JOB_THREADS: usize = 4;
 
-/// What the churn has done so far.
+/// Counts of the churn so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Connections between the two namespaces that stay.
+    /// Connections between the two permanent namespaces.
     pub(super) connections: u64,
     /// Namespaces and control groups, with one connection each.
     pub(super) jobs: u64,
@@ -79,7 +79,7 @@ impl Churn {
         Counts { connections: read(connections), jobs: read(jobs), failed: read(failed) }
     }
 
-    /// Ends it, and returns what it did.
+    /// Ends it and returns its counts.
     pub(super) fn finish(mut self) -> Counts {
         self.join();
         self.counts()
@@ -101,7 +101,7 @@ impl Drop for Churn {
     }
 }
 
-/// What a thread of the churn shares with the others.
+/// State that the threads of the churn share.
 struct Pace {
     stop: [Arc<AtomicBool>; 2],
     progress: Arc<Progress>,
@@ -130,7 +130,7 @@ impl Pace {
     }
 }
 
-/// Runs jobs at a rate; one that is late starts at once.
+/// Runs jobs at a rate. A late job starts immediately.
 fn run_jobs(groups: &Groups, pace: &Pace, began: Instant, per_second: u32) {
     loop {
         let number = pace.progress.next_job.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn run_jobs(groups: &Groups, pace: &Pace, began: Instant, per_second: u32) {
 
 fn run_connections(lab: &Topology, pace: &Pace, per_second: u32) {
     let mut due = Instant::now();
-    // The port of the batch before may still be in use.
+    // The port of the previous batch may still be in use.
     let mut ports = [PORT, PORT + 1].into_iter().cycle();
     while pace.wait_until(due) {
         due = (due + BATCH).max(Instant::now());
@@ -163,14 +163,14 @@ fn run_connections(lab: &Topology, pace: &Pace, per_second: u32) {
     }
 }
 
-/// Opens the connections of one batch. Returns how many, and the first error.
+/// Opens the connections of a batch. Returns their number, and the first error.
 fn run_batch(lab: &Topology, port: u16, per_second: u32) -> Outcome<(u64, Option<String>)> {
     let workload = Workload::Churn { bytes: BYTES, min_lifetime: MIN_LIFETIME, max_lifetime: MAX_LIFETIME };
     let address = lab.path(0)?.server_address();
     let mut spec = TrafficSpec::new(address, workload);
     spec.server.set_port(port);
     let seconds = u32::try_from(BATCH.as_secs())?;
-    // Connections live a quarter of a second on average; a few more at the same time make up for what is late.
+    // Connections last a quarter of a second on average. Some more in parallel compensate for delays.
     (spec.connections, spec.concurrency) = (per_second * seconds, (per_second * 3).div_ceil(10));
     spec.read_socket_info = false;
     let report = traffic::run(lab.client(), lab.server(), &spec)?.client;

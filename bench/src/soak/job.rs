@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One short job: a process in a control group of its own that makes a network namespace, opens one connection in it, and ends.
+//! A short job: a process in a control group of its own that creates a network namespace, opens a connection in it, and ends.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -13,10 +13,10 @@ use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use super::outcome::Outcome;
 
 const BYTES: u64 = 1_000;
-/// A job ends after this time in any case.
+/// Maximum duration of a job.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where control groups are made; removed when this is dropped.
+/// The parent of the control groups, which is removed on drop.
 #[derive(Debug)]
 pub(super) struct Groups(PathBuf);
 
@@ -73,7 +73,7 @@ impl Drop for Group {
 /// The process of a job.
 pub(super) fn run(group: &Path) -> Outcome<()> {
     fs::write(group.join("cgroup.procs"), "0")?;
-    // On a signal the namespace is removed.
+    // A signal must not leave the namespace behind.
     mpwatch_lab::install_signal_cleanup()?;
     let namespace = Namespace::new("soak")?;
     let mut spec = TrafficSpec::new(Ipv4Addr::LOCALHOST.into(), Workload::upload(BYTES));

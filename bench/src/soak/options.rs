@@ -4,21 +4,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(super) enum Request {
     /// A soak.
     Soak(Options),
-    /// To be one job of a soak, in this control group.
+    /// A job of a soak, in this control group.
     Job(PathBuf),
 }
 
-/// How a soak is run.
+/// Settings of a soak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// How long it runs.
+    /// Duration.
     pub(super) length: Duration,
-    /// New MPTCP connections per second, between two namespaces that stay.
+    /// New MPTCP connections per second between two permanent namespaces.
     pub(super) connections: u32,
     /// New namespaces and control groups per second, each with one connection.
     pub(super) jobs: u32,

@@ -87,7 +87,7 @@ impl Results {
         self.processes[process].1.push(sample);
     }
 
-    /// Adds what is known at the end.
+    /// Adds the totals that are known at the end.
     pub(super) fn end(&mut self, length: Duration, churn: Counts, notes: Vec<String>) {
         (self.length, self.churn, self.notes) = (length, churn, notes);
     }
@@ -111,7 +111,7 @@ impl Results {
         text
     }
 
-    /// The table, and what is known at the end.
+    /// The table, and the totals that are known at the end.
     pub(super) fn text(&self) -> String {
         let Counts { connections, jobs, failed } = self.churn;
         let (minutes, seconds) = (self.length.as_secs_f64() / 60.0, self.length.as_secs_f64());
@@ -167,8 +167,8 @@ fn row(process: &str, quantity: &Quantity, samples: &[Sample]) -> Option<Vec<Str
     Some(row)
 }
 
-/// How much values change from the first to the last, by the least-squares line, in percent of their mean. `None`: fewer than two
-/// values, or all are zero.
+/// Change of the least-squares line from the first to the last value, in percent of the mean. `None`: fewer than two values, or all are
+/// zero.
 fn change(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a process uses at one time, and how it is read: from /proc, and from the metrics that a daemon serves.
+//! Samples the resources of a process from /proc and from the metrics that a daemon serves.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::outcome::Outcome;
 /// One sample of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
-    /// Since the churn began.
+    /// Time since the churn began.
     pub(super) at: Duration,
     /// Anonymous memory in RAM: heap, stacks.
     pub(crate) anonymous_kb: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Sample {
     pub(super) virtual_kb: u64,
     pub(super) descriptors: u64,
     pub(super) threads: u64,
-    /// Kernel memory of the BPF maps, without what they attach to sockets and threads.
+    /// Kernel memory of the BPF maps, without storage that is attached to sockets and threads.
     pub(crate) maps_kb: u64,
     /// Size of the database or recording.
     pub(super) written_kb: u64,
@@ -28,18 +28,18 @@ pub(crate) struct Sample {
     pub(super) churn: Counts,
 }
 
-/// What a daemon lost so far.
+/// Losses of a daemon so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
-    /// Final records, samples, connections, snapshots: the sum of its `mpwatch_loss_` metrics, without bytes, without records that arrived
-    /// late, and without the next.
+    /// Final records, samples, connections and snapshots: the sum of its `mpwatch_loss_` metrics, except bytes, records that arrived late,
+    /// and missed events.
     pub(super) lost: u64,
-    /// `mpwatch_loss_events_missed_total`: no total depends on them.
+    /// `mpwatch_loss_events_missed_total`. Totals do not depend on these events.
     pub(super) missed: u64,
 }
 
 impl Losses {
-    /// From the text of the metrics.
+    /// Parses the text of the metrics.
     pub(super) fn of_metrics(text: &str) -> Self {
         const NOT_LOST: [&str; 3] = ["ring_full_recovered_total", "sent_bytes_total", "received_bytes_total"];
         let mut losses = Self::default();
@@ -61,14 +61,14 @@ pub(crate) fn list_losses(text: &str) -> String {
     if found.is_empty() { "nothing".to_owned() } else { found.join(", ") }
 }
 
-/// Names, without their common prefix, and values of the metrics of losses.
+/// Metrics of losses: names without their common prefix, and values.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counters are whole numbers")]
 fn series(text: &str) -> impl Iterator<Item = (&str, u64)> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("mpwatch_loss_")?.rsplit_once(' '));
     lines.filter_map(|(name, value)| Some((name, value.parse::<f64>().ok()? as u64)))
 }
 
-/// Reads a process.
+/// Takes a sample of a process.
 pub(crate) fn read(pid: u32, at: Duration, churn: Counts) -> Outcome<Sample> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64;
@@ -88,13 +88,13 @@ pub(crate) fn read(pid: u32, at: Duration, churn: Counts) -> Outcome<Sample> {
     })
 }
 
-/// The most memory in RAM so far, kB. `None`: the process is gone.
+/// Peak resident memory, kB. `None`: the process has ended.
 pub(super) fn peak_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(field(&status, "VmHWM:")).filter(|&peak| peak > 0)
 }
 
-/// Kernel memory of a BPF map, from its descriptor's information. `None`: the descriptor is none of a map.
+/// Kernel memory of a BPF map, from its descriptor's information. `None`: the descriptor is not of a map.
 fn map_bytes(information: &str) -> Option<u64> {
     information.contains("map_type:").then(|| field(information, "memlock:"))
 }

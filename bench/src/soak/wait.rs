@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waits that end at a stop flag.
+//! A wait that a stop flag ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a wait checks whether the bench was interrupted.
+/// Time between two checks of the flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits. `false`: interrupted.

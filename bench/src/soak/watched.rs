@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The processes that a soak watches: `mpwatch daemon` with a store, and `mpwatch record`.
+//! The processes that a soak samples: `mpwatch daemon` with a store, and `mpwatch record`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -27,15 +27,15 @@ const END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct Watched {
     name: &'static str,
     child: Child,
-    /// Where its metrics are served.
+    /// Address of its metrics.
     address: Option<String>,
-    /// What it writes.
+    /// The file that it writes.
     files: Vec<PathBuf>,
     metrics: String,
 }
 
 impl Watched {
-    /// Starts a daemon with its files in a folder; returns when it traces.
+    /// Starts a daemon with its files in a folder. Returns when it traces.
     pub(crate) fn daemon(folder: &Path, store_size: Option<u32>) -> Outcome<Self> {
         let (config, database) = (folder.join("mpwatch.toml"), folder.join("flows.db"));
         let size = store_size.map(|size| format!("[store]\nmax_size = \"{size}M\"\n"));
@@ -53,7 +53,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Starts a recording into a file of a folder; returns when it traces.
+    /// Starts a recording into a file of a folder. Returns when it traces.
     pub(super) fn recording(folder: &Path) -> Outcome<Self> {
         let file = folder.join("run.mpw");
         let mut command = Command::new(program());
@@ -63,14 +63,15 @@ impl Watched {
         Ok(watched)
     }
 
-    /// In a process group of its own: Ctrl-C ends the bench, and the bench ends the process.
+    /// Starts it in a process group of its own, so that Ctrl-C reaches the bench only, which then ends the process.
     fn start(name: &'static str, mut command: Command, files: Vec<PathBuf>) -> Outcome<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn().map_err(|error| format!("cannot start mpwatch {name}: {error}"))?;
         Ok(Self { name, child, address: None, files, metrics: String::new() })
     }
 
-    /// What the first line of the log that has it says. Later lines go to standard error: a full pipe would block the process.
+    /// The value in the first line of the log that has it. Later lines are copied to standard error, because a full pipe would block the
+    /// process.
     fn first_line(&mut self, find: impl Fn(&str) -> Option<String>) -> Outcome<String> {
         let stderr: ChildStderr = self.child.stderr.take().ok_or("the log is not piped")?;
         let mut lines = BufReader::new(stderr).lines();
@@ -101,7 +102,7 @@ impl Watched {
         self.name
     }
 
-    /// What it uses now.
+    /// Takes a sample.
     pub(super) fn sample(&mut self, at: Duration, churn: Counts) -> Outcome<Sample> {
         if let Some(status) = self.child.try_wait()? {
             return Err(format!("mpwatch {} has ended: {status}", self.name).into());
@@ -115,7 +116,7 @@ impl Watched {
         Ok(Sample { written_kb, losses, ..sample::read(self.child.id(), at, churn)? })
     }
 
-    /// Ends it, and returns what it lost and how much memory it took at most.
+    /// Ends it, and returns its losses and peak memory.
     pub(crate) fn finish(mut self) -> Outcome<String> {
         let (pid, began) = (self.child.id(), Instant::now());
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGINT)?;
@@ -145,7 +146,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Needed only after an error: `finish` waits for its end.
+        // Needed only after an error, because `finish` waits for its end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

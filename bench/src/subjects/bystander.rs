@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tracing costs processes that are not traced: a system call, a context switch, a request over plain TCP. Beside them runs one MPTCP
-//! connection, without which there would be nothing to trace.
+//! Cost of tracing for processes that are not traced: a system call, a context switch, a request over plain TCP. An MPTCP connection runs in
+//! parallel, because otherwise there would be nothing to trace.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _, pipe};
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::table::{figure, markdown};
 const HEADER: [&str; 6] = ["work", "tracing", "CPU time of one, median", "cost", "target", "result"];
 /// Highest acceptable cost, in percent.
 const TARGET: f64 = 1.0;
-/// Work is done in batches of this many between two readings of the clock.
+/// Units of work between two readings of the clock.
 const BATCH: u32 = 1_000;
-/// The CPU of the work. mpwatch runs anywhere.
+/// The CPU of the work. mpwatch may run on any CPU.
 const CPU: usize = 0;
 
-/// Measures work that runs.
+/// Measures running work.
 type Meter<'a> = Box<dyn Fn(Duration) -> Speed + 'a>;
 
 /// A kind of work that is not traced.
@@ -44,7 +44,7 @@ const WORK: [Work; 3] = [
 ];
 
 pub(crate) fn run(effort: Effort) -> String {
-    // Of its own network, so that its port is not in the way.
+    // A lab of its own, so that ports do not collide.
     let (lab, traced_lab) = (lab(), lab());
     let control = Arc::new(Control::default());
     let workload = Workload::Paced { rate: 1_000_000, duration: Duration::from_hours(1) };
@@ -53,7 +53,7 @@ pub(crate) fn run(effort: Effort) -> String {
         .expect("traffic can be started");
     let rows: Vec<_> = WORK.iter().flat_map(|work| measure(&lab, work, effort)).collect();
     control.cancel();
-    // It was cancelled: its report means nothing.
+    // It was cancelled, so its report is not used.
     let _ = traced.join();
     let note = format!(
         "{} rounds; beside the work, one MPTCP connection sends 1 Mbit/s. In brackets: the 95 % confidence interval of the median.\n\n",
@@ -102,11 +102,11 @@ fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
     Box::new(move |window| worker.measure(window))
 }
 
-/// Both ends run on one CPU and take turns. The CPU time is that of one of them, which does half of the work.
+/// Both ends run on one CPU in turns. The CPU time is of one end, which does half of the work.
 fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");
-    // It ends when the other end of its pipe is closed, with the worker.
+    // It ends with the worker, which closes the other end of the pipe.
     thread::spawn(move || {
         pin_to(CPU);
         echo(echo_reads, echo_writes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What bottleneck detection costs with many subflows: the daemon beside the same traffic, first with tracing alone, then with detection
-//! and its backoff.
+//! Cost of bottleneck detection with many subflows: the daemon during the same traffic, first with tracing alone, then with detection and
+//! its backoff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,18 +29,18 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longer than all measurements of a workload.
 const TRAFFIC_DURATION: Duration = Duration::from_hours(1);
 
-/// How the daemon runs.
+/// A mode of the daemon.
 struct Mode {
     name: &'static str,
     options: &'static [&'static str],
-    /// Slices before the measurement begins.
+    /// Slices before the measurement.
     settling: u32,
     /// Slices of the measurement.
     slices: u32,
 }
 
-/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods of 30 s
-/// of backoff and 3 s of evaluation.
+/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods
+/// of 30 s of backoff and 3 s of evaluation.
 const MODES: [Mode; 2] = [
     Mode { name: "tracing alone", options: &["--no-bottlenecks"], settling: 3, slices: 10 },
     Mode { name: "with detection", options: &[], settling: 30, slices: 33 },
@@ -122,7 +122,7 @@ fn measure(mode: &Mode, sender: &Namespace, control: &Control, effort: Effort) -
     ]
 }
 
-/// At least a nanosecond.
+/// The duration, at least a nanosecond.
 fn seconds_between(before: &Snapshot, after: &Snapshot) -> f64 {
     let nanoseconds = after.at.as_nanosecond() - before.at.as_nanosecond();
     nanoseconds.max(1) as f64 / 1e9
@@ -167,9 +167,9 @@ impl Daemon {
         let folder = TempDir::new().expect("a folder for the daemon");
         let config = folder.path().join("mpwatch.toml");
         fs::write(&config, "").expect("a file can be written");
-        // A session of its own, as a service has. In this one, hundreds of the lab's threads would compete with it (sched(7), autogroup).
+        // A session of its own, like a service. In this session, hundreds of threads of the lab would compete with it (sched(7), autogroup).
         let mut command = Command::new("setsid");
-        // Ctrl-C does not reach another session: the daemon ends with this process instead.
+        // Ctrl-C does not reach another session, so the daemon ends with this process.
         command.args(["setpriv", "--pdeathsig", "TERM"]).arg(program());
         command.args(["daemon", "--listen", "127.0.0.1:0", "--interval", "1s", "--db", "", "--config"]);
         command.arg(&config).arg("--socket").arg(socket(folder.path())).args(options);
@@ -190,7 +190,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It has nothing to finish.
+        // It has no data to write.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

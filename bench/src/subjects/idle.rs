@@ -10,10 +10,10 @@ use crate::process::{cpu_percent, peak_memory};
 use crate::table::{figure, markdown};
 use mpwatch_testkit::{Observer, program};
 
-/// The first ticks allocate memory; they are over after this time.
+/// Duration of the first ticks, which allocate memory.
 const SETTLING: Duration = Duration::from_millis(2_500);
 
-/// `mpwatch top --batch --json` with its output discarded, so without a recording.
+/// `mpwatch top --batch --json` with its output discarded.
 pub(crate) struct Top(Child);
 
 impl Top {
@@ -33,13 +33,13 @@ impl Top {
 
 impl Drop for Top {
     fn drop(&mut self) {
-        // It has nothing to finish.
+        // It has no data to write.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// What a running mpwatch uses.
+/// Resources of a running mpwatch.
 pub(crate) struct Usage {
     /// CPU time, in percent of one CPU.
     pub(crate) percent: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Usage {
     pub(crate) memory: f64,
 }
 
-/// Measures a running mpwatch once it has settled.
+/// Measures a running mpwatch after its first ticks.
 pub(crate) fn usage(pid: u32, effort: Effort) -> Usage {
     thread::sleep(SETTLING.min(effort.idle * 3));
     Usage { percent: cpu_percent(pid, effort.idle), memory: peak_memory(pid) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the speed of work with and without tools beside it. Short blocks alternate many times, because the speed of the machine
-//! drifts: each block beside a tool is compared with the two blocks next to it, in which nothing runs.
+//! Compares the speed of work with and without tools. Short blocks alternate many times, because the speed of the machine drifts. Each block
+//! with a tool is compared with the blocks before and after it, which have no tool.
 
 use std::thread;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use crate::subjects::traffic::Speed;
 /// Stops a tool.
 pub(crate) type Stop<'a> = Box<dyn FnOnce() + 'a>;
 
-/// What runs beside the work.
+/// A tool that runs in parallel with the work.
 pub(crate) struct Tool<'a> {
     pub(crate) name: String,
-    /// From its start to the block that is measured, in units of the effort's warm-up.
+    /// Time from its start to the measured block, in units of the effort's warm-up.
     pub(crate) settle: u32,
     /// Starts it.
     pub(crate) start: Box<dyn Fn() -> Stop<'a> + 'a>,
 }
 
 impl Tool<'_> {
-    /// No tool: shows by how much two equal measurements differ.
+    /// No tool, to show by how much two equal measurements differ.
     pub(crate) fn nothing(name: &str) -> Self {
         Self { name: name.to_owned(), settle: 1, start: Box::new(|| Box::new(|| ())) }
     }
 }
 
-/// Speeds beside a tool, each with the mean of its neighbours without a tool.
+/// Speeds with a tool, each with the mean of its neighbours without a tool.
 #[derive(Default)]
 pub(crate) struct Pairs {
     with: Vec<Speed>,
@@ -36,12 +36,12 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// By the clock.
+    /// Units per second.
     pub(crate) fn by_clock(&self) -> Cost {
         self.cost(|speed| speed.by_clock)
     }
 
-    /// By CPU time.
+    /// Units per second of CPU time.
     pub(crate) fn by_cpu(&self) -> Cost {
         self.cost(|speed| speed.by_cpu)
     }
@@ -52,7 +52,7 @@ impl Pairs {
         Cost::of_rates(&with, &without.collect::<Vec<_>>())
     }
 
-    /// Median beside the tool.
+    /// Median with the tool.
     pub(crate) fn median(&self, of: fn(&Speed) -> f64) -> f64 {
         median(&self.with.iter().map(of).collect::<Vec<_>>())
     }
@@ -63,8 +63,8 @@ impl Pairs {
     }
 }
 
-/// Measures work beside each tool, in the order of the tools. `begin` starts the work of a round and returns how to measure it: two
-/// connections differ by more than most tools cost, so a round has one.
+/// Measures work with each tool, in the order of the tools. `begin` starts the work of a round and returns a function that measures it. A
+/// round has one connection, because two connections differ by more than the cost of most tools.
 pub(crate) fn compare<M: Fn(Duration) -> Speed>(
     tools: &[Tool<'_>],
     effort: Effort,
@@ -75,7 +75,7 @@ pub(crate) fn compare<M: Fn(Duration) -> Speed>(
         let measure = begin();
         let mut before = measure(effort.window / 2);
         for place in 0..tools.len() {
-            // Each round begins with another tool.
+            // Each round begins with a different tool.
             let index = (round + place) % tools.len();
             let tool = &tools[index];
             let stop = (tool.start)();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How accurate the energy of flows is with each ledger: simulated counters, whose true energy is known, beside real traffic.
+//! Accuracy of the energy of flows with each ledger: real traffic, with simulated counters whose true energy is known.
 
 use crate::effort::Effort;
 use crate::energy::processes::Stopped;
@@ -21,21 +21,21 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// Repetitions are this fraction of the rounds of other subjects: each takes a minute and a half.
+/// Other subjects have this many times the repetitions, because a repetition takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
-/// How often a run whose transfer stops is repeated (docs/measurements/robustness.md).
+/// Maximum repetitions of a run whose transfer stops (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
 
-/// Figures of one scenario, one of each per repetition unless noted.
+/// Figures of a scenario, with one value per repetition unless noted.
 #[derive(Default)]
 struct Errors {
     cpu_seconds: Vec<f64>,
     sampled: Vec<f64>,
     exact: Vec<f64>,
     covered: Vec<bool>,
-    /// One per flow with enough CPU time.
+    /// One value per flow with enough CPU time.
     of_flows: Vec<f64>,
-    /// One per flow.
+    /// One value per flow.
     covered_flows: Vec<bool>,
     variants: Variants,
     /// Runs that were repeated, because the traffic did not end.
@@ -74,7 +74,7 @@ pub(crate) fn run_all(effort: Effort) -> String {
 }
 
 impl Errors {
-    /// Once with the sampled ledger alone, and once with both, which see the same flows.
+    /// Runs once with the sampled ledger alone, and once with both, which then record the same flows.
     fn measure(&mut self, scenario: &Scenario) {
         let alone = self.attempt(|| run(scenario, &["sampled"]));
         let bounds = alone.charged[0].bounds.map(|bound| bound as f64);
@@ -109,22 +109,22 @@ impl Errors {
     fn compare_flows(&mut self, exact: &Charged, sampled: &Charged) {
         for (id, Charge { energy, cpu_time, .. }) in &exact.flows {
             let estimate = sampled.flows.get(id);
-            let covered = estimate.is_some_and(|one| (one.bounds[0]..=one.bounds[1]).contains(energy));
+            let covered = estimate.is_some_and(|flow| (flow.bounds[0]..=flow.bounds[1]).contains(energy));
             self.covered_flows.push(covered);
             if *cpu_time >= LARGE {
-                let estimate = estimate.map_or(0, |one| one.energy);
+                let estimate = estimate.map_or(0, |flow| flow.energy);
                 self.of_flows.push(estimate as f64 / *energy as f64 - 1.0);
             }
         }
     }
 }
 
-/// Relative error of the energy that a recorder has charged.
+/// Relative error of the energy that a recorder charged.
 fn error(run: &Run, recorder: usize) -> f64 {
     run.charged[recorder].energy as f64 / run.energy - 1.0
 }
 
-/// Shows whether an error is one of CPU time, or of what a second of it costs.
+/// Shows whether an error is in CPU time, or in the energy per second of CPU time.
 fn progress(ledger: &str, run: &Run, recorder: usize) {
     let charged = &run.charged[recorder];
     let of_truth = |time: u64| time as f64 / run.cpu_time as f64 * 100.0;
@@ -160,7 +160,7 @@ fn effects(with: &[f64], without: &[f64]) -> Vec<f64> {
     with.iter().map(|with| (1.0 + with) / without - 1.0).collect()
 }
 
-/// Over all scenarios, beside the targets.
+/// Summary of all scenarios with the targets.
 fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let of =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ways to estimate the CPU time of flows without counting all of it, compared with the exact ledger on the same traffic.
+//! Compares estimates of the CPU time of flows with the exact ledger on the same traffic.
 
 use crate::energy::run::{Charged, LARGE};
 use crate::energy::stacks::StackSampler;
@@ -12,17 +12,17 @@ const NAMES: [&str; 3] = [
     "stacks by timer, divided as the windows do",
 ];
 
-/// Errors against the exact ledger in one scenario.
+/// Errors relative to the exact ledger in a scenario.
 #[derive(Default)]
 pub(super) struct Variants {
-    /// CPU time of all flows, one per run.
+    /// Errors of the CPU time of all flows, one per run.
     all: [Vec<f64>; NAMES.len()],
-    /// One per flow with enough CPU time.
+    /// Errors of flows with enough CPU time.
     single: [Vec<f64>; NAMES.len()],
 }
 
 impl Variants {
-    /// `stacks`: CPU time of the network, nanoseconds, from stacks; that of other processes is in it.
+    /// `stacks`: CPU time of the network from stacks, nanoseconds, other processes included.
     pub(super) fn compare(&mut self, exact: &Charged, sampled: &Charged, stacks: u64) {
         let sum = |of: &dyn Fn(&str) -> f64| exact.flows.keys().map(|id| of(id)).sum::<f64>();
         let time = |id: &str| exact.flows[id].cpu_time as f64;
@@ -33,7 +33,7 @@ impl Variants {
         let by_windows = |id: &str| stacks as f64 * estimated(id) / all_estimated;
         let variants: [&dyn Fn(&str) -> f64; NAMES.len()] = [&estimated, &by_segments, &by_windows];
         for (index, variant) in variants.into_iter().enumerate() {
-            // In a short run there may have been no window.
+            // A short run may have no window.
             if !sum(variant).is_normal() {
                 continue;
             }
@@ -59,7 +59,8 @@ pub(super) fn table<'a>(all: impl Iterator<Item = (&'a str, &'a Variants)>) -> S
         .filter(|(_, variants)| !variants.all[1].is_empty())
         .flat_map(|(scenario, variants)| {
             NAMES.iter().enumerate().map(move |(index, name)| {
-                let errors = [&variants.all[index], &variants.single[index]].map(|one| median_and_worst(one));
+                let errors =
+                    [&variants.all[index], &variants.single[index]].map(|errors| median_and_worst(errors));
                 [scenario.to_owned(), (*name).to_owned()].into_iter().chain(errors).collect()
             })
         })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other tools of `./dev bench peers`: how they are started, what they report of short connections, and which facts they do not report.
+//! The other tools of `./dev bench peers`: how they are started, which short connections they report, and which facts they do not report.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,9 +17,9 @@ use tempfile::TempDir;
 const END: Duration = Duration::from_secs(5);
 /// `$CLIENT` and `$SERVER` enter the lab's namespaces.
 const NAMESPACES: [&str; 2] = ["CLIENT", "SERVER"];
-/// Tools from before Linux 6.x mount no tracefs themselves. The mount is visible to the tool only.
+/// Tools from before Linux 6.x do not mount tracefs. The mount is visible to the tool only.
 const TRACEFS: &str = "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; ";
-/// What bpftrace runs: the tracepoints that mpwatch always uses, with the figures that they have.
+/// The script of bpftrace: the tracepoints that mpwatch always uses, and their figures.
 const BPFTRACE: &str = "tracepoint:sock:inet_sock_set_state { printf(\"%d %d %d %d\\n\", args->protocol, args->sport, args->dport, args->newstate); } \
     tracepoint:tcp:tcp_probe { @srtt[args->sport, args->dport] = hist(args->srtt); } \
     tracepoint:tcp:tcp_retransmit_skb { @retransmitted[args->sport, args->dport] = count(); } \
@@ -28,21 +28,21 @@ const BPFTRACE: &str = "tracepoint:sock:inet_sock_set_state { printf(\"%d %d %d 
 
 /// Another tool.
 pub struct Peer {
-    /// As its row is called.
+    /// Title of its row.
     pub name: &'static str,
     /// The program.
     pub program: &'static str,
     /// Its Debian package.
     package: &'static str,
-    /// Runs it until it is interrupted: a shell script. `$OUT` is a file for a capture, or `/dev/null`.
+    /// A shell script that runs it until it is interrupted. `$OUT` is a file for a capture, or `/dev/null`.
     script: &'static str,
-    /// Prints a capture as text.
+    /// A shell script that prints a capture as text.
     print: Option<&'static str>,
-    /// What an operator does not get from it.
+    /// Facts that it does not report.
     pub(crate) missing: &'static str,
 }
 
-/// All of them.
+/// All other tools.
 pub const PEERS: [Peer; 9] = [
     Peer {
         name: "`ss -tiM`, every second",
@@ -119,7 +119,7 @@ pub const PEERS: [Peer; 9] = [
 ];
 
 impl Peer {
-    /// Whether its program is in the path. An error says what to install.
+    /// Fails with the package to install if its program is not in the path.
     pub fn find(&self) -> Result<(), String> {
         let found = Command::new("sh").args(["-c", &format!("command -v {}", self.program)]).output();
         if found.expect("there is a shell").status.success() {
@@ -140,7 +140,7 @@ impl Peer {
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"))
-            // A group of its own, which is interrupted as by Ctrl-C in a terminal.
+            // A process group of its own, which is interrupted as by Ctrl-C in a terminal.
             .process_group(0)
             .spawn();
         RunningPeer(child.expect("unshare can be started"))
@@ -154,7 +154,7 @@ impl Peer {
         }
     }
 
-    /// Which of these ports of short connections it has reported, in lines with the port of their server.
+    /// The client ports of short connections that it reported, in lines with the port of their server.
     pub fn seen(
         &self,
         lab: &Topology,
@@ -183,11 +183,11 @@ fn shell(lab: &Topology, folder: Option<&TempDir>) -> Command {
     command
 }
 
-/// A tool that runs. Dropping it ends it.
+/// A running tool. Dropping it ends it.
 pub struct RunningPeer(Child);
 
 impl RunningPeer {
-    /// Whether it has ended by itself, so it does not work here.
+    /// Whether it has ended by itself, because it does not work here.
     pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("a child process").is_some()
     }
@@ -222,7 +222,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// All numbers of the lines that contain this one.
+/// All numbers in lines that contain this number.
 fn numbers_beside(text: &str, number: u16) -> impl Iterator<Item = u16> {
     let of_line = |line: &str| -> Vec<u16> {
         line.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch beside other tools on the same traffic: what each costs, how many short connections it misses, and which facts.
+//! Compares mpwatch with other tools on the same traffic: cost, missed short connections, and missing facts.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -23,11 +23,11 @@ const HEADER: [&str; 5] = [
     "short connections missed",
     "facts missed",
 ];
-/// From the start of a tool to the first measurement, in units of the effort's warm-up: bpftrace compiles its script.
+/// Time from the start of a tool to the first measurement, in units of the effort's warm-up, because bpftrace compiles its script.
 const SETTLE: u32 = 12;
 /// The port of short connections.
 const PORT: u16 = 5300;
-/// Bytes that each sends.
+/// Bytes that each short connection sends.
 const BYTES: u64 = 1_000;
 
 /// A row of the table without its costs.
@@ -96,14 +96,14 @@ fn as_tool<'a>(peer: &'a Peer, lab: &'a Topology) -> Tool<'a> {
     Tool { name: peer.name.to_owned(), settle: SETTLE, start: Box::new(start) }
 }
 
-/// An error says why it does not run here.
+/// Fails with the reason if the tool does not run here.
 fn missed_by(peer: &Peer, lab: &Topology, effort: Effort) -> Result<String, String> {
     peer.find()?;
     let folder = TempDir::new_in("/dev/shm").expect("a folder in memory");
     let mut running = peer.start(lab, Some(&folder));
     thread::sleep(effort.warm_up * SETTLE);
     let ports = short_connections(lab, effort);
-    // Those that poll have a last chance.
+    // Tools that poll can read the last connections.
     thread::sleep(effort.warm_up * SETTLE);
     if running.has_ended() {
         return Err(reason(&folder));

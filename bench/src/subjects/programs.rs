@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often and how long each BPF program runs per unit of traffic, by the kernel's run-time statistics. Measuring takes time itself,
-//! most of it inside the measured time: an empty program shows how much.
+//! Runs and run time of each BPF program per unit of traffic, from the kernel's run-time statistics. Measuring takes time, most of it inside
+//! the measured time; an empty program shows how much.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::table::{figure, markdown};
 
 const EMPTY: &str = "(an empty program)";
 
-/// One program with one workload.
+/// A program with a workload.
 #[derive(Clone, Copy, Default)]
 struct RunTime {
     runs_per_unit: f64,
@@ -77,7 +77,7 @@ fn row(name: &str, measured: &[BTreeMap<String, RunTime>]) -> Vec<String> {
     row
 }
 
-/// Time of all programs per unit, less a number of nanoseconds per run.
+/// Time of all programs per unit, minus a number of nanoseconds per run.
 fn total(title: &str, measured: &[BTreeMap<String, RunTime>], less_ns: f64) -> Vec<String> {
     let mut row = vec![title.to_owned()];
     for all in measured {

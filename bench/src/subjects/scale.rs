@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host with very many idle subflows: what a snapshot and the daemon's tick cost, how much memory they take, and whether new connections
-//! are still all recorded.
+//! A host with very many idle subflows: cost of a snapshot and of the daemon's tick, memory, and whether all new connections are still
+//! recorded.
 
 use std::fs;
 use std::thread;
@@ -107,7 +107,7 @@ fn ticks_of(daemon: &Watched) -> f64 {
     line.and_then(|value| value.parse().ok()).expect("it counts its ticks")
 }
 
-/// CPU time of the main thread, which the tracker runs on, in ms: in user space and in the kernel.
+/// CPU time of the main thread, which runs the tracker, in ms: in user space and in the kernel.
 fn main_thread(pid: u32) -> [f64; 2] {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).expect("the daemon runs");
     let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scrape costs by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The
+//! Cost of a scrape by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The
 //! connections are fixtures, the code is the daemon's.
 
 use std::io::{Read as _, Write as _};
@@ -46,7 +46,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&header, &rows)
 }
 
-/// A daemon's latest snapshot and sums, served.
+/// Serves the latest snapshot and sums, like a daemon.
 struct Site(Mutex<(Snapshot, MetricValues)>);
 
 impl Pages for Site {
@@ -105,7 +105,7 @@ fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
     ]
 }
 
-/// A connection with two subflows, and a peer and a control group of its own: the worst case.
+/// A connection with two subflows and with a peer and a control group of its own, which is the worst case.
 fn flow(n: u32) -> Connection {
     let mut connection = fixture::connection(n + 1, 2);
     let address = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + n);
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn every_connection_has_its_own_peer_and_control_group() {
         let all: Vec<Connection> = (0..300).map(flow).collect();
-        let peers: HashSet<_> = all.iter().map(|one| one.remote).collect();
-        let groups: HashSet<_> = all.iter().map(|one| one.cgroup.clone()).collect();
+        let peers: HashSet<_> = all.iter().map(|connection| connection.remote).collect();
+        let groups: HashSet<_> = all.iter().map(|connection| connection.cgroup.clone()).collect();
         assert_eq!((peers.len(), groups.len()), (300, 300));
     }
 }

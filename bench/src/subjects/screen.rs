@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a frame of the live view takes with 10 000 connections, after a new snapshot and after a key.
+//! Duration of a frame of the live view with 10 000 connections, after a new snapshot and after a key.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const SIZE: (u16, u16) = (200, 60);
 
 type Screen = Terminal<CrosstermBackend<io::Sink>>;
 
-/// The views, and the keys that open them. Grouped by process, all subflows are in one group: the largest possible.
+/// The views, and the keys that open them. Grouping by process puts all subflows into one group, the largest possible.
 const VIEWS: [(&str, &[&str]); 6] = [
     ("Connections", &["1"]),
     ("Paths", &["2"]),
@@ -124,7 +124,7 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
     times
 }
 
-/// A snapshot as another thread delivers it, and how long its digest took there.
+/// A snapshot as another thread delivers it, and the duration of its digest.
 fn deliver(snapshot: &Snapshot) -> (Event, f64) {
     let deliver = || {
         let fresh = snapshot.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What reading every subflow once costs: a snapshot of mpwatch, decoded, beside `ss -tiM` for the same sockets.
+//! Cost of reading every subflow once: a decoded snapshot of mpwatch, compared with `ss -tiM` for the same sockets.
 
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
@@ -90,7 +90,7 @@ pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
     complete.expect("all paths join");
 }
 
-/// Times in ms, in turns: a snapshot, `ss`, and their ratio; and the part of a snapshot that BPF programs take.
+/// Times in ms, in turns: a snapshot, `ss`, and their ratio; and the share of BPF programs in a snapshot.
 pub(super) struct Snapshots {
     pub(super) ours: Vec<f64>,
     pub(super) theirs: Vec<f64>,
@@ -114,7 +114,7 @@ fn snapshot_ms(tracer: &mut Tracer) -> f64 {
     thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
-/// Of the time of a snapshot, that of the BPF programs, by the kernel's run-time statistics.
+/// Time of the BPF programs in a snapshot, from the kernel's run-time statistics.
 fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
     let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let total = |tracer: &Tracer| -> u64 {
@@ -145,7 +145,7 @@ fn children_seconds() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-/// Allows this many open files, or as many as the hard limit does.
+/// Raises the limit of open files to this number, or to the hard limit.
 pub(super) fn allow_files(count: u64) {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).expect("a soft limit can be raised");

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of mpwatch that a measurement compares.
+//! Settings of mpwatch that measurements compare.
 
 use crate::subjects::interleave::{Stop, Tool};
 use mpwatch_testkit::{Observer, Report};
 
 /// Settings of the ledger that are compared.
 pub(crate) const LEDGERS: [&str; 3] = ["off", "sampled", "exact"];
-/// The one that targets are for.
+/// The setting that targets apply to.
 pub(crate) const JUDGED: &str = "sampled";
 /// The row of blocks in which nothing runs.
 pub(crate) const NOTHING: &str = "no tracing";
-/// In units of the warm-up. A sampled ledger has more windows in its first second, of which nothing is measured.
+/// Delay before the measurement, in units of the warm-up. A sampled ledger has more windows in its first second, which is not measured.
 const SETTLE: u32 = 1;
 const SETTLE_SAMPLED: u32 = 8;
 
-/// As in tables.
+/// Its name in tables.
 pub(crate) fn name(ledger: &str) -> String {
     format!("`--ledger {ledger}`")
 }
 
-/// A recorder with each ledger, and at last nothing at all. `check` gets the report of each recorder.
+/// A recorder with each ledger, and finally no recorder. `check` is called with the report of each recorder.
 pub(crate) fn tools<'a>(check: impl Fn(&Report) + Copy + 'a) -> Vec<Tool<'a>> {
     let recorder = |ledger: &'static str| {
         let start = move || -> Stop<'a> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic with each end pinned to a CPU, and its speed: by the clock, and by the CPU time of both ends, which other work on the machine
+//! Traffic with each end pinned to a CPU, and its speed per second and per second of CPU time of both ends, which other work on the machine
 //! affects less.
 
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::process::own_cpu_time;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than any measurement.
 const DEADLINE: Duration = Duration::from_mins(5);
-/// Bytes of a request, and of its answer. Both ends count what they receive.
+/// Bytes of a request, and of its answer. Both ends count received bytes.
 const MESSAGE: u32 = 64;
 
 /// A kind of traffic.
 #[derive(Clone, Copy)]
 pub(crate) struct BenchWorkload {
     pub(crate) name: &'static str,
-    /// What is counted.
+    /// Name of the counted unit.
     pub(crate) unit: &'static str,
     /// Bytes received, by both ends, for one unit.
     bytes_per_unit: f64,
@@ -36,11 +36,11 @@ pub(crate) struct BenchWorkload {
     transport: Transport,
     /// Highest acceptable cost of tracing with a sampled ledger, in percent.
     pub(crate) target: f64,
-    /// Whether the target is for the rate, and not for the rate by CPU time.
+    /// Whether the target applies to the rate instead of the rate by CPU time.
     pub(crate) by_clock: bool,
 }
 
-/// Bulk; requests with both ends on one CPU, which is never idle; and requests with a CPU for each end, where the ends wake each other.
+/// Bulk; requests with both ends on one CPU, which is never idle; and requests with a CPU for each end, which are woken by each other.
 pub(crate) fn workloads() -> [BenchWorkload; 3] {
     let requests = BenchWorkload {
         name: "64 B requests, one CPU",
@@ -84,14 +84,14 @@ pub(crate) fn lab() -> Topology {
     Topology::two_paths(LinkSpec::default(), LinkSpec::default()).expect("the lab can be built")
 }
 
-/// One busy connection. It ends when this is dropped.
+/// A busy connection. It ends on drop.
 pub(crate) struct Traffic {
     control: Arc<Control>,
     ends: Vec<JoinHandle<Result<TrafficReport, Error>>>,
     bytes_per_unit: f64,
 }
 
-/// How fast traffic was.
+/// Speed of traffic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
     /// Units in the window.
@@ -103,12 +103,12 @@ pub(crate) struct Speed {
 }
 
 impl Traffic {
-    /// Starts it and returns when it runs.
+    /// Starts it. Returns when it runs.
     pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
         let mut spec =
             TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
         spec.transport = workload.transport;
-        // The kernel's default, unless an administrator has chosen another.
+        // The kernel's default, unless an administrator has changed it.
         spec.congestion = Some("cubic".to_owned());
         (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
         let control = Arc::new(Control::default());
@@ -140,7 +140,7 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.control.cancel();
         for end in self.ends.drain(..) {
-            // It was cancelled: its report means nothing.
+            // It was cancelled, so its report is not used.
             let _ = mpwatch_lab::join(end);
         }
     }
@@ -161,7 +161,7 @@ fn end(
     end.expect("a thread can be started")
 }
 
-/// Pins this thread, and the threads that it starts, to a CPU; to the last one if there are fewer.
+/// Pins this thread, and the threads that it starts, to a CPU, or to the last CPU if there are fewer.
 pub(crate) fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
     let pinned = set.set(cpu.min(cpus() - 1)).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));

@@ -145,7 +145,7 @@ impl Sampling {
             |all: u64, sampled: u64, prior: f64| (all as f64 + prior * by_time) / (sampled as f64 + prior);
         let by_work = scale(self.work.all, self.work.sampled, PRIOR_WORK);
         let by_packets = match now.packets {
-            // A recording of an earlier version.
+            // Unknown.
             0 => by_work,
             packets => scale(packets, now.window_packets, PRIOR_PACKETS),
         };

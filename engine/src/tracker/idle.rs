@@ -38,7 +38,7 @@ pub(super) struct IdleFlow {
     extras: Extras,
     facts: Facts,
     /// Its namespace and control group, by which names are found.
-    named_by: (NetnsCookie, u32, u64),
+    named_by: (NetnsCookie, u64),
     /// Its subflows, and the bits of the sockets that the kernel side lists.
     subflows: Box<[SubflowId]>,
     expected: u64,
@@ -57,7 +57,7 @@ impl IdleFlow {
             timeline,
             extras,
             facts,
-            named_by: (flow.netns, flow.netns_inode, flow.cgroup),
+            named_by: (flow.netns, flow.cgroup),
             subflows: flow.subflow_ids().collect(),
             expected: expected(&flow),
         }
@@ -168,7 +168,7 @@ impl Idle {
 
     /// The connections whose names have changed.
     pub(super) fn named(&self, changed: &Changed) -> Vec<Key> {
-        let concerned = |(netns, inode, cgroup)| changed.concerns(netns, inode, cgroup);
+        let concerned = |(netns, cgroup)| changed.concerns(netns, cgroup);
         self.slots.iter().filter(|(_, slot)| concerned(slot.shared.named_by)).map(|(key, _)| *key).collect()
     }
 

@@ -19,8 +19,6 @@ const MAX_NAMES: usize = 16_384;
 #[derive(Default)]
 pub(super) struct Names {
     netns: Recent<NetnsCookie, str>,
-    /// From recordings of older versions, which lack the cookie.
-    netns_by_inode: Recent<u32, str>,
     cgroups: Recent<u64, str>,
     pods: Recent<u64, Pod>,
     changed: Changed,
@@ -30,30 +28,25 @@ pub(super) struct Names {
 #[derive(Default)]
 pub(super) struct Changed {
     netns: HashSet<NetnsCookie>,
-    inodes: HashSet<u32>,
     /// A control group, or its pod.
     cgroups: HashSet<u64>,
 }
 
 impl Changed {
     pub(super) fn is_empty(&self) -> bool {
-        self.netns.is_empty() && self.inodes.is_empty() && self.cgroups.is_empty()
+        self.netns.is_empty() && self.cgroups.is_empty()
     }
 
     /// Whether a connection with this namespace and control group is concerned.
-    pub(super) fn concerns(&self, netns: NetnsCookie, inode: u32, cgroup: u64) -> bool {
-        self.netns.contains(&netns) || self.inodes.contains(&inode) || self.cgroups.contains(&cgroup)
+    pub(super) fn concerns(&self, netns: NetnsCookie, cgroup: u64) -> bool {
+        self.netns.contains(&netns) || self.cgroups.contains(&cgroup)
     }
 }
 
 impl Names {
     pub(super) fn add_netns(&mut self, name: &NetnsName) {
-        match name.netns {
-            Some(netns) if self.netns.insert(netns, &*name.name) => drop(self.changed.netns.insert(netns)),
-            None if self.netns_by_inode.insert(name.inode, &*name.name) => {
-                self.changed.inodes.insert(name.inode);
-            }
-            _ => {}
+        if self.netns.insert(name.netns, &*name.name) {
+            self.changed.netns.insert(name.netns);
         }
     }
 
@@ -76,8 +69,7 @@ impl Names {
 
     /// The name of a namespace, or its inode as `net:[INODE]`.
     pub(super) fn netns(&self, netns: NetnsCookie, inode: u32) -> Arc<str> {
-        let known = self.netns.get(netns).or_else(|| self.netns_by_inode.get(inode));
-        known.unwrap_or_else(|| format!("net:[{inode}]").into())
+        self.netns.get(netns).unwrap_or_else(|| format!("net:[{inode}]").into())
     }
 
     pub(super) fn cgroup(&self, id: u64) -> Option<Arc<str>> {
@@ -146,7 +138,7 @@ mod tests {
     fn names_that_are_used_stay_and_others_are_discarded_in_time() {
         let mut names = Names::default();
         let cgroup = |id: u64| CgroupName { id, path: format!("/job-{id}.service") };
-        let netns = |n: u64| NetnsName { netns: Some(NetnsCookie(n)), inode: 1, name: format!("job-{n}") };
+        let netns = |n: u64| NetnsName { netns: NetnsCookie(n), inode: 1, name: format!("job-{n}") };
         names.add_cgroup(&cgroup(0));
         names.add_netns(&netns(0));
         let pod = |n: u64| Pod {
@@ -186,7 +178,7 @@ mod tests {
             [(None, true), (None, false), (Some("nginx"), true), (Some("nginx"), false)]
         {
             names.add_pod(&pod(container));
-            assert_eq!(names.take_changed().concerns(NetnsCookie(1), 1, 5), is_new, "{container:?}");
+            assert_eq!(names.take_changed().concerns(NetnsCookie(1), 5), is_new, "{container:?}");
         }
         assert_eq!(names.pod(5).as_deref(), Some(&pod(Some("nginx")).pod));
     }

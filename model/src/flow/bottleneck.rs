@@ -147,14 +147,12 @@ pub struct SharedCap {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottlenecks {
     /// The method that found them.
-    #[serde(default)]
     pub method: DetectionMethod,
     /// The connection's subflows, grouped by bottleneck. An undecided subflow is a group of its own.
     pub groups: Vec<Vec<SubflowId>>,
     /// The verdict on every pair of subflows.
     pub pairs: Vec<PairVerdict>,
     /// Rate caps that subflows share without sharing a queue. `groups` and `pairs` do not include them.
-    #[serde(default)]
     pub shared_caps: Vec<SharedCap>,
 }
 

@@ -19,7 +19,7 @@ pub struct Host {
     pub mpwatch: String,
     /// Upper bound of the error of the calendar clock, in nanoseconds, as set by the program that synchronizes it
     /// (`maxerror` of adjtimex(2)). `null`: the clock is not synchronized, or the kernel does not report it.
-    #[serde(default, rename = "clock_error_ns")]
+    #[serde(rename = "clock_error_ns")]
     pub clock_error: Option<Nanos>,
     /// Hooks and fields that this kernel lacks or refuses. Empty: nothing is missing.
     pub missing: Vec<MissingHook>,

@@ -11,10 +11,9 @@ use crate::id::NetnsCookie;
 /// The name of a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetnsName {
-    /// The namespace. `None`: all namespaces with this inode, which the kernel reuses.
-    #[serde(default)]
-    pub netns: Option<NetnsCookie>,
-    /// Inode of the namespace.
+    /// The namespace.
+    pub netns: NetnsCookie,
+    /// Its inode, which the kernel reuses.
     pub inode: u32,
     /// Name under `/run/netns`, or `host` for the agent's own namespace.
     pub name: String,

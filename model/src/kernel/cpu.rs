@@ -30,13 +30,10 @@ pub struct CpuSampling {
     pub loads: Vec<CpuLoad>,
     /// Idle time of all CPUs in windows, as counted by the kernel; zero: unknown. It is less than the idle time of the ledger, because the kernel
     /// counts only while its tick is stopped.
-    #[serde(default)]
     pub window_idle: Nanos,
     /// Packets that the kernel has received in all namespaces since the start of tracing, traced or not. Zero: unknown.
-    #[serde(default)]
     pub packets: u64,
     /// The part of `packets` that was received in windows that have closed.
-    #[serde(default)]
     pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,

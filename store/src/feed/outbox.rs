@@ -25,8 +25,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the target
-/// confirmed them.
+/// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the
+/// target confirmed them.
 const TABLES: &str = "CREATE TABLE IF NOT EXISTS export_cursor (
     target TEXT NOT NULL PRIMARY KEY, changed INTEGER NOT NULL, connection INTEGER NOT NULL, version INTEGER NOT NULL,
     lost INTEGER NOT NULL DEFAULT 0

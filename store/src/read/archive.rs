@@ -48,8 +48,8 @@ impl Archive {
         Ok(Self { path: path.to_owned(), database, stamp })
     }
 
-    /// Reads the connections of a period and samples of their subflows. Energy and CPU time of the machine are totals of a run, so the report
-    /// has them only if it covers exactly one run.
+    /// Reads the connections of a period and samples of their subflows. Energy and CPU time of the machine are totals of a run, so the
+    /// report has them only if it covers exactly one run.
     pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
         self.report_of_runs(period, None)
     }

@@ -28,7 +28,8 @@ pub(crate) struct Key {
     pub(crate) runs: i64,
     /// When it was last observed.
     pub(crate) seen_at: Timestamp,
-    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it sent.
+    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it
+    /// sent.
     pub(crate) changed: i64,
 }
 

@@ -63,7 +63,8 @@ impl<'d> Insertions<'d> {
         })
     }
 
-    /// Writes the rows of a connection. `is_new`: the file has no rows of it. Otherwise the events and pairs of its earlier state are deleted.
+    /// Writes the rows of a connection. `is_new`: the file has no rows of it. Otherwise the events and pairs of its earlier state are
+    /// deleted.
     pub(crate) fn write(
         &mut self,
         flow: &Connection,

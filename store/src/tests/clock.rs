@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A calendar that is set while a run goes on, or between two runs.
+//! The calendar is set during a run, or between two runs.
 
 use super::*;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// A snapshot this many seconds after the first by the clock that never stops, where the calendar is ahead by some seconds.
+/// A snapshot `second` seconds after the first one by the boot clock, while the calendar is `ahead` seconds ahead.
 fn dated(second: i64, ahead: i64, connections: &[Connection]) -> Arc<Snapshot> {
     let by_ns = ahead * 1_000_000_000;
     let mut connections = connections.to_vec();
@@ -20,23 +20,23 @@ fn dated(second: i64, ahead: i64, connections: &[Connection]) -> Arc<Snapshot> {
 }
 
 fn ids(file: &std::path::Path) -> Vec<u64> {
-    let mut ids: Vec<u64> = read(file).0.connections.iter().map(|one| one.id.birth.0).collect();
+    let mut ids: Vec<u64> = read(file).0.connections.iter().map(|connection| connection.id.birth.0).collect();
     ids.sort_unstable();
     ids
 }
 
-/// An open connection that is long enough to be sampled.
+/// An open connection that is old enough to be sampled.
 fn long(age: i64) -> Connection {
     let mut flow = another(&fixture::connection(1, 2), 7);
     flow.age_s = age as f64;
-    // What carries nothing is sampled rarely.
+    // A connection without traffic would be sampled rarely.
     flow.bytes_sent = Some(Bytes(1_000_000 + age.unsigned_abs()));
     flow
 }
 
 #[test]
-fn rows_follow_a_calendar_that_is_set_while_the_run_goes_on() {
-    // Ten seconds is also the distance of two samples: a row must not meet the next one on its way.
+fn rows_follow_a_calendar_that_is_set_during_the_run() {
+    // Samples are 10 s apart, so a row that is moved by 10 s must not collide with the next one.
     for ahead in [10 * DAY, 10, -3 * HOUR] {
         let mut written = Vec::new();
         for ahead in [0, ahead] {
@@ -68,11 +68,11 @@ fn rows_follow_a_calendar_that_is_set_while_the_run_goes_on() {
 
 #[test]
 fn a_final_state_of_a_replaced_snapshot_follows_the_calendar() {
-    let earlier = Batch::of(&dated(0, 0, &[fixture::closed(1)]));
-    let (batch, lost) = Batch::of(&dated(1, DAY, &[])).replacing(earlier, 10);
+    let earlier = Batch::new(&dated(0, 0, &[fixture::closed(1)]));
+    let (batch, lost) = Batch::new(&dated(1, DAY, &[])).replacing(earlier, 10);
     let mut expected = fixture::closed(1);
     expected.shift(DAY * 1_000_000_000);
-    assert_eq!((&batch.finals[0].flow, lost), (&expected, 0));
+    assert_eq!((&batch.finals[0].connection, lost), (&expected, 0));
 }
 
 #[test]

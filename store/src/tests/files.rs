@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files are private, and the report of a run that its writer has not ended says so.
+//! Files are private, and reports mark a run that its writer has not ended.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::time::Instant;
 
 use super::*;
 use crate::error::with_suffix;
@@ -13,15 +12,11 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A store that has written a closed connection, and is still open.
+/// An open store that has written a closed connection.
 fn written(file: &Path) -> Store {
     let store = Store::open(file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while store.figures().written == 0 {
-        assert!(Instant::now() < deadline, "{:?}", store.losses());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| store.figures().written > 0);
     store
 }
 
@@ -30,7 +25,7 @@ fn cut_short(file: &Path) -> Option<String> {
 }
 
 #[test]
-fn a_new_file_and_those_beside_it_are_private() {
+fn a_new_file_and_its_log_and_lock_are_private() {
     let (_folder, file) = folder();
     let store = written(&file);
     for ending in ["", "-wal", "-shm", ".lock"] {
@@ -45,7 +40,7 @@ fn a_new_file_and_those_beside_it_are_private() {
         assert_eq!(mode(&with_suffix(&file, ending)), 0o640, "{ending}");
     }
     store.close();
-    // What exists keeps its permissions.
+    // An existing file keeps its permissions.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     written(&file).close();
     assert_eq!(mode(&file), 0o644);
@@ -56,7 +51,7 @@ fn a_run_that_was_not_ended_is_reported_unless_it_is_still_written() {
     let (_folder, file) = folder();
     let store = written(&file);
     assert_eq!(cut_short(&file), None, "it is being written");
-    // As a killed writer leaves it.
+    // The state that a killed writer leaves.
     let (_other, killed) = folder();
     for ending in ["", "-wal"] {
         fs::copy(with_suffix(&file, ending), with_suffix(&killed, ending)).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections are not listed by snapshots; their rows are the same as if they were.
+//! Snapshots do not list idle connections. Their rows must be the same as if snapshots listed them.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn snapshot(second: i64, listed: Vec<Connection>, idle: Vec<Connection>) -> Arc<
     Arc::new(snapshot)
 }
 
-/// A short connection that was opened a second before the first snapshot.
+/// A connection that was opened a second before the first snapshot.
 fn young(token: u32) -> Connection {
     let mut flow = fixture::connection(token, 1);
     (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
@@ -31,7 +31,7 @@ fn an_idle_connection_has_a_row_and_samples_when_they_are_due_and_its_last_state
     for second in 1..=140 {
         store.deliver(&snapshot(second, Vec::new(), vec![young(1)]));
         if [8, 12].contains(&second) {
-            // Two more than the queue holds: this one is written.
+            // More snapshots than the queue holds, so the one above is written.
             (0..6).for_each(|_| store.deliver(&snapshot(second, Vec::new(), vec![young(1)])));
             rows.push(store.figures().written);
         }
@@ -62,7 +62,7 @@ fn a_connection_that_closes_after_it_was_idle_has_one_row() {
     assert_eq!(report.connections[0].bytes_sent, Some(Bytes(77)));
 }
 
-/// The snapshots that listed them were replaced by later ones, in which they are idle, or gone after they were.
+/// Later snapshots replaced those that listed the connections. In the later ones they are idle or gone.
 #[test]
 fn connections_that_only_replaced_snapshots_list_are_written() {
     let status = Arc::new(SharedStatus::new(Status { limits: Limits::none(), ..Status::default() }));
@@ -71,12 +71,12 @@ fn connections_that_only_replaced_snapshots_list_are_written() {
     let mut writer = Writer::new(database, status).unwrap();
     let mut gone = young(2);
     gone.closed_at = Some(fixture::at(12_000_000));
-    let first = Batch::of(&snapshot(0, vec![young(1), gone], Vec::new()));
-    let (second, lost) = Batch::of(&snapshot(1, Vec::new(), vec![young(1)])).replacing(first, 10);
-    let (third, more) = Batch::of(&snapshot(2, Vec::new(), vec![young(1)])).replacing(second, 10);
+    let first = Batch::new(&snapshot(0, vec![young(1), gone], Vec::new()));
+    let (second, lost) = Batch::new(&snapshot(1, Vec::new(), vec![young(1)])).replacing(first, 10);
+    let (third, more) = Batch::new(&snapshot(2, Vec::new(), vec![young(1)])).replacing(second, 10);
     assert_eq!((lost, more), (0, 0));
-    writer.take(third);
-    writer.take(Batch::of(&snapshot(30, Vec::new(), vec![young(1)])));
+    writer.write(third);
+    writer.write(Batch::new(&snapshot(30, Vec::new(), vec![young(1)])));
     assert_eq!(count(&file, "connection"), 2);
     writer.finish(Duration::from_secs(5));
     assert_eq!(count(&file, "connection"), 2);

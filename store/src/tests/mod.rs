@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A store gives back what was written to it, also after a full disk, a slow writer, or a file that cannot be used.
+//! A store returns what was written to it, also after a full disk, a slow writer, or a file that cannot be used.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
@@ -47,6 +47,16 @@ fn tick(second: i64, connections: Vec<Connection>) -> Arc<Snapshot> {
     Arc::new(snapshot)
 }
 
+/// Waits until the writer has reached a state.
+#[track_caller]
+fn wait_until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not reached within 30 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The same connection with another identity.
 fn another(connection: &Connection, birth: u64) -> Connection {
     let mut other = connection.clone();
@@ -84,7 +94,7 @@ fn all_kinds() -> Vec<Connection> {
     vec![fixture::closed(1), fixture::failover(2), fixture::fallen_back(3), eventful(4), bare, large, capped]
 }
 
-/// A connection with every kind of event, also steps that no column holds.
+/// A connection with every kind of event, also steps that do not follow from columns.
 fn eventful(token: u32) -> Connection {
     let mut flow = fixture::failover(token);
     let (first, second) = (flow.subflows[0].id, flow.subflows[1].id);
@@ -133,7 +143,7 @@ fn a_connection_has_one_row_with_its_last_state() {
     store.deliver(&tick(4, Vec::new()));
     store.close();
     let (report, samples) = read(&file);
-    assert_eq!(report.connections.len(), 2, "the second was last seen open, and stays open");
+    assert_eq!(report.connections.len(), 2, "the second is open in the last snapshot");
     assert_eq!(report.connections[0], closed);
     assert!(report.connections[1].is_open());
     assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 1, "a long flow was sampled");
@@ -168,16 +178,16 @@ fn connections_wait_while_the_disk_is_full() {
     let limits = Limits { backlog: 30, ..Limits::none() };
     let status = Arc::new(SharedStatus::new(Status { limits, ..Status::default() }));
     let mut writer = Writer::new(database, Arc::clone(&status)).unwrap();
-    writer.take(Batch::of(&tick(0, vec![fixture::closed(1)])));
-    let pages: i64 = writer.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    writer.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    writer.write(Batch::new(&tick(0, vec![fixture::closed(1)])));
+    let pages: i64 = writer.file.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    writer.file.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     let many: Vec<Connection> = (0..40).map(|n| another(&fixture::closed(2), 100 + n)).collect();
-    writer.take(Batch::of(&tick(1, many)));
+    writer.write(Batch::new(&tick(1, many)));
     let losses = status.with(|status| status.losses.clone());
     assert!(losses.paused.unwrap().contains("the disk is full; 30 connections wait"));
     assert_eq!(losses.flows_lost, 10, "connections without room in memory are counted");
-    writer.database.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
-    writer.take(Batch::of(&tick(2, vec![fixture::closed(3)])));
+    writer.file.database.pragma_update_and_check(None, "max_page_count", 1_000_000, |_| Ok(())).unwrap();
+    writer.write(Batch::new(&tick(2, vec![fixture::closed(3)])));
     let losses = status.with(|status| status.losses.clone());
     assert_eq!((losses.paused, losses.flows_lost), (None, 10));
     writer.finish(Duration::ZERO);
@@ -185,7 +195,7 @@ fn connections_wait_while_the_disk_is_full() {
     assert_eq!(status.with(|status| status.figures.written), 32);
 }
 
-/// Offers ten snapshots with one closed connection each to a writer that is blocked. Returns what the file has afterwards.
+/// Offers ten snapshots with one closed connection each to a writer that is blocked. Returns the content of the file afterwards.
 fn write_while_blocked(backlog: usize) -> (Report, StoreLosses) {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits { queue: 1, backlog, ..Limits::none() }).unwrap();
@@ -230,7 +240,7 @@ fn the_oldest_connections_are_deleted_first() {
     store.deliver(&tick(7_200, vec![late.clone()]));
     store.close();
     let (report, _) = read(&file);
-    assert_eq!(report.connections.iter().map(|one| one.id).collect::<Vec<_>>(), [late.id]);
+    assert_eq!(report.connections.iter().map(|connection| connection.id).collect::<Vec<_>>(), [late.id]);
     let database = Database::open(&file).unwrap();
     let left = "SELECT (SELECT count(*) FROM subflow) + (SELECT count(*) FROM event) + (SELECT count(*) FROM sample) + (SELECT count(*) FROM pair)";
     assert_eq!(database.query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 2 + 1);
@@ -246,12 +256,10 @@ fn the_file_stays_within_its_size() {
         let flows = (first..first + 200).map(|birth| another(&fixture::closed(1), birth.cast_unsigned()));
         store.deliver(&tick(second, flows.collect()));
     }
-    while store.figures().retired == 0 && store.losses().paused.is_none() {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.figures().retired > 0 || store.losses().paused.is_some());
     store.close();
     assert!(std::fs::metadata(&file).unwrap().len() < 600_000);
-    let kept: Vec<u64> = read(&file).0.connections.iter().map(|one| one.id.birth.0).collect();
+    let kept: Vec<u64> = read(&file).0.connections.iter().map(|connection| connection.id.birth.0).collect();
     assert!(kept.contains(&4_000) && !kept.contains(&1), "the newest are kept: {kept:?}");
 }
 
@@ -275,21 +283,17 @@ fn names_and_namespaces_of_deleted_connections_are_deleted() {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
     let [connections, netns, names] = ["connection", "netns", "name"].map(count);
-    // One name each, and as many of deleted ones until the next time.
+    // One name each, and as many unused names until the next sweep.
     assert!((1..1_000).contains(&connections), "{connections}");
     assert!(netns < 3_500 && names < 3_500, "{netns}, {names}");
-    assert_eq!(
-        i64::try_from(read(&file).0.connections.len()).unwrap(),
-        connections,
-        "those that are used are kept"
-    );
+    assert_eq!(i64::try_from(read(&file).0.connections.len()).unwrap(), connections, "names in use are kept");
 }
 
 #[test]
 fn each_unusable_file_has_its_own_error() {
     let (folder, file) = folder();
     let refused = |path: &std::path::Path| match Store::open(path, &Limits::none()) {
-        Ok(_) => panic!("{} was taken", path.display()),
+        Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
     };
     let store = Store::open(&file, &Limits::none()).unwrap();

@@ -31,7 +31,7 @@ fn write(file: &std::path::Path, second: i64, connections: Vec<Connection>) {
 }
 
 #[test]
-fn what_was_not_confirmed_is_read_again() {
+fn connections_that_were_not_confirmed_are_read_again() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=5));
     let mut first = Outbox::open(&file, "a").unwrap();
@@ -50,7 +50,7 @@ fn what_was_not_confirmed_is_read_again() {
 }
 
 #[test]
-fn a_row_that_changes_after_it_was_sent_is_sent_again_with_a_greater_version() {
+fn a_row_that_changes_after_confirmation_is_read_again_with_a_greater_version() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     let mut open = fixture::connection(1, 2);
@@ -71,14 +71,10 @@ fn a_row_that_changes_after_it_was_sent_is_sent_again_with_a_greater_version() {
     store.close();
 }
 
-/// Polls until a writer has committed so many changes.
+/// Waits until the writer has committed this many changes.
 #[track_caller]
 fn committed(outbox: &mut Outbox, count: u64) -> Vec<StoredEnd> {
-    let end = std::time::Instant::now() + Duration::from_secs(30);
-    while outbox.waiting(None).unwrap() < count {
-        assert!(std::time::Instant::now() < end, "the writer has not written {count} connections");
-        std::thread::yield_now();
-    }
+    wait_until(|| outbox.waiting(None).unwrap() >= count);
     outbox.next(None, 100, false).unwrap()
 }
 
@@ -123,14 +119,14 @@ fn since_omits_connections_that_closed_before() {
 fn a_file_is_opened_while_it_is_written_but_must_exist() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=2));
-    let _lock = crate::lock::Lock::take(&file).unwrap();
+    let _lock = crate::lock::Lock::acquire(&file).unwrap();
     assert_eq!(tokens(&Outbox::open(&file, "a").unwrap().next(None, 9, false).unwrap()), [1, 2]);
     let missing = Outbox::open(&file.with_extension("other"), "a").err().unwrap().to_string();
     assert!(missing.contains("no such file"), "{missing}");
 }
 
 #[test]
-fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() {
+fn connections_that_retention_deletes_before_confirmation_are_counted_as_lost() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=5));
     let backlog = |target: &str| {
@@ -143,7 +139,7 @@ fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() 
     outbox.confirm().unwrap();
     assert_eq!((backlog("a").connections, backlog("b").connections), (3, 5));
     assert!(backlog("a").oldest.is_some());
-    // A run of more than an hour after them: all five are too old.
+    // A run that lasts more than an hour makes all five too old.
     let limits = Limits { age: Some(Duration::from_hours(1)), ..Limits::none() };
     let store = Store::open(&file, &limits).unwrap();
     store.deliver(&tick(86_400, Vec::new()));
@@ -157,14 +153,14 @@ fn what_retention_deletes_before_a_target_has_confirmed_it_is_counted_as_lost() 
 }
 
 #[test]
-fn a_target_has_a_cursor_from_its_first_confirmation_on() {
+fn the_first_confirmation_creates_the_cursor_of_a_target() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=2));
     let cursors = || {
         let database = Database::open(&file).unwrap();
         database.query_one("SELECT count(*) FROM export_cursor", [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    // Its address may be mistyped.
+    // A mistyped address must not leave a cursor.
     let mut outbox = Outbox::open(&file, "a").unwrap();
     outbox.next(None, 1, false).unwrap();
     assert_eq!(cursors(), 0);
@@ -173,7 +169,7 @@ fn a_target_has_a_cursor_from_its_first_confirmation_on() {
 }
 
 #[test]
-fn the_timeline_is_read_when_it_is_asked_for() {
+fn the_timeline_is_read_on_request_only() {
     let (_folder, file) = folder();
     write(&file, 0, closed(1..=1));
     let events = |with_events| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection that several runs have seen has one record: nothing is counted twice, nothing that one run knew is lost.
+//! A connection that several runs observed has one row: nothing is counted twice, and nothing is lost that only one run observed.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::*;
 
-/// The state that a restarted daemon sees: times are not known, counters are the kernel's, CPU time and energy begin again.
+/// The state that a restarted daemon observes: times are unknown, counters are the kernel's, CPU time and energy restart.
 fn adopted(connection: &Connection) -> Connection {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
@@ -63,7 +63,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();
     assert_eq!(ids, [first.subflows[0].id, first.subflows[1].id, third.id]);
     let [kept, gone, _] = &found.subflows[..] else { panic!("three subflows") };
-    assert_eq!((gone.bytes_sent, gone.closed), (first.subflows[1].bytes_sent, None), "as it was last seen");
+    assert_eq!((gone.bytes_sent, gone.closed), (first.subflows[1].bytes_sent, None), "the last state");
     assert_eq!(
         (kept.created_at, kept.handshake),
         (first.subflows[0].created_at, first.subflows[0].handshake)
@@ -90,7 +90,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(events.iter().filter(|event| ***event == TimelineEvent::Adopted).count(), 1);
     assert!(events.contains(&&TimelineEvent::Opened));
     let of_first = &samples[&(first.id, first.subflows[0].id)];
-    assert_eq!(of_first.len(), 2, "one by each run, in their order: {of_first:?}");
+    assert_eq!(of_first.len(), 2, "one by each run, in order: {of_first:?}");
     assert!(of_first.is_sorted_by_key(|sample| sample.at));
     let database = Database::open(&file).unwrap();
     let of = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -162,7 +162,7 @@ fn a_run_without_energy_keeps_the_energy_of_the_one_before() {
     let first = fixture::connection(1, 1);
     run(&file, 0, vec![vec![first.clone()]]);
     let mut second = adopted(&first);
-    second.subflows[0].energy = Some(FlowEnergy::absent(mpwatch_model::unit::Nanos(10)));
+    second.subflows[0].energy = Some(FlowEnergy::absent(Nanos(10)));
     run(&file, 20, vec![vec![second]]);
     let found = read(&file).0.connections[0].subflows[0].energy.unwrap();
     assert_eq!(found.active, first.subflows[0].energy.unwrap().active);
@@ -195,9 +195,7 @@ fn an_open_connection_has_a_row_after_ten_seconds() {
     flow.age_s = 11.0;
     store.deliver(&tick(10, vec![flow.clone()]));
     store.deliver(&tick(11, vec![flow]));
-    while store.figures().written == 0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.figures().written > 0);
     let database = Database::open(&file).unwrap();
     let count = |table: &str| -> i64 {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
@@ -211,9 +209,7 @@ fn closing_does_not_wait_longer_than_its_timeout() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
-    while store.figures().written == 0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.figures().written > 0);
     let other = Database::open(&file).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     store.deliver(&tick(1, vec![fixture::connection(2, 2)]));
@@ -222,7 +218,10 @@ fn closing_does_not_wait_longer_than_its_timeout() {
     other.execute_batch("ROLLBACK").unwrap();
     // The writer may still write the other one.
     let closed = fixture::closed(1).id;
-    assert!(read(&file).0.connections.iter().any(|one| one.id == closed), "what was committed is safe");
+    assert!(
+        read(&file).0.connections.iter().any(|connection| connection.id == closed),
+        "what was committed is safe"
+    );
 }
 
 #[test]
@@ -231,19 +230,19 @@ fn a_writer_that_is_blocked_for_a_while_writes_everything() {
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
     let other = Database::open(&file).unwrap();
-    while other.execute_batch("BEGIN IMMEDIATE").is_err() {}
+    wait_until(|| other.execute_batch("BEGIN IMMEDIATE").is_ok());
     let open = fixture::connection(2, 2);
     store.deliver(&tick(1, vec![open.clone()]));
-    while store.losses().paused.is_none() {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.losses().paused.is_some());
     std::thread::scope(|scope| {
         let closing = scope.spawn(|| store.close_within(Duration::from_mins(1)));
         other.execute_batch("ROLLBACK").unwrap();
         let losses = closing.join().unwrap();
         assert_eq!((losses.flows_lost, losses.paused), (0, None));
     });
-    assert!(read(&file).0.connections.iter().any(|one| one.id == open.id && one.is_open()));
+    assert!(
+        read(&file).0.connections.iter().any(|connection| connection.id == open.id && connection.is_open())
+    );
 }
 
 #[test]
@@ -252,9 +251,7 @@ fn a_file_that_is_removed_pauses_the_store() {
     let store = Store::open(&file, &Limits::none()).unwrap();
     std::fs::rename(&file, file.with_extension("old")).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
-    while store.losses().paused.is_none() {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.losses().paused.is_some());
     assert!(store.losses().paused.unwrap().contains("the file was removed"));
     assert_eq!(store.figures().waiting, 1);
     std::fs::rename(file.with_extension("old"), &file).unwrap();
@@ -263,15 +260,13 @@ fn a_file_that_is_removed_pauses_the_store() {
 }
 
 #[test]
-fn what_closes_after_the_file_was_removed_is_lost_and_counted() {
+fn connections_that_close_after_the_file_was_removed_are_lost_and_counted() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(0, vec![fixture::closed(1)]));
-    while store.figures().written == 0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.figures().written > 0);
     std::fs::remove_file(&file).unwrap();
-    // Within the ten seconds in which the row of the run is not written.
+    // Before the row of the run is due again.
     store.deliver(&tick(1, vec![another(&fixture::closed(1), 2)]));
     let losses = store.close_within(Duration::from_millis(10));
     assert_eq!(losses.flows_lost, 1);
@@ -292,12 +287,10 @@ fn reading_creates_nothing_beside_the_file() {
     let archive = Archive::open(&file).unwrap();
     assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 1);
     assert_eq!(names(), ["flows.db"]);
-    // What a writer adds meanwhile is read, although the file had no writer when it was opened.
+    // Reading includes rows that a writer adds after the file was opened without one.
     let store = Store::open(&file, &Limits::none()).unwrap();
     store.deliver(&tick(20, vec![fixture::closed(2)]));
-    while store.figures().written == 0 {
-        std::thread::yield_now();
-    }
+    wait_until(|| store.figures().written > 0);
     assert_eq!(archive.report(Period::default()).unwrap().0.connections.len(), 2);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The views have the same values as the report that is read from the same file.
+//! The views have the same values as the report from the same file.
 
 use std::net::SocketAddr;
 
@@ -28,9 +28,9 @@ fn rows(file: &std::path::Path, sql: &str) -> Vec<Fields> {
     query.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
-/// Nested objects of the JSON, under the names of the views.
+/// The JSON with nested objects flattened to the column names of the views.
 fn flattened(json: Value) -> Fields {
-    let Value::Object(mut all) = json else { panic!("no object") };
+    let Value::Object(mut all) = json else { panic!("not an object") };
     for (object, prefix) in [
         ("energy", ""),
         ("process", ""),
@@ -46,7 +46,7 @@ fn flattened(json: Value) -> Fields {
             all.insert(name, value.clone());
         }
     }
-    // CPU time by kind of work, and that of the energy, which is compared by itself.
+    // Both `cpu_ns` (by kind of work, and of the energy) are compared separately.
     all.remove("cpu_ns");
     for end in ["local", "remote"] {
         let Some(address) = all.remove(end).and_then(|text| text.as_str()?.parse::<SocketAddr>().ok()) else {
@@ -68,7 +68,7 @@ fn is_same(found: &Value, given: &Value) -> bool {
     }
 }
 
-/// Compares the fields that both have; returns how many they are.
+/// Compares the fields that both have. Returns their number.
 fn compare(found: &Fields, given: &Fields) -> usize {
     let both = found.iter().filter_map(|(name, value)| Some((name, value, given.get(name)?)));
     let mut fields = 0;
@@ -94,24 +94,25 @@ fn connections_and_subflows_match_the_report() {
     let connections = rows(&file, "SELECT * FROM v_connection");
     assert_eq!(connections.len(), report.connections.len());
     for row in connections {
-        let one = report.connections.iter().find(|one| row["id"] == one.id.to_string()).unwrap();
-        let mut fields = flattened(serde_json::to_value(one).unwrap());
-        if one.subflows.is_empty() {
+        let connection =
+            report.connections.iter().find(|connection| row["id"] == connection.id.to_string()).unwrap();
+        let mut fields = flattened(serde_json::to_value(connection).unwrap());
+        if connection.subflows.is_empty() {
             assert_eq!(
                 fields.remove("bytes_retransmitted").zip(Some(&row["bytes_retransmitted"])),
                 Some((json!(0), &Value::Null))
             );
         }
         assert!(compare(&row, &fields) >= 20, "{row:?}");
-        let cpu = one.cpu.map(|cpu| cpu.total().0);
-        assert_eq!((&row["subflows"], &row["cpu_ns"]), (&json!(one.subflows.len()), &json!(cpu)));
-        assert_eq!(row["opened_at_ns"], json!(one.opened_at.map(nanos)));
-        assert_eq!(row["closed_at_ns"], json!(one.closed_at.map(nanos)));
+        let cpu = connection.cpu.map(|cpu| cpu.total().0);
+        assert_eq!((&row["subflows"], &row["cpu_ns"]), (&json!(connection.subflows.len()), &json!(cpu)));
+        assert_eq!(row["opened_at_ns"], json!(connection.opened_at.map(nanos)));
+        assert_eq!(row["closed_at_ns"], json!(connection.closed_at.map(nanos)));
         let query =
             format!("SELECT * FROM v_subflow WHERE connection = {} ORDER BY place", row["connection"]);
         let subflows = rows(&file, &query);
-        assert_eq!(subflows.len(), one.subflows.len());
-        for (row, subflow) in subflows.iter().zip(&one.subflows) {
+        assert_eq!(subflows.len(), connection.subflows.len());
+        for (row, subflow) in subflows.iter().zip(&connection.subflows) {
             assert!(compare(row, &flattened(serde_json::to_value(subflow).unwrap())) >= 35, "{row:?}");
             assert_eq!(row["created_at_ns"], json!(subflow.created_at.map(nanos)));
             assert_eq!(row["closed_at_ns"], json!(subflow.closed.map(|closed| nanos(closed.at))));
@@ -125,7 +126,8 @@ fn connections_and_subflows_match_the_report() {
 fn events_and_verdicts_match_the_report() {
     let (_folder, file, report) = filled();
     for row in rows(&file, "SELECT * FROM v_connection") {
-        let one = report.connections.iter().find(|one| row["id"] == one.id.to_string()).unwrap();
+        let connection =
+            report.connections.iter().find(|connection| row["id"] == connection.id.to_string()).unwrap();
         let select = |view: &str, order: &str| {
             rows(
                 &file,
@@ -136,7 +138,7 @@ fn events_and_verdicts_match_the_report() {
             .iter()
             .map(|event| (event["at_ns"].as_i64().unwrap(), event["event"].as_str().unwrap().to_owned()))
             .collect();
-        let mut reported: Vec<(i64, String)> = one
+        let mut reported: Vec<(i64, String)> = connection
             .timeline
             .iter()
             .map(|entry| {
@@ -146,7 +148,7 @@ fn events_and_verdicts_match_the_report() {
             .collect();
         reported.sort();
         assert_eq!(events, reported);
-        let pairs = one.bottlenecks.iter().flat_map(|found| &found.pairs);
+        let pairs = connection.bottlenecks.iter().flat_map(|found| &found.pairs);
         let verdicts = select("v_bottleneck", "a, b");
         assert_eq!(verdicts.len(), pairs.clone().count());
         for pair in pairs {

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows follow the calendar: when it is set while a run goes on, what the run has written is moved by the difference.
+//! Corrects times in the file when the calendar is set during a run.
 
 use rusqlite::{Connection as Database, params};
 
-/// Added to times and taken off again, so that no two rows have the same key meanwhile. Later than any time that is stored.
+/// Added to times first and subtracted afterwards, so that keys stay unique during the update. Later than all stored times.
 const DETOUR_NS: i64 = 1 << 62;
 
-/// The columns with times, by table and its column with the number of the connection.
+/// Tables with times, their column with the number of the connection, and their columns with times.
 const TIMES: [(&str, &str, &[&str]); 4] = [
     ("connection", "id", &["began_ns"]),
     ("subflow", "connection", &["created_at_ns", "closed_at_ns", "established_at_ns"]),
     ("event", "connection", &["at_ns"]),
     ("sample", "connection", &["at_ns"]),
 ];
-/// Rows of the run, and rows that earlier runs of this boot left open: the same calendar dated them, and this run may go on with them.
+/// Connections of the run, and connections that earlier runs of this boot left open: the same calendar dated them, and this run may continue
+/// them.
 const OF_RUN: &str = "SELECT id FROM connection WHERE run = ?1
     OR closed = 0 AND run IN (SELECT id FROM run WHERE boot_id = (SELECT boot_id FROM run WHERE id = ?1))";
 
-/// Moves all times of a run by nanoseconds, in one transaction. `changed`: the number of this change.
+/// Moves all times of a run by nanoseconds, in one transaction. `changed`: number of this change.
 pub(crate) fn shift_run(database: &Database, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     for step in [DETOUR_NS, by_ns - DETOUR_NS] {

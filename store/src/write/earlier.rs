@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections of earlier runs that this run may see again: found by their identity, so that each keeps its row.
+//! Finds the rows of connections that earlier runs observed, by identity, so that a connection keeps its row.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::schema::rows::ConnectionRow;
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::nanos;
 
-/// When and on which boot a run began: no two runs have both in common.
+/// When and on which boot a run began, which identifies the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunStart {
     /// Boot id of the machine.
@@ -21,19 +21,20 @@ pub struct RunStart {
     pub at: Timestamp,
 }
 
-/// The number of a run, if the file has it.
+/// The number of a run, if the file contains it.
 pub(crate) fn number_of(database: &Database, run: &RunStart) -> rusqlite::Result<Option<i64>> {
     let mut query = database.prepare("SELECT min(id) FROM run WHERE boot_id = ? AND from_ns = ?")?;
     query.query_one(params![run.boot_id, nanos(run.at)], |row| row.get(0))
 }
 
-/// A row that may be seen again.
+/// A row that this run may continue.
 struct Candidate {
     number: i64,
     overlaps: bool,
 }
 
-/// Rows that may be seen again, by identity: open ones of earlier runs of this boot, and all rows of overlapping runs (late imports).
+/// Rows that this run may continue, by identity: open connections of earlier runs of this boot, and all connections of runs that overlap
+/// (recordings that are imported late).
 #[derive(Default)]
 pub(crate) struct EarlierRuns {
     candidates: HashMap<ConnectionId, Candidate>,
@@ -41,8 +42,8 @@ pub(crate) struct EarlierRuns {
 }
 
 impl EarlierRuns {
-    /// The rows of this boot. Ids mean nothing on another boot, or if the boot is unknown.
-    pub(crate) fn of(database: &Database, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
+    /// Reads the rows of this boot. Ids have no meaning on another boot, or if the boot is unknown.
+    pub(crate) fn read(database: &Database, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
         const IDS: &str =
             "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";
         let mut earlier = Self::default();
@@ -74,7 +75,7 @@ impl EarlierRuns {
         Ok(())
     }
 
-    /// The number and the record of a connection that the file has. A row that cannot be read stays as it is, and a new one is written.
+    /// The number and the row of a connection. If its row cannot be read, it stays unchanged, and the connection gets a new one.
     pub(crate) fn find(&mut self, database: &Database, id: ConnectionId) -> Option<(i64, EarlierRecord)> {
         if self.candidates.is_empty() {
             return None;
@@ -97,8 +98,8 @@ impl EarlierRuns {
         let row = found.into_iter().next().ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let (began_ns, runs) = (nanos(row.began), row.runs);
         let until_ns = began_ns.saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX));
-        let flow = loader.load(database, row)?;
-        Ok(EarlierRecord { flow, began_ns, until_ns, overlaps, runs })
+        let connection = loader.load(database, row)?;
+        Ok(EarlierRecord { connection, began_ns, until_ns, overlaps, runs })
     }
 }
 

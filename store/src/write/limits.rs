@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a store may take, and how it is doing.
+//! Limits and status of a store.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,18 +9,20 @@ use jiff::Timestamp;
 /// Limits of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long closed connections are kept. `None`: for ever.
+    /// Maximum age of closed connections. `None`: unlimited.
     pub age: Option<Duration>,
-    /// How large the file may become, in bytes; then the oldest connections are deleted. `None`: as large as the disk.
+    /// Maximum size of the file in bytes. If it is larger, the oldest connections are deleted. `None`: unlimited.
     pub bytes: Option<u64>,
-    /// Snapshots that may wait for the writer; more if together they have at most `backlog` connections. Further ones replace the last.
+    /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. A further
+    /// one replaces the last.
     pub queue: usize,
-    /// Connections that may wait in memory: final states from replaced snapshots, and as many again while the file cannot be written.
+    /// Maximum number of connections that wait in memory: of final states from replaced snapshots, and of connections that could not be
+    /// written.
     pub backlog: usize,
     /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
-    /// Time between two samples of every open connection, if snapshots are as frequent. `None`: `sample_every` and the age of a connection
-    /// decide.
+    /// Time between two samples of every open connection, at least the time between snapshots. `None`: it depends on `sample_every` and the
+    /// age of the connection.
     pub sample_step: Option<Duration>,
 }
 
@@ -45,25 +47,25 @@ impl Limits {
     }
 }
 
-/// What did not get into the file.
+/// Data that the file does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreLosses {
-    /// Snapshots that were replaced because the writer was behind: their samples of long connections are missing, no connection.
+    /// Snapshots that were replaced because the writer was behind. Their samples of long connections are missing, but not their connections.
     pub snapshots_dropped: u64,
     /// Connections whose last counters are not in the file.
     pub flows_lost: u64,
     /// Samples of long connections that are not in the file.
     pub samples_lost: u64,
-    /// Why nothing can be written now. `None`: all is well.
+    /// Why nothing can be written now. `None`: no error.
     pub paused: Option<String>,
 }
 
-/// How a store is doing.
+/// Figures of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreFigures {
-    /// Connections whose rows are committed; one that was written again counts again.
+    /// Connections whose rows were committed; each write of a connection counts.
     pub written: u64,
-    /// Connections deleted to keep the limits of age and size.
+    /// Connections that were deleted because of the limits of age and size.
     pub retired: u64,
     /// Connections that wait in memory because the file cannot be written.
     pub waiting: u64,
@@ -71,21 +73,20 @@ pub struct StoreFigures {
     pub bytes: u64,
 }
 
-/// What the store and its writer report to each other.
+/// State that the store and its writer share.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) limits: Limits,
-    /// When tracing began, if that is known before the first snapshot.
+    /// When tracing began. `None`: with the first snapshot.
     pub(crate) began: Option<Timestamp>,
     pub(crate) losses: StoreLosses,
     pub(crate) figures: StoreFigures,
-    /// Why the source of the snapshots ended too early.
+    /// Why the source of snapshots ended prematurely.
     pub(crate) cut_short: Option<String>,
-    /// How long writing at the end may take.
+    /// Maximum duration of writing at the end.
     pub(crate) close_timeout: Option<Duration>,
 }
 
-/// The status, which the store and its writer both change.
 #[derive(Default)]
 pub(crate) struct SharedStatus(Mutex<Status>);
 

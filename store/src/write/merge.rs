@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merges what several runs recorded of one connection. Pure.
+//! Merges the records of one connection by several runs. Pure.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::{Connection, Fallback};
@@ -13,79 +13,81 @@ use mpwatch_model::settle;
 use crate::schema::record::whole_nanos;
 use crate::schema::values::{nanos, timestamp};
 
-/// What the file holds of a connection that an earlier run has seen.
+/// The row of a connection that earlier runs observed.
 #[derive(Clone)]
 pub(crate) struct EarlierRecord {
-    pub(crate) flow: Connection,
-    /// UTC nanoseconds: when it began, and until when it is known.
+    pub(crate) connection: Connection,
+    /// When it was opened or first observed, in nanoseconds since 1970.
     pub(crate) began_ns: i64,
+    /// When it closed or was last observed.
     pub(crate) until_ns: i64,
-    /// Whether the runs overlap in time: then both have counted the same, and nothing is added.
+    /// The runs overlap in time. Both have counted the same, so nothing is added.
     pub(crate) overlaps: bool,
-    /// Runs that have seen it.
+    /// Number of runs that observed it.
     pub(crate) runs: i64,
 }
 
 impl EarlierRecord {
-    /// Moves all its times.
+    /// Moves all times by nanoseconds.
     pub(crate) fn shift(&mut self, by_ns: i64) {
-        self.flow.shift(by_ns);
+        self.connection.shift(by_ns);
         self.began_ns = self.began_ns.saturating_add(by_ns);
         self.until_ns = self.until_ns.saturating_add(by_ns);
     }
 
-    /// The record of all runs, and until when it is known.
-    pub(crate) fn merge(&self, flow: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
-        let until_ns = nanos(flow.closed_at.unwrap_or(seen_at));
+    /// The record of all runs, and when the connection closed or was last observed.
+    pub(crate) fn merge(&self, current: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
+        let until_ns = nanos(current.closed_at.unwrap_or(seen_at));
         // A recording may be imported after a later run.
-        let is_later = match (self.flow.closed_at, flow.closed_at) {
+        let is_later = match (self.connection.closed_at, current.closed_at) {
             (None, Some(_)) => true,
             (Some(_), None) => false,
             _ => until_ns >= self.until_ns,
         };
-        let (old, new) = if is_later { (&self.flow, flow) } else { (flow, &self.flow) };
-        let mut one = connection(old, new, self.overlaps);
+        let (old, new) = if is_later { (&self.connection, current) } else { (current, &self.connection) };
+        let mut merged = connection(old, new, self.overlaps);
         let last_ns = if is_later { until_ns } else { self.until_ns };
-        let began_ns = one.opened_at.map_or(self.began_ns.min(until_ns - whole_nanos(flow.age_s)), nanos);
-        one.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
-        (settle::settled(one), timestamp(last_ns))
+        let first_ns = self.began_ns.min(until_ns - whole_nanos(current.age_s));
+        let began_ns = merged.opened_at.map_or(first_ns, nanos);
+        merged.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
+        (settle::settled(merged), timestamp(last_ns))
     }
 }
 
-/// The kernel's counters are totals over the life of a connection, so the later ones hold. Times and names may be known to the earlier run
-/// only. CPU time, energy and scheduler rounds are counted by mpwatch, so each run has a part of them.
+/// Counters of the kernel are totals over the life of a connection, so the later value is right. Times and names may be known to the earlier
+/// run only. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
-    let mut one = new.clone();
-    one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
-    one.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
-    one.remote_token = new.remote_token.or(old.remote_token);
-    one.role = new.role.or(old.role);
-    one.process = new.process.or(old.process);
-    one.cgroup = new.cgroup.clone().or_else(|| old.cgroup.clone());
-    one.pod = new.pod.clone().or_else(|| old.pod.clone());
-    // The addresses of the initial subflow, which only the earlier run may have seen.
-    (one.local, one.remote) = (old.local.or(new.local), old.remote.or(new.remote));
-    one.opened_at = old.opened_at.or(new.opened_at);
-    one.seen_open = one.opened_at.is_some();
-    one.fallback = fallback(old.fallback, new.fallback);
-    one.second_path = old.second_path.or(new.second_path);
-    if let (Some(path), Some(later)) = (&mut one.second_path, new.second_path) {
+    let mut merged = new.clone();
+    merged.subflows = subflows(&old.subflows, &new.subflows, overlaps);
+    merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
+    merged.remote_token = new.remote_token.or(old.remote_token);
+    merged.role = new.role.or(old.role);
+    merged.process = new.process.or(old.process);
+    merged.cgroup = new.cgroup.clone().or_else(|| old.cgroup.clone());
+    merged.pod = new.pod.clone().or_else(|| old.pod.clone());
+    // The addresses of the initial subflow, which may have ended before the later run.
+    (merged.local, merged.remote) = (old.local.or(new.local), old.remote.or(new.remote));
+    merged.opened_at = old.opened_at.or(new.opened_at);
+    merged.seen_open = merged.opened_at.is_some();
+    merged.fallback = fallback(old.fallback, new.fallback);
+    merged.second_path = old.second_path.or(new.second_path);
+    if let (Some(path), Some(later)) = (&mut merged.second_path, new.second_path) {
         path.effective_after_bytes = path.effective_after_bytes.or(later.effective_after_bytes);
     }
-    one.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
-    one.timeline = merged_timeline(&old.timeline, &new.timeline);
-    one
+    merged.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
+    merged.timeline = merged_timeline(&old.timeline, &new.timeline);
+    merged
 }
 
 fn fallback(old: Option<Fallback>, new: Option<Fallback>) -> Option<Fallback> {
     old.filter(|old| old.reason != FallbackReason::Unknown).or(new).or(old)
 }
 
-fn find<'a>(all: &'a [Subflow], one: &Subflow) -> Option<&'a Subflow> {
-    all.iter().find(|other| other.id == one.id)
+fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
+    subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
 
-/// Merges subflows, in the order of the earlier run; new ones follow.
+/// Merges subflows in the order of the earlier run, followed by new ones.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
@@ -115,12 +117,12 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     }
 }
 
-/// Runs that follow each other have observed different parts.
+/// Runs that do not overlap observed different parts.
 fn observed(old: Observed, new: Observed, overlaps: bool) -> Observed {
     match overlaps {
+        false => old.plus(new),
         true if old.duration > new.duration => old,
         true => new,
-        false => old.plus(new),
     }
 }
 
@@ -138,7 +140,8 @@ fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
     Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
 }
 
-/// A run without counters adds no joules: the sum is what was measured. Without idle power in one run, `active` of the sum is unknown.
+/// A run without energy counters adds no joules, so the sum is the measured part. If a run does not know the idle power, `active` of the sum
+/// is unknown.
 fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     match (old.full, new.full) {
         _ if overlaps && old.cpu > new.cpu => old,

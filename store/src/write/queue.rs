@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounded queue of snapshots for the writer. If the writer is behind, a new snapshot replaces the last one that waits: open connections
-//! need only their newest state. Final states of connections that only the replaced snapshot had are kept with the new one.
+//! Bounded queue of snapshots for the writer. If the writer is behind, a new snapshot replaces the last one in the queue, because open
+//! connections need only their newest state. Final states that only the replaced snapshot had are kept with the new one.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,60 +13,62 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::limits::Limits;
 
-/// Maximum number of snapshots that wait, however small.
+/// Maximum number of snapshots in the queue, however small.
 const MAX_WAITING: usize = 256;
 
-/// The last state of a connection that is in no later snapshot.
+/// The last state of a connection that later snapshots do not contain.
 pub(crate) struct FinalState {
-    pub(crate) flow: Connection,
+    pub(crate) connection: Connection,
     pub(crate) seen_at: Timestamp,
 }
 
 impl FinalState {
     fn shift(&mut self, by_ns: i64) {
-        self.flow.shift(by_ns);
+        self.connection.shift(by_ns);
         self.seen_at = clock::shifted(self.seen_at, by_ns);
     }
 }
 
-/// A snapshot, and what only the snapshots it replaced had.
+/// A snapshot, and what remains of the snapshots that it replaced.
 pub(crate) struct Batch {
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Final states that only the replaced snapshots had.
     pub(crate) finals: VecDeque<FinalState>,
-    /// Connections that they listed and that are idle since.
-    pub(crate) idle_since: Vec<ConnectionId>,
-    /// Whether it replaced another one.
+    /// Connections that the replaced snapshots listed and that have become idle.
+    pub(crate) now_idle: Vec<ConnectionId>,
+    /// Whether it replaced another snapshot.
     pub(crate) has_replaced: bool,
 }
 
 impl Batch {
-    pub(crate) fn of(snapshot: &Arc<Snapshot>) -> Self {
+    pub(crate) fn new(snapshot: &Arc<Snapshot>) -> Self {
         Self {
             snapshot: Arc::clone(snapshot),
             finals: VecDeque::new(),
-            idle_since: Vec::new(),
+            now_idle: Vec::new(),
             has_replaced: false,
         }
     }
 
-    /// How many connections the snapshot lists. Idle ones are shared by all snapshots.
+    /// Number of connections that the snapshot lists. Idle ones are shared by all snapshots.
     pub(crate) fn connections(&self) -> usize {
         self.snapshot.connections.len()
     }
 
-    /// Replaces an earlier batch, of which it keeps at most `max_finals` final states. Also returns the number of those it discarded.
+    /// Replaces an earlier batch but keeps at most `max_finals` of its final states. Also returns the number of discarded ones.
     pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
-        let here: HashSet<ConnectionId> = self.snapshot.connections.iter().map(|flow| flow.id).collect();
+        let here: HashSet<ConnectionId> =
+            self.snapshot.connections.iter().map(|connection| connection.id).collect();
         let seen_at = earlier.snapshot.at;
-        let missing = earlier.snapshot.connections.iter().filter(|flow| !here.contains(&flow.id));
+        let missing = earlier.snapshot.connections.iter().filter(|connection| !here.contains(&connection.id));
         let (idle, gone): (Vec<&Connection>, Vec<&Connection>) =
-            missing.partition(|flow| self.snapshot.idle.contains(flow.id));
-        let gone = gone.into_iter().map(|flow| FinalState { flow: flow.clone(), seen_at });
+            missing.partition(|connection| self.snapshot.idle.contains(connection.id));
+        let gone = gone.into_iter().map(|connection| FinalState { connection: connection.clone(), seen_at });
         self.finals = earlier.finals;
         self.finals.extend(gone);
-        self.idle_since = earlier.idle_since;
-        self.idle_since.retain(|id| !here.contains(id) && self.snapshot.idle.contains(*id));
-        self.idle_since.extend(idle.into_iter().map(|flow| flow.id));
+        self.now_idle = earlier.now_idle;
+        self.now_idle.retain(|id| !here.contains(id) && self.snapshot.idle.contains(*id));
+        self.now_idle.extend(idle.into_iter().map(|connection| connection.id));
         self.has_replaced = true;
         if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
             for last in &mut self.finals {
@@ -82,16 +84,16 @@ impl Batch {
 /// What happened when a snapshot was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
-    /// It replaced one that the writer will not see.
+    /// It replaced another snapshot, which will not be written.
     pub(crate) replaced: bool,
-    /// Connections whose final state had no room.
+    /// Number of final states that were dropped.
     pub(crate) lost: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Batch>,
-    /// Connections in the snapshots that wait, and in the one that is being written.
+    /// Connections in the waiting snapshots and in the one that is being written.
     connections: usize,
     is_closed: bool,
 }
@@ -99,18 +101,18 @@ struct State {
 /// The queue between the source of snapshots and the writer.
 #[derive(Default)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a snapshot. Never waits.
     pub(crate) fn offer(&self, snapshot: &Arc<Snapshot>, limits: &Limits) -> Offered {
-        let batch = Batch::of(snapshot);
+        let batch = Batch::new(snapshot);
         let mut state = self.state();
         let has_room = state.waiting.len() < limits.queue.max(1)
             || (state.waiting.len() < MAX_WAITING
@@ -131,19 +133,19 @@ impl Queue {
         offered
     }
 
-    /// Adds a snapshot; waits while there are too many, unless the queue is closed.
+    /// Adds a snapshot. Waits while the queue is full, unless it is closed.
     pub(crate) fn deliver(&self, snapshot: &Arc<Snapshot>, limits: &Limits) {
-        let full = |state: &mut State| state.waiting.len() >= limits.queue.max(1) && !state.is_closed;
+        let full = |state: &mut QueueState| state.waiting.len() >= limits.queue.max(1) && !state.is_closed;
         let mut state = self.changed.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         state.connections += snapshot.connections.len();
-        state.waiting.push_back(Batch::of(snapshot));
+        state.waiting.push_back(Batch::new(snapshot));
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Takes the next one, which counts as waiting until [`Queue::done`]. `None`: the queue is closed and empty.
+    /// Removes the next batch. Its connections count until [`Queue::done`]. `None`: the queue is closed and empty.
     pub(crate) fn next(&self) -> Option<Batch> {
-        let idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
+        let idle = |state: &mut QueueState| state.waiting.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         let batch = state.waiting.pop_front();
         drop(state);
@@ -156,14 +158,14 @@ impl Queue {
         self.state().connections -= connections;
     }
 
-    /// Closes the queue. The source calls this after its last snapshot, the writer when it takes no more.
+    /// Closes the queue: there is no further snapshot, or no writer.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
     }
 }
 
-/// Closes the queue when it is dropped, also if its owner panics.
+/// Closes the queue when it is dropped, also after a panic of its owner.
 pub(crate) struct CloseOnDrop(pub(crate) Arc<Queue>);
 
 impl Drop for CloseOnDrop {
@@ -186,10 +188,10 @@ mod tests {
         Limits { queue, backlog, ..Limits::none() }
     }
 
-    /// The connections of a batch: first its final states, then those of the snapshot.
+    /// The connections of a batch: final states, and connections of the snapshot.
     fn ids(batch: &Batch) -> (Vec<ConnectionId>, Vec<ConnectionId>) {
-        let own = batch.snapshot.connections.iter().map(|flow| flow.id).collect();
-        (batch.finals.iter().map(|last| last.flow.id).collect(), own)
+        let own = batch.snapshot.connections.iter().map(|connection| connection.id).collect();
+        (batch.finals.iter().map(|last| last.connection.id).collect(), own)
     }
 
     #[test]
@@ -209,7 +211,7 @@ mod tests {
             [(false, 0), (true, 0), (true, 1), (true, 1)]
         );
         let batch = queue.next().unwrap();
-        assert_eq!(ids(&batch), (vec![three.id], vec![four.id]), "the oldest had no room");
+        assert_eq!(ids(&batch), (vec![three.id], vec![four.id]), "the oldest was dropped");
         assert_eq!(queue.offer(&snapshot(vec![one.clone()]), &limits), Offered::default());
         queue.done(batch.connections());
         queue.close();

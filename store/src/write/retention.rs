@@ -152,7 +152,8 @@ fn shrink(database: &Database, limit: i64) -> rusqlite::Result<u64> {
     Ok(retired)
 }
 
-/// Deletes unused names and namespaces. Control groups, namespaces and addresses of peers change all the time. Returns the number of the rest.
+/// Deletes unused names and namespaces. Control groups, namespaces and addresses of peers change all the time. Returns the number of the
+/// rest.
 fn delete_unused_names(database: &Database) -> rusqlite::Result<usize> {
     let mut used = Vec::new();
     for table in tables() {

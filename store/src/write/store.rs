@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An open store: takes snapshots and passes them to the thread that writes the file.
+//! An open store. It passes snapshots to the thread that writes the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::writer::Writer;
 use crate::error::StoreError;
 use crate::open;
 
-/// How long writing at the end may take by default.
+/// Default maximum duration of writing at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long closing the file may take after that.
+/// Maximum duration of closing the file after that.
 const CLOSE_MARGIN: Duration = Duration::from_millis(700);
 
 /// An open store.
@@ -27,7 +27,7 @@ pub struct Store {
     queue: CloseOnDrop,
     status: Arc<SharedStatus>,
     thread: Option<JoinHandle<()>>,
-    /// Disconnected when the writer is done.
+    /// Disconnected when the writer has finished.
     done: Receiver<()>,
 }
 
@@ -37,7 +37,7 @@ impl Store {
         Self::open_run(path, limits, None)
     }
 
-    /// As [`Store::open`], for a run whose start is known. A run that the file has already is refused.
+    /// As [`Store::open`], for a run whose start is known. Fails if the file already contains this run.
     pub fn open_run(path: &Path, limits: &Limits, run: Option<&RunStart>) -> Result<Self, StoreError> {
         let (database, lock) = open::for_writing(path)?;
         let unreadable = |error: rusqlite::Error| StoreError::read(path, &error);
@@ -53,37 +53,38 @@ impl Store {
         let mut writer = Writer::new(database, Arc::clone(&status)).map_err(unreadable)?;
         let (of_writer, batches) = (Arc::clone(&status), CloseOnDrop(Arc::clone(&queue)));
         let work = move || {
-            // Both are held until the file is closed.
+            // Both live until the file is closed.
             let (_is_done, _lock) = (is_done, lock);
             while let Some(batch) = batches.0.next() {
                 let connections = batch.connections();
-                writer.take(batch);
+                writer.write(batch);
                 batches.0.done(connections);
             }
             writer.finish(of_writer.with(|status| status.close_timeout).unwrap_or(CLOSE_TIMEOUT));
         };
         let thread = std::thread::Builder::new().name("mpwatch-store".to_owned()).spawn(work);
-        let advice = "the system has no thread left for this user";
+        let advice = "this user may not start more threads";
         let thread = thread.map_err(|error| StoreError::refused(path, error, advice))?;
         Ok(Self { queue: CloseOnDrop(queue), status, thread: Some(thread), done })
     }
 
-    /// Sets when tracing began, before the first snapshot.
+    /// Sets when tracing began. Must be called before the first snapshot.
     pub fn set_began(&self, at: Timestamp) {
         self.status.with(|status| status.began = Some(at));
     }
 
-    /// The source of the snapshots ended too early: the run is marked as incomplete, for this reason.
+    /// Marks the run as incomplete for this reason, because the source of snapshots ended prematurely.
     pub fn set_cut_short(&self, reason: &str) {
         self.status.with(|status| status.cut_short = Some(reason.to_owned()));
     }
 
-    /// Sets other limits, from the next snapshot on.
+    /// Sets other limits, which apply from the next snapshot on.
     pub fn set_limits(&self, limits: &Limits) {
         self.status.with(|status| status.limits = *limits);
     }
 
-    /// Passes on a snapshot; never waits. If the writer is behind, it replaces the last one that waits but keeps that one's final states.
+    /// Passes a snapshot to the writer without waiting. If the writer is behind, it replaces the last snapshot in the queue, except final
+    /// states.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let limits = self.status.with(|status| status.limits);
         let Offered { replaced, lost } = self.queue.0.offer(snapshot, &limits);
@@ -93,18 +94,18 @@ impl Store {
         });
     }
 
-    /// Passes on a snapshot, and waits while the writer is behind: for snapshots that are made from a file.
+    /// Passes a snapshot to the writer, and waits while the writer is behind. For snapshots from a recording.
     pub fn deliver(&self, snapshot: &Arc<Snapshot>) {
         let limits = self.status.with(|status| status.limits);
         self.queue.0.deliver(snapshot, &limits);
     }
 
-    /// What was lost so far, and whether the store is paused.
+    /// Data lost so far, and whether the store is paused.
     pub fn losses(&self) -> StoreLosses {
         self.status.with(|status| status.losses.clone())
     }
 
-    /// How it is doing.
+    /// Figures of the store.
     pub fn figures(&self) -> StoreFigures {
         self.status.with(|status| status.figures)
     }
@@ -115,7 +116,8 @@ impl Store {
         self.losses()
     }
 
-    /// As [`Store::close`], with a timeout. After it the writer is abandoned with what it has not written; committed data is safe.
+    /// As [`Store::close`], with a timeout. After the timeout, the store abandons the writer and the connections that it has not written.
+    /// Committed rows are safe.
     pub fn close_within(mut self, timeout: Duration) -> StoreLosses {
         self.status.with(|status| status.close_timeout = Some(timeout));
         self.queue.0.close();

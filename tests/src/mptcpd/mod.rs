@@ -40,7 +40,8 @@ fn ratio(part: u64, whole: u64) -> u64 {
     quotient.min(ONE)
 }
 
-/// Increase per acknowledged segment, in 2^-40 segments. `total_rate`: of all active paths, this one included. `min_rtt_us`: their lowest RTT.
+/// Increase per acknowledged segment, in 2^-40 segments. `total_rate`: of all active paths, this one included. `min_rtt_us`: their lowest
+/// RTT.
 pub fn increase_per_segment(cwnd: u32, rtt_us: u32, total_rate: u64, min_rtt_us: u32) -> u64 {
     let share = ratio(rate(cwnd, rtt_us), total_rate);
     let psi = ratio(clamp_rtt(min_rtt_us), clamp_rtt(rtt_us));

@@ -89,7 +89,7 @@ fn the_kernel_computes_the_same_numbers_as_the_reference() {
 /// Window in segments and RTT in microseconds of each path.
 type Windows = Vec<(u32, u32)>;
 
-/// What happens on a path.
+/// An event on a path.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Acknowledged(u32),

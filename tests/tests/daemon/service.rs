@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch daemon` beside the traffic of a test, with its files in a temporary folder.
+//! Runs `mpwatch daemon` during the traffic of a test, with its files in a temporary folder.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -49,7 +49,7 @@ impl DaemonDir {
         self.folder.path().join("mpwatch.sock")
     }
 
-    /// The database of the daemons, unless a test specifies another one.
+    /// The database of the daemons, unless a test specifies another.
     pub(crate) fn database(&self) -> PathBuf {
         self.folder.path().join("flows.db")
     }
@@ -59,7 +59,7 @@ impl DaemonDir {
         fs::write(self.folder.path().join("mpwatch.toml"), text).unwrap();
     }
 
-    /// How often daemons have sent a notification.
+    /// Number of times that daemons have sent a notification.
     fn notification_count(&self, notification: &str) -> usize {
         self.notifications.lock().unwrap().iter().filter(|sent| *sent == notification).count()
     }

@@ -28,7 +28,7 @@ fn every_microjoule_of_a_minute_is_in_one_place() {
     assert_conserved(Duration::from_mins(1));
 }
 
-/// The counters do not advance when mpwatch starts and when it ends, so the test knows the exact energy that it has seen.
+/// The counters do not advance when mpwatch starts and when it ends, so the test knows the exact energy that it measured.
 fn assert_conserved(length: Duration) {
     let _guard = exclusive();
     // Two sockets with memory, or one if the number of CPUs is odd.
@@ -70,7 +70,7 @@ fn label(zone: &ZoneSpec, all: &[ZoneSpec]) -> String {
     parent.map_or(name.to_owned(), |parent| format!("{}/{name}", parent.name.unwrap()))
 }
 
-/// Notices when a file is read.
+/// Detects reads of a file.
 struct FileReads(Inotify);
 
 impl FileReads {

@@ -18,16 +18,17 @@ use super::exclusive::exclusive;
 
 const LENGTH: Duration = Duration::from_secs(10);
 
-/// What both ends of a transfer were charged, and the bounds of it; microjoules.
+/// The charge to both ends of a transfer, and its bounds, microjoules.
 struct Charged {
     energy: u64,
     bounds: [u64; 2],
 }
 
-/// Relative errors of the energy of transfers, after two minutes of varying load and beside a process that uses this share of a CPU.
+/// Relative errors of the energy of transfers, after two minutes of varying load and in parallel with a process that uses this share of a
+/// CPU.
 ///
-/// The truth follows the CPU time that the kernel counts for both ends and for its own threads. Flows have the part of it that mpwatch
-/// gives them; the rest is that of the applications, and of packets before their socket is known.
+/// The truth follows the CPU time that the kernel counts for both ends and for its own threads. mpwatch charges a part of it to flows; the
+/// rest is work of the applications, and of packets before their socket is known.
 fn errors_beside(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
@@ -75,7 +76,7 @@ fn part_of_flows(report: &Report) -> f64 {
     sum("flow_ns") as f64 / ["flow_ns", "app_ns", "net_shared_ns"].map(sum).iter().sum::<u64>() as f64
 }
 
-/// Of the transfer with this number.
+/// The value of the transfer with this number.
 fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
     let mut sum = Charged { energy: 0, bounds: [0, 0] };
     for end in [topology.client(), topology.server()] {
@@ -88,7 +89,7 @@ fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
     sum
 }
 
-/// Asserts that the means of the errors of some transfers beside both loads are close to the truth and to each other. Returns all errors.
+/// Asserts that the mean errors of several transfers with both loads are close to the truth and to each other. Returns all errors.
 fn assert_means_are_close(options: &[&str], rounds: usize) -> Vec<f64> {
     let errors = [10, 100].map(|percent| errors_beside(percent, options, rounds));
     let [quiet, busy] = errors.each_ref().map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
@@ -109,8 +110,9 @@ fn a_fitted_idle_power_gives_the_energy_of_flows_on_a_machine_that_is_never_idle
     assert!(errors.iter().all(|error| error.abs() <= 0.05), "{errors:?}");
 }
 
-/// The default ledger measures some ten windows of each transfer. Without a limit of its rate, a transfer beside a busy CPU comes in bursts,
-/// and ten windows are off by 3 to 5 % (one standard deviation). So many transfers are measured here, and a single one has its interval only.
+/// The default ledger measures some ten windows of each transfer. Without a rate limit, a transfer on a busy machine comes in bursts, and
+/// ten windows have an error of 3 to 5 % (one standard deviation). Therefore many transfers are measured here, and for a single transfer
+/// only its interval is checked.
 #[test]
 #[ignore = "takes ten minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_with_default_settings() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection of which mpwatch observed only the end: its energy is divided by the payload that was observed.
+//! mpwatch observes only the end of a connection. Its energy is divided by the observed payload.
 //!
-//! What a byte costs changes with the load, by a factor of two on a busy machine, and a second recorder adds to it. So the same bytes are
-//! compared: those that both recorders have observed.
+//! The cost of a byte changes with the load, by a factor of two on a busy machine, and a second recorder increases it. Therefore only bytes
+//! that both recorders observed are compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Of the only connection of the client: what was observed, and its payload.
+    /// Observed payload of the client's only connection, and all of its payload.
     fn of(report: &Report, topology: &Topology) -> (Self, u64) {
         let connection = report.only_connection_in(topology.client().name());
         let observed = number(&connection["observed"], "bytes");
@@ -40,7 +40,7 @@ impl Cost {
         (Self { per_gigabyte: reported, bounds: ["lo_uj", "hi_uj"].map(per_gigabyte) }, observed)
     }
 
-    /// Of another number of joules, of the same relative precision.
+    /// The cost for another number of joules, with the same relative precision.
     fn scaled_to(&self, per_gigabyte: f64) -> Self {
         Self { per_gigabyte, bounds: self.bounds.map(|bound| bound * per_gigabyte / self.per_gigabyte) }
     }
@@ -71,7 +71,7 @@ fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
     low + (high - low) * (acked - from) / (to - from)
 }
 
-/// Observes one upload from its opening and from 85 % of it on, and compares the cost of the bytes that both recorders saw.
+/// Observes one upload from its opening and from 85 % of it on, and compares the cost of the bytes that both recorders observed.
 fn intervals_overlap() -> bool {
     let link = LinkSpec::rate(200.0, Duration::from_millis(20));
     let topology = Topology::two_paths(link, link).unwrap();
@@ -115,8 +115,8 @@ fn intervals_overlap() -> bool {
     overlaps
 }
 
-/// Beside other load, power changes within a tick, and the ticks of the two recorders differ: in two of seven runs the intervals missed each
-/// other. A systematic error misses every time.
+/// With other load, power changes within a tick, and the ticks of the two recorders differ: in two of seven runs the intervals did not
+/// overlap. With a systematic error they never would.
 const ATTEMPTS: usize = 3;
 
 #[test]

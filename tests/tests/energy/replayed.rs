@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recording has all that the estimates of a sampled ledger are made from.
+//! A recording contains all input of the estimates of a sampled ledger.
 
 use std::time::Duration;
 

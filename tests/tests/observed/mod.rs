@@ -21,7 +21,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Round-trip time of each path of [`lab`].
 pub(crate) const RTT: Duration = Duration::from_millis(20);
 
-/// Two paths of 40 Mbit/s. `backup`: whether the second one is a backup.
+/// Two paths of 40 Mbit/s. `backup`: whether the second path is a backup.
 pub(crate) fn lab(join: JoinBy, backup: bool) -> Topology {
     let link = LinkSpec::rate(40.0, Duration::from_millis(20)).rtt(RTT);
     let path = |backup| PathSpec { link, backup, ..PathSpec::default() };
@@ -67,7 +67,7 @@ impl ObservedTransfer {
         Self::with_spec(lab, &spec, &[])
     }
 
-    /// With scheduler accounting, which the programs of the ledger do.
+    /// Starts it with scheduler accounting, which needs the ledger.
     pub(crate) fn with_ledger(lab: Topology, bytes: u64) -> Self {
         let spec = lab.traffic(Workload::upload(bytes)).unwrap();
         Self::observe(Observer::start_complete(&["--ledger", "exact"]), lab, &spec)
@@ -156,7 +156,7 @@ pub(crate) fn reason(subflow: &Value) -> &str {
 #[track_caller]
 pub(crate) fn events(connection: &Value) -> Vec<&str> {
     let timeline = list(connection, "timeline");
-    // Without the Z, because times omit trailing zeros of the fraction and digits sort before a Z.
+    // Compares without the Z, because times omit trailing zeros of the fraction and digits sort before a Z.
     let times: Vec<&str> = timeline.iter().map(|entry| text(entry, "at").trim_end_matches('Z')).collect();
     assert!(times.is_sorted(), "{}", show(connection));
     timeline.iter().map(|entry| text(entry, "event")).collect()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch export clickhouse`: no failure of the server loses a connection, repetition is harmless, and the schema works on the current
-//! engine, which chDB has (`MPWATCH_PYTHON`).
+//! engine, from chDB (`MPWATCH_PYTHON`).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -51,12 +51,12 @@ fn good(outcome: &CommandOutput) -> &str {
 const VERSION: Answer = Answer::Status(200, "6\n");
 const OK: Answer = Answer::Status(200, "");
 
-/// The version of a row: the greatest counts.
+/// The version of a row. The row with the greatest version is valid.
 fn version(row: &BTreeMap<String, String>) -> u64 {
     row["version"].parse().unwrap()
 }
 
-/// The newest version of each row, by token: what ReplacingMergeTree keeps.
+/// The newest version of each row, by token, which ReplacingMergeTree keeps.
 fn kept(requests: &[Request]) -> BTreeMap<String, u64> {
     let mut kept = BTreeMap::new();
     for row in requests.iter().flat_map(|request| rows(&request.body)) {
@@ -198,7 +198,7 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// Whoever changes the tables reads the difference here, and increases `VERSION` in exporters/src/clickhouse/schema.rs.
+/// After a change of the tables, read the difference here and increase `VERSION` in exporters/src/clickhouse/schema.rs.
 #[test]
 fn the_schema_in_the_repository_is_what_the_program_prints() {
     let file = in_checkout("dashboards/clickhouse/schema.sql");
@@ -280,7 +280,7 @@ fn name(text: &str) -> Name {
 fn text_arrives_as_it_is_and_connections_of_many_days_in_several_requests() {
     let Some(engine) = engine() else { return };
     let folder = TempDir::new().unwrap();
-    // An empty name and one that looks like an unknown value are names.
+    // An empty name, and a name like an unknown value, are valid names.
     let texts = ["", "\\N", "NULL", "a\tb\nc\rd", "it's \\ \u{fffd} \u{e9}"];
     let mut connections: Vec<Connection> = (1..=150).map(fixture::closed).collect();
     for (connection, days) in connections.iter_mut().zip(0..) {
@@ -323,7 +323,7 @@ fn sites_follow_from_networks_and_sums_by_hour_from_late_ends() {
         server
     });
     let b = database(folder.path(), "b", servers.collect());
-    // One of half a year ago is too old for the sums.
+    // A connection of half a year ago is too old for the sums.
     let a = database(folder.path(), "a", [&clients[..], &[fixture::closed(9)]].concat());
     engine.query("INSERT INTO mpwatch.sites VALUES ('10.0.0.0/8', 'other'), ('10.0.1.1/32', 'berlin'), ('10.0.1.2/32', 'paris')");
     engine.query("SYSTEM RELOAD DICTIONARY mpwatch.site_of");
@@ -347,7 +347,7 @@ fn sites_follow_from_networks_and_sums_by_hour_from_late_ends() {
         FROM mpwatch.pairs WHERE ends = 3";
     assert_eq!(energy, engine.query(expected));
 
-    // What is older than a day is deleted.
+    // Rows older than a day are deleted.
     let counts = "SELECT (SELECT count() FROM mpwatch.ends), (SELECT count() FROM mpwatch.pairs)";
     for table in ["ends", "pair_states"] {
         engine.query(&format!("OPTIMIZE TABLE mpwatch.{table} FINAL"));

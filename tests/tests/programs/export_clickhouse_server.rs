@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real server of ClickHouse takes what `mpwatch export clickhouse` sends: the HTTP interface, authentication, gzip, errors, and rows that
-//! come twice. Debian's version 18 lacks what our tables need, so it gets the table of ends in a simpler form; the current engine takes the
-//! whole schema (`export_clickhouse.rs`).
+//! A real ClickHouse server accepts the data of `mpwatch export clickhouse`: HTTP interface, authentication, gzip, errors, and duplicate
+//! rows. Debian's version 18 lacks features of our tables, so it gets a simpler table of ends. `export_clickhouse.rs` tests the whole
+//! schema with the current engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 const SCHEMA_VERSION: &str = "CREATE TABLE mpwatch.schema_version (version UInt32) ENGINE = Log";
 
-/// Our table of ends without what this version lacks: text that is shared, compression by column, and parts by day.
+/// Our table of ends without features that this version lacks: shared text, compression by column, and parts by day.
 fn ends() -> String {
     let schema = schema(&[]);
     let (_, columns) = schema.split_once("CREATE TABLE IF NOT EXISTS mpwatch.ends (").unwrap();
@@ -150,7 +150,7 @@ fn a_server_takes_every_row_once_with_the_right_password_and_after_sigkill() {
     fs::write(&secret, "hunter2\n").unwrap();
     let too_new = with(&["--retry-max-time", "100ms"]);
     assert!(too_new.code == Some(1) && too_new.stderr.contains("set `compression` to gzip"), "{too_new:?}");
-    // The server is killed, and comes back while the export tries again.
+    // The server is killed, and restarts while the export retries.
     server.kill();
     let exported = thread::scope(|scope| {
         let exporting = scope.spawn(|| export(&[]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real OpenTelemetry Collector (`tests/otelcol`) receives what `mpwatch export otlp` sends and writes it to a file: each closed connection
-//! once for each end, as event and as spans, both ends in one trace.
+//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file: each closed
+//! connection once for each end, as event and as spans, both ends in one trace.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ impl Drop for Collector {
     }
 }
 
-/// What the collector has written: host, trace, span and name of each event or span.
+/// The output of the collector: host, trace, span and name of each event or span.
 fn received(folder: &Path) -> Vec<[String; 4]> {
     let file = fs::read_to_string(folder.join("received")).unwrap_or_default();
     // The last line may be incomplete.

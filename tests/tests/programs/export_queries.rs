@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The queries in dashboards/clickhouse/queries, on known data: `ends.jsonl` has connections between two sites, and the files beside it
-//! what each query must answer. The answers were computed by hand from the comments of the data's rows.
+//! The queries in dashboards/clickhouse/queries, on known data: `ends.jsonl` has connections between two sites, and the files next
+//! to it have the expected answer of each query, computed by hand from the comments of the rows.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ fn rows() -> String {
     text.lines().map(complete).collect()
 }
 
-/// An engine with the known rows. `None`: there is none.
+/// An engine with the known rows. `None`: no engine is installed.
 fn filled() -> Option<Engine> {
     let engine = engine()?;
     // Twice: repetition changes nothing.
@@ -58,7 +58,7 @@ fn every_query_answers_as_computed_by_hand() {
         assert!(query.contains("{hours:UInt64}"), "{name} has no period");
         let expected =
             fs::read_to_string(in_checkout(&format!("tests/fixtures/clickhouse/{name}.tsv"))).unwrap();
-        // The data lies years ahead, so that no period ends before it.
+        // The data has dates years ahead, so that every period includes it.
         let query = query.replace("{hours:UInt64}", "24");
         assert_eq!(engine.query(&format!("{query} FORMAT TSVWithNames")), expected, "{name}");
         queries += 1;

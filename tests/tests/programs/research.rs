@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! docs/research.md: its commands export what its examples for pandas and DuckDB read. `MPWATCH_PYTHON` is a Python that has both;
-//! `./dev test` makes one.
+//! docs/research.md: its examples for pandas and DuckDB read the files that its commands export. `MPWATCH_PYTHON` is a Python with both
+//! packages; `./dev test` installs it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;

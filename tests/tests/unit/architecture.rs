@@ -9,8 +9,8 @@ use std::process::Command;
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on them; its
-/// own tests may use the testkit and the sample values.
+/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on
+/// them; its own tests may use the testkit and the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
@@ -148,7 +148,7 @@ fn sources() -> BTreeMap<String, String> {
     texts
 }
 
-/// Every file but those of build and version control.
+/// All files except files of builds and of version control.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the workspace can be read") {
         let entry = entry.expect("an entry can be read");
@@ -210,7 +210,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Whether a line of code, comments and texts left out, has the keyword.
+/// Whether a line of code has the keyword outside of comments and string literals.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let outside_texts = code.split('"').step_by(2);

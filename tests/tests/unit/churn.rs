@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many short connections: the number of Prometheus series stays bounded, and their totals are those of the database.
+//! Many short connections: the number of Prometheus series stays bounded, and their totals are equal to the database.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use mpwatch_store::{Limits, Store, StoreLosses};
 use rusqlite::OpenFlags;
 use tempfile::TempDir;
 
-/// New connections in a snapshot; each is in three.
+/// Number of new connections per snapshot. Each connection is in three snapshots.
 const PER_SNAPSHOT: u32 = 1_000;
 const TOP_FLOWS: usize = 10;
 

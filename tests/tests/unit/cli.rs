@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line without tracing: wrong usage, wrong files, help, completions. Needs no root; tests that do are in
+//! The command line without tracing: wrong usage, wrong files, help, completions. Needs no root. Tests that need root are in
 //! `root_cli.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -119,7 +119,7 @@ fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
     assert_fails(&replay(&compressed(&"x".repeat(3 << 20))), 1, &["not a recording"]);
 }
 
-/// A stored recording without its last bytes, or with some of them changed.
+/// A stored recording without its last bytes, or with some bytes changed.
 #[test]
 fn a_damaged_recording_is_exit_code_1_after_what_is_intact() {
     let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/events/two_paths.mpw");
@@ -159,7 +159,7 @@ fn an_unknown_variable_of_the_environment_is_an_error_with_the_nearest_name() {
     }
     assert_fails(&run("MPWATCH_FOO", &["daemon"]), 2, &["MPWATCH_FOO", "does not know"]);
     let shown = run("MPWATCH_INTERVAL", &["config", "show", "--origin"]);
-    assert!(shown.stdout.contains("interval = \"5000ms\"  # environment MPWATCH_INTERVAL"), "{shown:?}");
+    assert!(shown.stdout.contains("interval = \"5s\"  # environment MPWATCH_INTERVAL"), "{shown:?}");
     let checked = run("MPWATCH_INTERVAL", &["config", "check", "--config", "/dev/null"]);
     assert_eq!(checked.stdout, "the configuration is valid\nread from /dev/null\n", "{checked:?}");
 }

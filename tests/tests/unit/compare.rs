@@ -55,7 +55,7 @@ fn text_and_html_have_the_medians_and_a_sentence_for_each_row() {
     let text = mpwatch(&["compare", REQUESTS, TWO_PATHS]).stdout;
     assert!(text.contains("\nA: ") && text.contains("\nB: ") && text.contains("95 % interval"), "{text}");
     assert!(text.contains("too few connections to compare: "), "{text}");
-    // The answer comes first, and one sentence is enough for a class without a comparison.
+    // The answer comes first. A class without a comparison has only a sentence.
     assert_eq!(text.lines().nth(1), Some("  no quantity shows a difference"), "{text}");
     assert!(text.matches("too few connections to compare: ").count() <= 3, "{text}");
     let page = folder.path().join("page.html");
@@ -104,7 +104,7 @@ fn an_error_says_what_cannot_be_compared() {
     let copy = folder.path().join("copy.mpw").display().to_string();
     std::fs::copy(FALLBACK, &copy).unwrap();
     assert_fails(&mpwatch(&["compare", REQUESTS, &copy, "-o", &copy]), 1, &["the same file"]);
-    // Whoever reads a pipe gets the report.
+    // A pipe gets the report.
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let reader = std::thread::spawn({

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dashboards and rules speak of metrics that exist, in the way that Grafana and Prometheus want it. That they show data is what
-//! host_prometheus.rs tests.
+//! Dashboards and rules use existing metrics, in syntax that Grafana and Prometheus accept. host_prometheus.rs tests that they show data.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -17,7 +16,7 @@ use serde_json::Value;
 const RULES: &str = "dashboards/rules/mpwatch.yml";
 const RULE_TESTS: &str = "dashboards/rules/mpwatch_test.yml";
 const RUNBOOK: &str = "docs/runbook.md";
-/// What Prometheus adds to every scrape.
+/// Series that Prometheus adds to every scrape.
 const PROMETHEUS: [&str; 2] = ["up", "scrape_duration_seconds"];
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -32,7 +31,7 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Names that can be queried, and whether each is of a counter.
+/// Names that can be queried, and whether each is a counter.
 fn exported() -> Vec<(String, bool)> {
     let sections = sections();
     let all = sections.iter().flat_map(|section| &section.families);
@@ -45,7 +44,7 @@ fn exported() -> Vec<(String, bool)> {
     names.collect()
 }
 
-/// Words of an expression that are names of metrics: not of labels, functions, or what recording rules make.
+/// Names of metrics in an expression, without labels, functions, and results of recording rules.
 fn metrics_of(expression: &str) -> BTreeSet<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':';
     let words = expression.split(|letter| !is_part(letter));
@@ -78,7 +77,7 @@ fn queries() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Those on Prometheus, and the one on ClickHouse.
+/// The dashboards on Prometheus and on ClickHouse.
 fn all_dashboards() -> impl Iterator<Item = &'static Dashboard> {
     DASHBOARDS.iter().chain([FLEET])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch export otlp`: one event, or one span with a child for each subflow, for each closed connection and end, both ends in one trace,
-//! also when the server fails. Names are those of the semantic conventions, where there is one.
+//! also when the server fails. Names follow the semantic conventions where these define one.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,7 +154,7 @@ fn connections_and_subflows_are_spans_with_their_timelines() {
     }
 }
 
-/// Names that the conventions do not have are below these.
+/// Prefixes of names that the conventions do not define.
 const OWN: [&str; 3] = ["mptcp.", "flow.energy.", "mpwatch."];
 
 #[test]

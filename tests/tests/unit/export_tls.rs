@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exports over TLS: the server's certificate is checked, a client certificate and secrets of files are sent, and nothing shows them.
+//! Exports over TLS: the server's certificate is checked, a client certificate and secrets from files are sent, and no output shows them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
-/// A certificate authority, and files with what it has signed.
+/// A certificate authority, and files with the certificates that it signed.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -51,7 +51,7 @@ impl Authority {
         fs::write(self.file(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    /// A server with the certificate `server` that answers every request with 200 and wants a client certificate.
+    /// A server with the certificate `server` that answers every request with 200 and requires a client certificate.
     fn serve(&self) -> (u16, Receiver<Request>) {
         let provider = Arc::new(default_provider());
         let mut roots = RootCertStore::empty();

@@ -125,7 +125,7 @@ fn without_tests(text: &str) -> String {
 fn paths_from(text: &str, head: &str) -> Vec<Vec<String>> {
     let pattern = format!("{head}::");
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':' || c == '$';
-    // `pub(in crate::a)` is no import.
+    // `pub(in crate::a)` is not an import.
     let is_import = |at: usize| !text[..at].ends_with(is_word) && !text[..at].ends_with("(in ");
     let starts = text.match_indices(&pattern).filter(|(at, _)| is_import(*at));
     let mut paths = Vec::new();
@@ -154,7 +154,7 @@ fn expand(text: &mut Characters<'_>, mut path: Vec<String>, paths: &mut Vec<Vec<
         }
         path.push(name);
         if text.next_if_eq(&':').is_none() || text.next_if_eq(&':').is_none() {
-            // An alias, or what follows the path: skipped up to the next item of a list.
+            // An alias, or the text after the path, is skipped up to the next item of a list.
             while text.next_if(|c| !matches!(c, ',' | '}' | ';' | '(' | ')' | '\n')).is_some() {}
             paths.push(path);
             return;

@@ -70,7 +70,7 @@ fn the_service_is_sandboxed() {
     assert!(level <= MAX_EXPOSURE, "{text}");
 }
 
-/// The daemon uses about 100, and with as many clients as it serves at the same time twice that. The usual soft limit is 1 024.
+/// The daemon uses about 100 descriptors, and 200 with the maximum number of clients. The usual soft limit is 1 024.
 #[test]
 fn the_service_may_open_more_files_than_usual() {
     let [limit] = &settings("LimitNOFILE")[..] else { panic!("one limit of descriptors") };
@@ -84,7 +84,7 @@ fn sample(head: &str) -> String {
         let default = if key["default"].is_array() { "[]".to_owned() } else { key["default"].to_string() };
         format!("\n# {}\n#{name} = {default}\n", text(key, "description"))
     };
-    // Keys of a table come before the tables in it.
+    // In TOML, the keys of a table precede its subtables.
     let mut text = head.to_owned();
     let mut tables = vec![(String::new(), &schema)];
     while let Some((table, object)) = (!tables.is_empty()).then(|| tables.remove(0)) {

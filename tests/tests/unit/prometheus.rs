@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Prometheus scrapes: as METRICS.md says, clean by promtool's rules, bounded, and never going down.
+//! The scraped metrics: as documented in METRICS.md, accepted by promtool, bounded, and never decreasing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp, reason = "a test; counts are exact")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,7 @@ impl Scraped {
         self.tick_with(connections, Vec::new())
     }
 
-    /// A snapshot that leaves out connections because they are idle.
+    /// A snapshot that omits connections because they are idle.
     fn tick_with(&mut self, connections: Vec<Connection>, idle: Vec<Connection>) -> String {
         self.at += SignedDuration::from_secs(1);
         let idle = fixture::idle(idle);
@@ -124,7 +124,7 @@ fn idle_connections_are_in_all_series_as_if_snapshots_listed_them() {
             |number: u32| second > 3 && !(second / 20 + number).is_multiple_of(3) && number < ALL - 4;
         let (mut active, mut idle) = (Vec::new(), Vec::new());
         for (number, mut connection) in (0..).zip(many(ALL)) {
-            // The largest ones are gone after a while.
+            // The largest connections end after a while.
             if number >= ALL - 4 && second > 30 {
                 continue;
             }
@@ -204,7 +204,7 @@ fn counters_stay_when_flows_end() {
         }
         previous = now;
     }
-    // The last one had been forgotten: it counts as another one.
+    // The last connection had been forgotten, so it counts as a new one.
     let again = carried + many(1)[0].bytes_sent.unwrap().0 as f64;
     assert_eq!(previous["mpwatch_host_sent_bytes_total"].to_bits(), again.to_bits());
 }
@@ -300,7 +300,7 @@ fn what_is_not_known_has_no_series() {
     blind.subflows.iter_mut().for_each(|s| (s.energy, s.cpu, s.srtt) = (None, None, None));
     scraped.tick(vec![blind]);
     (scraped.latest.energy, scraped.latest.cpus) = (None, None);
-    // What the daemon itself uses is another matter.
+    // Metrics of the daemon itself are excluded.
     let text = scraped.text().replace("process_cpu_seconds", "");
     for unknown in ["joules", "cpu_seconds", "cpu_account", "_srtt_", "energy_info"] {
         assert!(!text.contains(unknown), "{unknown} in {text}");

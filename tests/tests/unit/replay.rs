@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replays recordings of real runs. The text reports are snapshots beside this file and must not change unintentionally. To add a case,
-//! add a recording to `fixtures/events` and one line here.
+//! Replays recordings of real runs. The text reports are snapshots in `snapshots` and must not change unintentionally. To add a case,
+//! add a recording to `fixtures/events` and a line here.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ fn replay(case: &str, arguments: &[&str]) -> String {
     outcome.stdout
 }
 
-/// Compares the report with its snapshot. The version in it is that of the recorder, so reports do not depend on the program version.
+/// Compares the report with its snapshot. It has the version of the recorder, so it does not depend on the program's version.
 fn assert_golden(case: &str) {
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("replay_{case}"), replay(case, &[]));

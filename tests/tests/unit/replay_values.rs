@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every stored recording replays to the values that it had before the code was reorganised for its first release (fixtures/values).
-//! Only values are compared: keys may be added.
+//! Every stored recording replays to the same values (fixtures/values). Keys may be added.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -13,8 +12,8 @@ use serde_json::Value;
 /// Keys that were removed on purpose: a verdict, and counters that cost a program run for every segment.
 const REMOVED: &[&str] =
     &["across", "mappings_sent", "mappings_received", "data_acks", "data_acked_bytes", "no_dss", "dummy"];
-/// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are those of the observed part.
-/// The interval of the first snapshot was 0, and is unknown.
+/// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are of the observed part.
+/// The interval of the first snapshot was 0, and is now unknown.
 const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio", "interval_s"];
 /// Keys whose value was corrected for closed connections: time after the close no longer counts.
 const CORRECTED_AFTER_CLOSE: &[&str] = &["jain_index"];
@@ -45,7 +44,7 @@ fn is_removed(key: &str) -> bool {
     REMOVED.contains(&key) || REDEFINED.contains(&key)
 }
 
-/// Lists where a value that was there before is missing or another now.
+/// Lists keys whose value is missing or different.
 fn compare(path: &str, before: &Value, now: &Value, differences: &mut Vec<String>) {
     match (before, now) {
         (Value::Object(before), Value::Object(_)) => {
@@ -105,7 +104,7 @@ fn a_value_that_differs_is_found() {
     assert_eq!(differences, [".a[1].b: 2 is now 3", ".c: null is now 0"]);
 }
 
-/// Bounds that derived values keep whatever the traffic was.
+/// Bounds of derived values for any traffic.
 fn check_bounds(connection: &Value) {
     let subflows = connection["subflows"].as_array().unwrap();
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);

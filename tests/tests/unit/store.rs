@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A database that a replay has filled gives the same report as the replay, and can be queried with any SQLite.
+//! A report from a database is the same as the output of the replay that wrote it. Any SQLite can query the file.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn good(outcome: CommandOutput) -> String {
     outcome.stdout
 }
 
-/// A database of one recording, and what its replay printed.
+/// A database of a recording, and the output of its replay.
 fn filled(case: &str, format: &str) -> (TempDir, String, String) {
     let folder = TempDir::new().unwrap();
     let db = folder.path().join("flows.db").to_string_lossy().into_owned();
@@ -86,7 +86,7 @@ fn the_queries_of_the_manual_find_the_failed_path() {
     let rows: Vec<(String, f64)> = rows.map(Result::unwrap).collect();
     let [(outcome, seconds)] = &rows[..] else { panic!("one failed path: {rows:?}") };
     assert_eq!(outcome, "until the end");
-    // The same as in the report, which begins with it.
+    // The report begins with the same failure.
     let report = mpwatch(&["report", "--db", &db]).stdout;
     let down = format!("did not work again in the {seconds:.1} s until");
     let down_short = format!("did not work again in the {seconds:.2} s until");

@@ -178,7 +178,7 @@ fn a_name_that_is_learned_later_is_that_of_idle_connections_too() {
     for second in 2..10 {
         tick(&mut tracker, second * SECOND);
     }
-    let named = NetnsName { netns: Some(NetnsCookie(1)), inode: 2, name: "job".to_owned() };
+    let named = NetnsName { netns: NetnsCookie(1), inode: 2, name: "job".to_owned() };
     tracker.apply(&KernelEvent::Netns(named));
     let snapshot = tick(&mut tracker, 10 * SECOND);
     assert_eq!(snapshot.complete().connections[0].netns, "job");

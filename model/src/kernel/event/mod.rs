@@ -68,18 +68,14 @@ pub struct Start {
     /// Boot-clock time at which tracing began.
     pub at: Nanos,
     /// Labels and settings of the run.
-    #[serde(default)]
     pub setup: Arc<Setup>,
     /// What can be measured on this kernel.
     pub traces: Traces,
     /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates in the same way.
-    #[serde(default)]
     pub backoff: bool,
     /// When CPU time is accounted.
-    #[serde(default)]
     pub ledger: LedgerMode,
     /// The energy sources of the machine. `None`: energy is not measured.
-    #[serde(default)]
     pub machine: Option<MachinePower>,
 }
 
@@ -97,26 +93,20 @@ pub struct Tick {
     /// Boot-clock time.
     pub at: Nanos,
     /// How long the machine was suspended since the previous tick.
-    #[serde(default)]
     pub suspended: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
     /// Host-wide counters since the start of tracing.
     pub counters: KernelCounters,
     /// Accounts of each CPU since the start of tracing; with a sampled ledger, in its windows. Empty: there is no ledger.
-    #[serde(default)]
     pub cpus: Vec<CpuAccounts>,
     /// What a sampled ledger needs between its windows. `None`: the ledger is exact, or there is none.
-    #[serde(default)]
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
-    #[serde(default)]
     pub energy: Option<EnergyWindow>,
     /// CPU time that mpwatch itself uses. `None`: not measured.
-    #[serde(default)]
     pub overhead: Option<Overhead>,
     /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
-    #[serde(default)]
     pub clock_error: Option<Nanos>,
 }
 
@@ -139,7 +129,6 @@ pub struct MskView {
     /// `bytes_are_apart`.
     pub bytes: Option<MskBytes>,
     /// Only records of the MPTCP socket have the payload bytes, or these are counted as lost.
-    #[serde(default)]
     pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
@@ -267,7 +256,6 @@ pub struct SubflowRecord {
     /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
     /// Payload in its SYN (TCP Fast Open), which the connection's counters do not include.
-    #[serde(default)]
     pub syn_bytes: Bytes,
     /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
     pub effective: Option<(Nanos, Bytes)>,
@@ -289,10 +277,8 @@ pub struct SubflowRecord {
     pub retransmits_probe: u32,
     /// Work since tracing began, if the ledger is sampled: [`WORK_PER_PACKET`] for each packet received (after GRO) and each change of state,
     /// and 1 for each KiB of payload in both directions.
-    #[serde(default)]
     pub work: u64,
     /// The part of `work` in windows of the ledger.
-    #[serde(default)]
     pub window_work: u64,
     /// CPU time for this subflow alone; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
@@ -309,7 +295,6 @@ pub struct SubflowRecord {
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
     /// Name of the congestion control. `None`: unknown.
-    #[serde(default)]
     pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
     pub owner: Option<Process>,
@@ -391,6 +376,5 @@ pub struct ConnectionRecord {
     /// A final record.
     pub last: bool,
     /// Local and remote address of the initial subflow. `None`: the kernel has none yet.
-    #[serde(default)]
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }

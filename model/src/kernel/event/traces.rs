@@ -14,13 +14,10 @@ pub struct Traces {
     /// RTT samples, stalls (`tcp_probe`).
     pub segments: bool,
     /// CPU time (`sched_switch` and others).
-    #[serde(default)]
     pub ledger: bool,
     /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
-    #[serde(default)]
     pub calls: bool,
     /// RTT samples, from which bottlenecks are found (`tcp_probe`, and a setting).
-    #[serde(default)]
     pub samples: bool,
 }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The run that is being written: its row, and the calendar that dates its times.
+
+use jiff::Timestamp;
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::kernel::clock;
+use mpwatch_model::snapshot::Snapshot;
+
+use super::limits::Status;
+use crate::schema::rows::{RunRow, UNFINISHED};
+use crate::schema::values::{json, nanos};
+
+/// Time between two updates of the row.
+const ROW_INTERVAL_NS: i64 = 10_000_000_000;
+
+#[derive(Default)]
+pub(crate) struct Run {
+    began: Option<Timestamp>,
+    /// Calendar time of boot-clock zero, by which the times of this run are dated.
+    boot_epoch_ns: Option<i64>,
+    row_written_ns: Option<i64>,
+    has_ended: bool,
+}
+
+impl Run {
+    /// Returns when the run began. The first call decides that.
+    pub(crate) fn began_at(&mut self, first: Timestamp) -> Timestamp {
+        *self.began.get_or_insert(first)
+    }
+
+    /// By how many nanoseconds the calendar was set since the previous snapshot. `None`: it was not.
+    pub(crate) fn clock_step(&mut self, snapshot: &Snapshot) -> Option<i64> {
+        let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
+        clock::step(before, snapshot.boot_epoch_ns)
+    }
+
+    /// Moves its times to the calendar of a snapshot.
+    pub(crate) fn shift(&mut self, by_ns: i64, snapshot: &Snapshot) {
+        self.boot_epoch_ns = Some(snapshot.boot_epoch_ns);
+        self.began = self.began.map(|at| clock::shifted(at, by_ns));
+        self.row_written_ns = None;
+    }
+
+    pub(crate) fn is_row_due(&self, now: Timestamp) -> bool {
+        self.row_written_ns.is_none_or(|last| nanos(now) - last >= ROW_INTERVAL_NS)
+    }
+
+    pub(crate) fn row_was_written(&mut self, at: Timestamp) {
+        self.row_written_ns = Some(nanos(at));
+    }
+
+    /// All snapshots have arrived.
+    pub(crate) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    pub(crate) fn row(&self, id: i64, snapshot: &Snapshot, status: &Status) -> rusqlite::Result<RunRow> {
+        let (host, setup) = (&snapshot.host, &snapshot.setup);
+        Ok(RunRow {
+            id,
+            host: host.name.clone(),
+            boot_id: host.boot_id.clone(),
+            kernel: host.kernel.clone(),
+            mpwatch: host.mpwatch.clone(),
+            clock_error: host.clock_error,
+            from: self.began.unwrap_or(snapshot.at),
+            to: snapshot.at,
+            missing: json(&host.missing)?,
+            // Losses of the store have columns.
+            losses: json(&Losses {
+                store_snapshots_dropped: 0,
+                store_flows_lost: 0,
+                store_samples_lost: 0,
+                ..snapshot.losses
+            })?,
+            counters: json(&snapshot.counters)?,
+            cpus: snapshot.cpus.as_ref().map(json).transpose()?,
+            energy: snapshot.energy.as_ref().map(json).transpose()?,
+            snapshots_dropped: status.losses.snapshots_dropped,
+            flows_lost: status.losses.flows_lost,
+            samples_lost: status.losses.samples_lost,
+            labels: json(&setup.labels)?,
+            interval: setup.interval_ms,
+            cpu_model: setup.cpu_model.clone(),
+            governor: setup.governor.clone(),
+            sysctls: json(&setup.mptcp_sysctls)?,
+            cut_short: if self.has_ended { status.cut_short.clone() } else { Some(UNFINISHED.to_owned()) },
+        })
+    }
+}
