@@ -9,25 +9,23 @@ mod cli;
 mod clock;
 mod command;
 mod companion;
-mod compression;
 mod config;
 mod cost;
-mod credentials;
 mod daemon;
+#[cfg(feature = "http-client")]
+mod delivery;
 mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(any(feature = "http-client", feature = "parquet"))]
-mod export;
 mod journal;
 mod live;
 mod lock;
 mod mib;
 mod names;
 mod owners;
-mod pace;
 mod paths;
+mod playback;
 mod privilege;
 mod procfs;
 mod program;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop of all commands: feeds events to the tracker, and to a file when recording, and takes a snapshot after every tick.
+//! The loop of all commands: feeds events to the tracker, and to a file when recording, and hands on a snapshot after every tick.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::source::EventSource;
 
 /// How often free memory is returned to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
-/// After a snapshot that lists more connections, memory is returned as soon as some in a row list less than a quarter of them: until then
-/// the large one may wait for the database.
+/// After a snapshot with more connections than this, memory is returned once several consecutive snapshots have less than a quarter of them:
+/// until then the large snapshot may wait for the database.
 const LARGE_BURST: usize = 5_000;
 const SMALL_IN_A_ROW: u32 = 5;
 
@@ -32,7 +32,7 @@ pub(crate) struct TrackerSettings {
     pub(crate) shares_idle: bool,
 }
 
-/// When to return free memory.
+/// Decides when to return free memory.
 struct Memory {
     returned: Instant,
     most_listed: usize,
@@ -44,7 +44,7 @@ impl Memory {
         Self { returned, most_listed: 0, small_in_a_row: 0 }
     }
 
-    /// Whether it is due after a snapshot that lists so many connections.
+    /// Whether returning it is due after a snapshot with this many connections.
     fn is_due(&mut self, listed: usize, now: Instant) -> bool {
         self.most_listed = self.most_listed.max(listed);
         let is_small = self.most_listed > LARGE_BURST && listed < self.most_listed / 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Test networks for mpwatch: private network namespaces, paths with a rate limit and a delay, MPTCP
-//! endpoints, real traffic, simulated energy counters, and the kernel's own counters to compare with.
+//! endpoints, real traffic, simulated energy counters, and the kernel's own counters for comparison.
 //! The demo, `selftest`, root tests and benches use it. It changes nothing outside the namespaces that
 //! it creates. It removes them on drop, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
 //! It does not use eBPF.

@@ -12,6 +12,7 @@ pub mod host;
 pub mod id;
 pub mod kernel;
 pub mod metric;
+pub mod quantity;
 pub mod settle;
 pub mod snapshot;
 pub mod statistics;

@@ -177,7 +177,7 @@ fn write_random(path: &Path, bytes: u64) -> anyhow::Result<()> {
     let mut file = std::io::BufWriter::new(fs::File::create(path)?);
     let mut random = Random::new(1);
     for _ in 0..bytes.div_ceil(8) {
-        file.write_all(&random.next().to_le_bytes())?;
+        file.write_all(&random.bits().to_le_bytes())?;
     }
     Ok(file.flush()?)
 }

@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::Transport;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::outages;
 use mpwatch_model::flow::pairing::{Flow, flows};
-use mpwatch_model::flow::ratio::{mean_rtt, retransmitted_ratio};
+use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};
 use mpwatch_model::statistics::{mean, median};
 use mpwatch_model::unit::Nanos;
 

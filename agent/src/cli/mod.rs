@@ -9,6 +9,8 @@ mod export;
 mod hints;
 mod options;
 mod service;
+#[cfg(feature = "http-client")]
+mod target;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

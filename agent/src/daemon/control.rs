@@ -83,7 +83,7 @@ impl Elimination {
 }
 
 impl SnapshotSink for Elimination {
-    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+    fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         // A step takes effect in the next snapshot, and the last one has none.
         if self.stop.load(Ordering::Relaxed) {
             return;

@@ -144,7 +144,7 @@ fn serve(
         }
         let snapshot = Arc::new(snapshot);
         for sink in sinks.iter_mut() {
-            sink.take(&snapshot);
+            sink.consume(&snapshot);
         }
         status.ticked(began.elapsed());
         if !is_ready {

@@ -67,7 +67,7 @@ impl Status {
         *lock(&self.ticked_at) = Some(Instant::now());
     }
 
-    /// From now on its counters are exported.
+    /// Exports its counters from now on.
     #[cfg(feature = "control")]
     pub(super) fn elimination_is_on(&self) {
         lock(&self.service).elimination = Some(EliminationCounts::default());

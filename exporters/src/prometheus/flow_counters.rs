@@ -208,7 +208,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             if *counted & (1 << number) != 0 {
                 continue;
             }
-            let label = (event.of)(flow);
+            let label = (event.kind)(flow);
             if let Some(label) = label.and_then(|label| event.values.iter().position(|one| *one == label)) {
                 *counted |= 1 << number;
                 self.event_counts[number][label] += 1;
@@ -222,7 +222,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         self.increase.observed.clear();
         for ((row, seen), histogram) in self.distributions.iter().zip(seen).zip(&mut self.histograms) {
             let observations = (row.observations)(flow);
-            let value = (row.of)(flow).filter(|_| observations > *seen);
+            let value = (row.value)(flow).filter(|_| observations > *seen);
             *seen = observations.max(*seen);
             if let Some(value) = value {
                 histogram.observe(value);

@@ -178,7 +178,7 @@ fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> 
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
     // With the same hash function everywhere, a switch would forward all flows that it receives over one link.
-    let hash = Random::new(seed ^ node as u64).next() as u32 | 1;
+    let hash = Random::new(seed ^ node as u64).bits() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {
         return Ok(());

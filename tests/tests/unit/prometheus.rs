@@ -34,7 +34,7 @@ fn service() -> Service {
             resident: Some(Bytes(1)),
             mapped: Some(Bytes(1)),
             open_files: Some(1),
-            most_files: Some(1),
+            max_files: Some(1),
             threads: Some(1),
             started_at: Some(fixture::at(0)),
         },

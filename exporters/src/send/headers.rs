@@ -6,37 +6,36 @@ use std::path::Path;
 
 #[cfg(feature = "otlp")]
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hyper::header::{HeaderName, HeaderValue};
+use ureq::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 
-use crate::credentials::Credentials;
+use crate::options::TargetOptions;
 
 #[cfg(feature = "clickhouse")]
 const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 #[cfg(feature = "clickhouse")]
 const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
-const AUTHORIZATION: HeaderName = HeaderName::from_static("authorization");
 
-/// How a server takes a user's name and password. Bearer tokens are the same for all.
+/// How a server expects user name and password. Bearer tokens are the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// RFC 7617.
     #[cfg(feature = "otlp")]
     Basic,
-    /// Headers of its own, which its proxies know too.
+    /// ClickHouse's own headers, which its proxies support too.
     #[cfg(feature = "clickhouse")]
     Clickhouse,
 }
 
 /// Reads the files and returns the headers.
-pub(super) fn of(
-    credentials: &Credentials,
+pub(super) fn authentication(
+    options: &TargetOptions,
     scheme: Scheme,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-    if let Some(file) = &credentials.token_file {
-        return Ok(vec![(AUTHORIZATION, of_file(file, &format!("Bearer {}", first_line(file)?))?)]);
+    if let Some(file) = &options.token_file {
+        return Ok(vec![(AUTHORIZATION, from_file(file, &format!("Bearer {}", first_line(file)?))?)]);
     }
-    let Some(user) = &credentials.user else { return Ok(Vec::new()) };
-    let password = credentials.password_file.as_deref().map(first_line).transpose()?;
+    let Some(user) = &options.user else { return Ok(Vec::new()) };
+    let password = options.password_file.as_deref().map(first_line).transpose()?;
     match scheme {
         #[cfg(feature = "otlp")]
         Scheme::Basic => {
@@ -47,8 +46,8 @@ pub(super) fn of(
         Scheme::Clickhouse => {
             let user = secret(user).ok_or("the user's name has characters that HTTP does not allow")?;
             let mut headers = vec![(USER, user)];
-            if let (Some(file), Some(password)) = (&credentials.password_file, password) {
-                headers.push((KEY, of_file(file, &password)?));
+            if let (Some(file), Some(password)) = (&options.password_file, password) {
+                headers.push((KEY, from_file(file, &password)?));
             }
             Ok(headers)
         }
@@ -61,7 +60,7 @@ fn first_line(file: &Path) -> Result<String, String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-fn of_file(file: &Path, text: &str) -> Result<HeaderValue, String> {
+fn from_file(file: &Path, text: &str) -> Result<HeaderValue, String> {
     secret(text).ok_or_else(|| {
         format!("the first line of {} has characters that HTTP does not allow", file.display())
     })
@@ -78,16 +77,16 @@ fn secret(text: &str) -> Option<HeaderValue> {
 mod tests {
     use super::*;
 
-    fn credentials(folder: &Path, user: Option<&str>, text: &str) -> Credentials {
+    fn options(folder: &Path, user: Option<&str>, text: &str) -> TargetOptions {
         let file = folder.join("secret");
         fs::write(&file, text).unwrap();
         match user {
-            Some(user) => Credentials {
+            Some(user) => TargetOptions {
                 user: Some(user.to_owned()),
                 password_file: Some(file),
-                ..Credentials::default()
+                ..TargetOptions::default()
             },
-            None => Credentials { token_file: Some(file), ..Credentials::default() },
+            None => TargetOptions { token_file: Some(file), ..TargetOptions::default() },
         }
     }
 
@@ -102,16 +101,17 @@ mod tests {
             (Some("me"), Scheme::Basic, "Basic bWU6aHVudGVyMg=="),
             (Some("me"), Scheme::Clickhouse, "hunter2"),
         ] {
-            let headers = of(&credentials(folder.path(), user, "hunter2\nmore"), scheme).unwrap();
+            let headers = authentication(&options(folder.path(), user, "hunter2\nmore"), scheme).unwrap();
             let (_, last) = headers.last().unwrap();
             assert_eq!(last.to_str().unwrap(), expected);
             let shown = format!("{headers:?}");
             assert!(!shown.contains("hunter2") && !shown.contains("bWU6"), "{shown}");
         }
         for user in [None, Some("me")] {
-            let error = of(&credentials(folder.path(), user, "bell\u{7}"), Scheme::Clickhouse).unwrap_err();
+            let error =
+                authentication(&options(folder.path(), user, "bell\u{7}"), Scheme::Clickhouse).unwrap_err();
             assert!(error.contains("first line of") && !error.contains("bell"), "{error}");
         }
-        assert!(of(&Credentials::default(), Scheme::Basic).unwrap().is_empty());
+        assert!(authentication(&TargetOptions::default(), Scheme::Basic).unwrap().is_empty());
     }
 }

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::machine::{Picojoules, PowerModel, SimulatedMachine};
-use crate::random::Random;
+use mpwatch_lab::random::Random;
+use mpwatch_lab::raplsim::{Picojoules, PowerModel, SimulatedMachine};
 
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -15,7 +15,7 @@ const MACHINE: SimulatedMachine =
 
 /// A consumer of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Consumer {
+pub(super) enum Consumer {
     /// The network stack on behalf of a flow, by number.
     Flow(u32),
     /// The application's own code.
@@ -32,38 +32,38 @@ pub enum Consumer {
 
 /// CPU time of one consumer on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BusyTime {
+pub(super) struct BusyTime {
     /// The CPU.
-    pub cpu: u32,
+    pub(super) cpu: u32,
     /// The consumer.
-    pub consumer: Consumer,
+    pub(super) consumer: Consumer,
     /// Nanoseconds.
-    pub time: u64,
+    pub(super) time: u64,
 }
 
 /// A part of a scenario: one energy window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TimeSlice {
+pub(super) struct TimeSlice {
     /// Length, nanoseconds.
-    pub elapsed: u64,
+    pub(super) elapsed: u64,
     /// Busy times. The CPUs are idle for the rest of the time.
-    pub busy: Vec<BusyTime>,
+    pub(super) busy: Vec<BusyTime>,
 }
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scenario {
+pub(super) struct Scenario {
     /// Name.
-    pub name: String,
+    pub(super) name: String,
     /// Its machine.
-    pub machine: SimulatedMachine,
+    pub(super) machine: SimulatedMachine,
     /// Its time slices, in order.
-    pub slices: Vec<TimeSlice>,
+    pub(super) slices: Vec<TimeSlice>,
 }
 
 impl Scenario {
     /// Energy of each package in a time slice.
-    pub fn energy(&self, slice: &TimeSlice) -> Vec<Picojoules> {
+    pub(super) fn energy(&self, slice: &TimeSlice) -> Vec<Picojoules> {
         let busy_in = |package: u32| -> u64 {
             let here = slice.busy.iter().filter(|busy| self.machine.package_of(busy.cpu) == package);
             here.map(|busy| busy.time).sum()
@@ -74,7 +74,7 @@ impl Scenario {
     }
 
     /// True energy above idle of each consumer in the whole scenario. Empty if the power model is not linear.
-    pub fn truth(&self) -> BTreeMap<Consumer, Picojoules> {
+    pub(super) fn truth(&self) -> BTreeMap<Consumer, Picojoules> {
         let mut times: BTreeMap<Consumer, u64> = BTreeMap::new();
         for busy in self.slices.iter().flat_map(|slice| &slice.busy) {
             *times.entry(busy.consumer).or_default() += busy.time;
@@ -87,7 +87,7 @@ impl Scenario {
 
     /// The twelve scenarios: a flow alone; with a bystander that uses a quarter, half and all of the other CPU; with a
     /// bystander on the same CPU; many short flows; two, four and eight subflows; a receiver; a sender; requests and responses.
-    pub fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         let mut all = vec![Self::build("solo", 1, |_, slice| slice.add_flow(0, 0, 500))];
         for percent in [25, 50, 100] {
             let name = format!("bystander-{percent}");
@@ -129,7 +129,7 @@ impl Scenario {
         let mut random = Random::new(seed);
         let slices = (0..10).map(|second| {
             // Timers are not exact: the lengths differ by up to 3 ms.
-            let elapsed = SECOND + random.next() % 3_000_000;
+            let elapsed = SECOND + random.bits() % 3_000_000;
             let mut slice = TimeSlice { elapsed, busy: Vec::new() };
             fill(second, &mut SliceBuilder { slice: &mut slice, random: &mut random });
             slice
@@ -151,7 +151,7 @@ impl SliceBuilder<'_> {
         let time = if permille == 1000 {
             nominal
         } else {
-            nominal - nominal / 20 + self.random.next() % (nominal / 10)
+            nominal - nominal / 20 + self.random.bits() % (nominal / 10)
         };
         self.slice.busy.push(BusyTime { cpu, consumer, time });
     }
@@ -168,38 +168,33 @@ impl SliceBuilder<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_cpu_is_busy_for_longer_than_its_time_slice() {
-        let all = Scenario::all();
-        assert_eq!(all.len(), 12);
-        for scenario in &all {
-            for slice in &scenario.slices {
-                for cpu in 0..scenario.machine.cpus {
-                    let busy: u64 = slice.busy.iter().filter(|b| b.cpu == cpu).map(|b| b.time).sum();
-                    assert!(busy <= slice.elapsed, "{}: CPU {cpu}", scenario.name);
-                }
+#[test]
+fn no_cpu_is_busy_for_longer_than_its_time_slice() {
+    let all = Scenario::all();
+    assert_eq!(all.len(), 12);
+    for scenario in &all {
+        for slice in &scenario.slices {
+            for cpu in 0..scenario.machine.cpus {
+                let busy: u64 = slice.busy.iter().filter(|b| b.cpu == cpu).map(|b| b.time).sum();
+                assert!(busy <= slice.elapsed, "{}: CPU {cpu}", scenario.name);
             }
         }
     }
+}
 
-    #[test]
-    fn true_energy_and_idle_energy_sum_to_the_total_but_for_rounding() {
-        for scenario in Scenario::all() {
-            let energy: u128 = scenario.slices.iter().flat_map(|slice| scenario.energy(slice)).sum();
-            let elapsed: u64 = scenario.slices.iter().map(|slice| slice.elapsed).sum();
-            let owned: u128 = scenario.truth().values().sum();
-            let explained = owned + u128::from(scenario.machine.power.idle()) * u128::from(elapsed);
-            assert!(energy.abs_diff(explained) < 20_000, "{}: {energy} {explained}", scenario.name);
-        }
+#[test]
+fn true_energy_and_idle_energy_sum_to_the_total_but_for_rounding() {
+    for scenario in Scenario::all() {
+        let energy: u128 = scenario.slices.iter().flat_map(|slice| scenario.energy(slice)).sum();
+        let elapsed: u64 = scenario.slices.iter().map(|slice| slice.elapsed).sum();
+        let owned: u128 = scenario.truth().values().sum();
+        let explained = owned + u128::from(scenario.machine.power.idle()) * u128::from(elapsed);
+        assert!(energy.abs_diff(explained) < 20_000, "{}: {energy} {explained}", scenario.name);
     }
+}
 
-    #[test]
-    fn the_churn_scenario_has_ten_thousand_flows() {
-        let churn = Scenario::all().into_iter().find(|scenario| scenario.name == "churn").unwrap();
-        assert_eq!(churn.truth().len(), 10_000);
-    }
+#[test]
+fn the_churn_scenario_has_ten_thousand_flows() {
+    let churn = Scenario::all().into_iter().find(|scenario| scenario.name == "churn").unwrap();
+    assert_eq!(churn.truth().len(), 10_000);
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! OpenTelemetry Collector: log events or spans of closed connections.
 
-use mpwatch_exporters::otlp;
+use std::io;
+
 use mpwatch_model::flow::end::EndColumns;
-use mpwatch_store::StoredEnd;
 
-use super::compression::Compressor;
-use super::http::{Answer, Post};
-use super::sender::Engine;
-use crate::compression::Compression;
+use super::body::Compressor;
+use super::client::{Answer, Post};
+use super::sender::{Engine, Record};
+use crate::options::Compression;
+use crate::otlp;
 
-/// What is sent of a connection.
+/// Form of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
     /// An event.
     Logs,
     /// A span, with a child for each subflow.
@@ -29,9 +30,9 @@ impl Signal {
     }
 }
 
-pub(crate) struct Otlp {
-    pub(crate) signal: Signal,
-    pub(crate) compression: Compression,
+pub(super) struct Otlp {
+    pub(super) signal: Signal,
+    pub(super) compression: Compression,
 }
 
 impl Engine for Otlp {
@@ -52,18 +53,16 @@ impl Engine for Otlp {
     }
 
     /// An open connection is sent when it has closed, because its record changes then.
-    fn encode(&self, mut ends: Vec<StoredEnd>, columns: &EndColumns) -> anyhow::Result<Option<(Post, u64)>> {
+    fn encode(&self, mut ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
         const VERSION: &str = env!("CARGO_PKG_VERSION");
-        ends.retain(|stored| stored.end.closed_ns(columns).is_some());
+        ends.retain(|(end, _)| end.closed_ns(columns).is_some());
         if ends.is_empty() {
             return Ok(None);
         }
         let count = ends.len() as u64;
         let body = match self.signal {
-            Signal::Logs => {
-                otlp::logs(ends.iter().map(|stored| (&stored.end, stored.version)), columns, VERSION)
-            }
-            Signal::Traces => otlp::spans(ends.iter().map(|stored| &stored.end), columns, VERSION),
+            Signal::Logs => otlp::logs(ends.iter().map(|(end, version)| (end, *version)), columns, VERSION),
+            Signal::Traces => otlp::spans(ends.iter().map(|(end, _)| end), columns, VERSION),
         };
         let mut compressed = Compressor::new(self.compression)?;
         compressed.write(&body)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a failed request is repeated: after pauses that double, with jitter, so that hosts do not come back all at once.
+//! Pauses before a failed request is repeated. They double, with jitter, so that hosts do not all come back at once.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
@@ -9,7 +9,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The pauses between the attempts at one request.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
 }
 
@@ -21,7 +21,7 @@ impl Default for Backoff {
 
 impl Backoff {
     /// The pause before the next attempt.
-    pub(crate) fn pause(&mut self) -> Duration {
+    pub fn pause(&mut self) -> Duration {
         let pause = jittered(self.next, RandomState::new().build_hasher().finish());
         self.next = (self.next * 2).min(MAX_PAUSE);
         pause

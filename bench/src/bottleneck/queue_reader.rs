@@ -2,14 +2,14 @@
 //! Reads the queues of an interface repeatedly, over a netlink socket that stays open. Running `tc` twenty times a second for each
 //! of many queues would disturb the measurement.
 
-use super::counters::QueueCounters;
-use crate::error::{Error, Result};
-use crate::netns::Namespace;
-use nix::net::if_::if_nametoindex;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use mpwatch_lab::link::QueueCounters;
+use mpwatch_lab::{Error, Namespace, Result};
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 
 const GET_QDISC: u16 = 38;
 const REQUEST_DUMP: u16 = 0x301;
@@ -22,46 +22,40 @@ const STATS2: u16 = 7;
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 
-/// The queues of one interface, by the major number of their handle (`1:` is the rate limit's).
-pub type QueuesByHandle = BTreeMap<u16, QueueCounters>;
+/// The queues of an interface, by the major number of their handle (`1:` is the rate limit).
+pub(crate) type QueuesByHandle = BTreeMap<u16, QueueCounters>;
 
 /// Reads the queues of one interface.
 #[derive(Debug)]
-pub struct QueueReader {
+pub(crate) struct QueueReader {
     netlink: OwnedFd,
     index: u32,
 }
 
 impl QueueReader {
     /// Opens a reader for an interface.
-    ///
-    /// # Errors
-    /// If the namespace has no such interface.
-    pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
+    pub(crate) fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         namespace.enter(|| {
-            let index = if_nametoindex(interface).map_err(Error::os("find", interface))?;
+            let index = if_nametoindex(interface).map_err(cannot("find", interface))?;
             let netlink = socket(
                 AddressFamily::Netlink,
                 SockType::Raw,
                 SockFlag::SOCK_CLOEXEC,
                 SockProtocol::NetlinkRoute,
             )
-            .map_err(Error::os("open", "rtnetlink"))?;
+            .map_err(cannot("open", "rtnetlink"))?;
             Ok(Self { netlink, index })
         })?
     }
 
     /// The current length and counters of its queues.
-    ///
-    /// # Errors
-    /// If the kernel returns an error.
-    pub fn read(&self) -> Result<QueuesByHandle> {
-        self.dump().map_err(Error::os("read", "queues"))
+    pub(crate) fn read(&self) -> Result<QueuesByHandle> {
+        self.dump().map_err(cannot("read", "queues"))
     }
 
     fn dump(&self) -> io::Result<QueuesByHandle> {
         let mut request = Vec::with_capacity(HEADER + MESSAGE);
-        request.extend(((HEADER + MESSAGE) as u32).to_ne_bytes());
+        request.extend(u32::try_from(HEADER + MESSAGE).map_err(io::Error::other)?.to_ne_bytes());
         request.extend(GET_QDISC.to_ne_bytes());
         request.extend(REQUEST_DUMP.to_ne_bytes());
         request.extend([0; 8 + MESSAGE]); // sequence number, port id, and a tcmsg that selects all queues
@@ -79,6 +73,11 @@ impl QueueReader {
             }
         }
     }
+}
+
+/// For `map_err`: adds operation and object to an error.
+fn cannot<E: Into<io::Error>>(operation: &'static str, object: &str) -> impl FnOnce(E) -> Error {
+    move |source| Error::Os { operation, object: object.to_owned(), source: source.into() }
 }
 
 /// Splits a datagram into (type, body).
@@ -118,7 +117,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: of another interface.
+/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: the queue of another interface.
 fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
     if u32_at(body, 4)? != interface {
         return None;
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     fn encode(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut bytes = ((body.len() + 4) as u16).to_ne_bytes().to_vec();
+        let mut bytes = u16::try_from(body.len() + 4).unwrap().to_ne_bytes().to_vec();
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(body);
         bytes.resize(bytes.len().next_multiple_of(4), 0);

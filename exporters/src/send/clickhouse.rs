@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ClickHouse: rows of the table `ends`. A batch that is resent changes nothing there.
 
-use hyper::body::Bytes;
-use mpwatch_exporters::clickhouse::{rows, schema};
+use std::io;
+
 use mpwatch_model::flow::end::EndColumns;
-use mpwatch_store::StoredEnd;
 
-use super::compression::Compressor;
-use super::http::{Answer, Post};
-use super::percent::percent_encoded;
-use super::sender::{Engine, shown};
-use crate::compression::Compression;
+use super::body::Compressor;
+use super::client::{Answer, Post};
+use super::sender::{Engine, Record, shown};
+use crate::clickhouse::{rows, schema};
+use crate::options::Compression;
+use crate::percent::percent_encoded;
 
-/// What the server does with an insertion. It confirms when the rows are stored, also those of other shards. Replicated tables do not ignore
-/// a batch that comes again: they would not pass it on to `pair_states`, which may be what had failed.
+/// Settings of an insertion. The server confirms when the rows are stored, also on other shards. Replicated tables must not ignore a repeated
+/// batch: its copy to `pair_states` may be the part that had failed.
 const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
 const CONTENT_TYPE: &str = "text/plain";
-const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for earlier tables of `--check`, to the server";
+const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
 
 /// A database of a server.
-pub(crate) struct Clickhouse {
-    pub(crate) database: String,
-    pub(crate) compression: Compression,
+pub(super) struct Clickhouse {
+    pub(super) database: String,
+    pub(super) compression: Compression,
 }
 
 /// The request for the answer to a query.
 pub(super) fn asking(query: &str) -> Post {
     let query = format!("query={}", percent_encoded(query));
-    Post { query, body: Bytes::new(), content_type: CONTENT_TYPE, compression: None }
+    Post { query, body: Vec::new(), content_type: CONTENT_TYPE, compression: None }
 }
 
 /// An error can follow a status that was sent before it occurred.
@@ -46,10 +46,10 @@ impl Engine for Clickhouse {
         match text.parse::<u32>() {
             Ok(KNOWN) => Ok(()),
             Ok(found) if found > KNOWN => Err(format!(
-                "the tables on the server are of schema {found}, this mpwatch knows {KNOWN}; use a newer mpwatch"
+                "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; use a newer mpwatch"
             )),
             Ok(found) => Err(format!(
-                "the tables on the server are of schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
+                "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
             )),
             Err(_) => Err(format!(
                 "the server answered `{}` instead of the version of its tables; check the address",
@@ -62,7 +62,7 @@ impl Engine for Clickhouse {
         format!("the server may lack the tables of mpwatch in database `{}`; if so, {APPLY}", self.database)
     }
 
-    fn encode(&self, ends: Vec<StoredEnd>, columns: &EndColumns) -> anyhow::Result<Option<(Post, u64)>> {
+    fn encode(&self, ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
         let count = ends.len() as u64;
         if count == 0 {
             return Ok(None);
@@ -71,7 +71,7 @@ impl Engine for Clickhouse {
         let mut compressed = Compressor::new(self.compression)?;
         compressed.write(schema::insertion(&self.database, columns).as_bytes())?;
         let mut line = Vec::new();
-        for StoredEnd { end, version } in &ends {
+        for (end, version) in &ends {
             line.clear();
             rows::append(end, columns, *version, &mut line);
             compressed.write(&line)?;

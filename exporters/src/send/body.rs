@@ -4,9 +4,8 @@
 use std::io::{self, Write as _};
 
 use flate2::write::GzEncoder;
-use hyper::body::Bytes;
 
-use crate::compression::Compression;
+use crate::options::Compression;
 
 /// Compromises between CPU time and size: docs/measurements/export.md.
 const GZIP: flate2::Compression = flate2::Compression::new(5);
@@ -33,10 +32,10 @@ impl Compressor {
         }
     }
 
-    pub(super) fn finish(self) -> io::Result<Bytes> {
-        Ok(match self {
-            Self::Zstd(encoder) => encoder.finish()?.into(),
-            Self::Gzip(encoder) => encoder.finish()?.into(),
-        })
+    pub(super) fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Zstd(encoder) => encoder.finish(),
+            Self::Gzip(encoder) => encoder.finish(),
+        }
     }
 }

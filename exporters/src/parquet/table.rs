@@ -15,14 +15,13 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-/// Why a file cannot be written or read.
-pub use parquet::errors::ParquetError as Error;
+pub(super) use parquet::errors::ParquetError as Error;
 
 /// Rows in memory before they are written: a reader can skip such a group, and 50 000 connections take some 50 MB here.
 const ROWS_PER_GROUP: usize = 50_000;
 
 /// Writes a table into a file. Dropped without [`TableWriter::finish`], it leaves a file that no reader accepts.
-pub struct TableWriter<W: Write + Send> {
+pub(super) struct TableWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Vec<Buffer>,
     buffered: usize,
@@ -33,7 +32,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn new(output: W, columns: &[Column], notes: &[(&str, &str)]) -> Result<Self> {
+    pub(super) fn new(output: W, columns: &[Column], notes: &[(&str, &str)]) -> Result<Self> {
         let notes = notes.iter().map(|(name, value)| KeyValue::new((*name).to_owned(), (*value).to_owned()));
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -47,7 +46,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// If a cell is not of the type of its column, or if the file cannot be written.
-    pub fn push(&mut self, row: Row) -> Result<()> {
+    pub(super) fn push(&mut self, row: Row) -> Result<()> {
         if row.len() != self.columns.len() {
             let (cells, columns) = (row.len(), self.columns.len());
             return Err(ParquetError::General(format!("a row of {cells} cells for {columns} columns")));
@@ -61,7 +60,7 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn finish(mut self) -> Result<W> {
+    pub(super) fn finish(mut self) -> Result<W> {
         if self.buffered > 0 {
             self.write_group()?;
         }
@@ -84,7 +83,7 @@ impl<W: Write + Send> TableWriter<W> {
 ///
 /// # Errors
 /// If it is not a Parquet file.
-pub fn row_count(file: File) -> Result<u64> {
+pub(super) fn row_count(file: File) -> Result<u64> {
     let rows = SerializedFileReader::new(file)?.metadata().file_metadata().num_rows();
     Ok(u64::try_from(rows).unwrap_or_default())
 }
