@@ -53,14 +53,15 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// A plot with linear axes.
-    pub(crate) fn new(quantity: Quantity, over: &str) -> Self {
-        Self { quantity, over: over.to_owned(), log: false }
+    /// Plots of these quantities over a factor.
+    pub(crate) fn over(factor: &str, quantities: &[Quantity]) -> Vec<Self> {
+        let plot = |quantity: &Quantity| Self { quantity: *quantity, over: factor.to_owned(), log: false };
+        quantities.iter().map(plot).collect()
     }
 
-    /// The same plot with a logarithmic horizontal axis.
-    pub(crate) fn logarithmic(self) -> Self {
-        Self { log: true, ..self }
+    /// As [`Plot::over`], with a logarithmic horizontal axis.
+    pub(crate) fn logarithmic(factor: &str, quantities: &[Quantity]) -> Vec<Self> {
+        Self::over(factor, quantities).into_iter().map(|plot| Self { log: true, ..plot }).collect()
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use mpwatch_lab::topology::LinkSpec;
 
 use crate::data::PublishedValue::Change;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CompletionTime, CpuTime, FlowEnergy, Goodput, Requests, Retransmitted,
+};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{
     Application, Cell, Experiment, Network, Program, Scale, Scenario, TRANSPORTS, transport_name,
@@ -24,31 +26,24 @@ pub(super) fn experiment() -> Experiment {
                  and skipped where that is not possible. The time of rsync and redis includes the start \
                  of the program. The paper ran YCSB on Redis over 10 GbE."
             .into(),
-        quantities: vec![
-            Quantity::Requests,
-            Quantity::CompletionTime,
-            Quantity::Goodput,
-            Quantity::CpuTime,
-            Quantity::FlowEnergy,
-            Quantity::Retransmitted,
-        ],
+        quantities: vec![Requests, CompletionTime, Goodput, CpuTime, FlowEnergy, Retransmitted],
         baseline: factors(&[("transport", "tcp")]),
-        plots: vec![Plot::new(Quantity::Requests, "program"), Plot::new(Quantity::CompletionTime, "program")],
-        detail_plots: Vec::new(),
+        plots: Plot::over("program", &[Requests, CompletionTime]),
         published: vec![
             Published::new(
                 &[("program", "redis"), ("transport", "mptcp")],
-                Quantity::Requests,
+                Requests,
                 Change(-0.15),
                 "YCSB: 10 to 20 % less",
             ),
             Published::new(
                 &[("program", "rsync"), ("transport", "mptcp")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(-0.5),
                 "transfers above 100 MB, two paths of 10 Gbit/s",
             ),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

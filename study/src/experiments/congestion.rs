@@ -7,7 +7,7 @@ use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Change;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{CompletionTime, Goodput, Retransmitted, Rtt};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{
     Cell, Experiment, Load, Network, Purpose, Scale, Scenario, TRANSPORTS, transport_name,
@@ -22,27 +22,24 @@ pub(super) fn experiment() -> Experiment {
         method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. Plain \
                  TCP flows (factor background) upload over the first path all the time."
             .into(),
-        quantities: vec![Quantity::CompletionTime, Quantity::Goodput, Quantity::Retransmitted, Quantity::Rtt],
+        quantities: vec![CompletionTime, Goodput, Retransmitted, Rtt],
         baseline: factors(&[("transport", "tcp")]),
-        plots: vec![
-            Plot::new(Quantity::Goodput, "background"),
-            Plot::new(Quantity::CompletionTime, "background"),
-        ],
-        detail_plots: Vec::new(),
+        plots: Plot::over("background", &[Goodput, CompletionTime]),
         published: vec![
             Published::new(
                 &[("transport", "mptcp"), ("background", "1")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(-0.2),
                 "lower end of the range",
             ),
             Published::new(
                 &[("transport", "mptcp"), ("background", "1")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(-0.5),
                 "upper end of the range",
             ),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

@@ -10,7 +10,7 @@ use mpwatch_lab::traffic::{Transport, Workload};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 
 use crate::data::PublishedValue::Absolute;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{DecisionTime, FalselyClosed, Found};
 use crate::data::{Description, Plot, Published};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
@@ -40,19 +40,14 @@ pub(super) fn experiment() -> Experiment {
                  The paper had 200 connections; it gives no share of paths that are closed, and no \
                  decision time. concordance is the method of mpwatch; ese is the paper's (alpha 1.3)."
             .into(),
-        quantities: vec![Quantity::Found, Quantity::FalselyClosed, Quantity::DecisionTime],
-        baseline: Vec::new(),
-        plots: vec![
-            Plot::new(Quantity::Found, "subflows"),
-            Plot::new(Quantity::FalselyClosed, "subflows"),
-            Plot::new(Quantity::DecisionTime, "subflows"),
-        ],
-        detail_plots: Vec::new(),
+        quantities: vec![Found, FalselyClosed, DecisionTime],
+        plots: Plot::over("subflows", &[Found, FalselyClosed, DecisionTime]),
         published: vec![
-            Published::new(&[("subflows", "2"), ("method", "ese")], Quantity::Found, Absolute(0.904), SETUP),
-            Published::new(&[("subflows", "4"), ("method", "ese")], Quantity::Found, Absolute(0.736), SETUP),
-            Published::new(&[("subflows", "8"), ("method", "ese")], Quantity::Found, Absolute(0.815), SETUP),
+            Published::new(&[("subflows", "2"), ("method", "ese")], Found, Absolute(0.904), SETUP),
+            Published::new(&[("subflows", "4"), ("method", "ese")], Found, Absolute(0.736), SETUP),
+            Published::new(&[("subflows", "8"), ("method", "ese")], Found, Absolute(0.815), SETUP),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

@@ -7,7 +7,9 @@ use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::Transport;
 
 use crate::data::PublishedValue::Change;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CompletionTime, CpuPerPayload, FlowEnergy, Goodput, MachineEnergy, Power, Retransmitted,
+};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
 
@@ -26,23 +28,18 @@ pub(super) fn experiment() -> Experiment {
                  both ends run on one machine."
             .into(),
         quantities: vec![
-            Quantity::Goodput,
-            Quantity::CompletionTime,
-            Quantity::Power,
-            Quantity::MachineEnergy,
-            Quantity::FlowEnergy,
-            Quantity::CpuPerPayload,
-            Quantity::Retransmitted,
+            Goodput,
+            CompletionTime,
+            Power,
+            MachineEnergy,
+            FlowEnergy,
+            CpuPerPayload,
+            Retransmitted,
         ],
         baseline: factors(&[("paths", "1")]),
-        plots: vec![
-            Plot::new(Quantity::Goodput, "paths"),
-            Plot::new(Quantity::Power, "paths"),
-            Plot::new(Quantity::MachineEnergy, "paths"),
-            Plot::new(Quantity::CompletionTime, "paths"),
-        ],
-        detail_plots: Vec::new(),
+        plots: Plot::over("paths", &[Goodput, Power, MachineEnergy, CompletionTime]),
         published: ROWS.iter().flat_map(row).collect(),
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }
@@ -62,8 +59,7 @@ const ROWS: [(&str, &str, &str, [f64; 3]); 8] = [
 ];
 
 fn row((rate, paths, setup, [power, time, energy]): &(&str, &str, &str, [f64; 3])) -> [Published; 3] {
-    let changes =
-        [(Quantity::Power, power), (Quantity::CompletionTime, time), (Quantity::MachineEnergy, energy)];
+    let changes = [(Power, power), (CompletionTime, time), (MachineEnergy, energy)];
     changes.map(|(quantity, change)| {
         Published::new(&[("rate", rate), ("paths", paths)], quantity, Change(*change), setup)
     })

@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::Transport;
 
 use crate::data::PublishedValue::{Absolute, Change};
 use crate::data::detail::Shape;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{Completed, CompletionTime, Goodput, Outage, Retransmitted};
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{
     Cell, Experiment, LinkFailure, Load, Network, Scale, Scenario, TRANSPORTS, transport_name,
@@ -28,18 +28,9 @@ pub(super) fn experiment() -> Experiment {
                  and stays down. A transfer that has not ended after four times that time is not \
                  complete. TCP's retry limits are lowered, so that the kernel gives up within seconds."
             .into(),
-        quantities: vec![
-            Quantity::Completed,
-            Quantity::CompletionTime,
-            Quantity::Outage,
-            Quantity::Goodput,
-            Quantity::Retransmitted,
-        ],
+        quantities: vec![Completed, CompletionTime, Outage, Goodput, Retransmitted],
         baseline: factors(&[("failure", "no")]),
-        plots: vec![
-            Plot::new(Quantity::CompletionTime, "transport"),
-            Plot::new(Quantity::Completed, "transport"),
-        ],
+        plots: Plot::over("transport", &[CompletionTime, Completed]),
         detail_plots: vec![DetailPlot::new(
             Shape::RatesOverTime,
             &[("transport", "mptcp"), ("failure", "yes")],
@@ -47,13 +38,13 @@ pub(super) fn experiment() -> Experiment {
         published: vec![
             Published::new(
                 &[("transport", "mptcp"), ("failure", "yes")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(0.17),
                 "94 s became 110 s",
             ),
             Published::new(
                 &[("transport", "tcp"), ("failure", "yes")],
-                Quantity::Completed,
+                Completed,
                 Absolute(0.0),
                 "TCP never completes",
             ),

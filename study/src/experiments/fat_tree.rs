@@ -6,7 +6,9 @@ use std::time::Duration;
 use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Absolute;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CompletionTime, CoreUse, CpuTime, Excess, Goodput, Retransmitted, Throughput,
+};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{
     Cell, Experiment, Load, Network, Purpose, Scale, Scenario, TRANSPORTS, transport_name,
@@ -31,32 +33,24 @@ pub(super) fn experiment() -> Experiment {
                  quantity core switches used counts the traffic of all flows. The paper ran 128 kB \
                  queries in the silent network, and Mininet."
             .into(),
-        quantities: vec![
-            Quantity::CompletionTime,
-            Quantity::Goodput,
-            Quantity::Throughput,
-            Quantity::Excess,
-            Quantity::Retransmitted,
-            Quantity::CoreUse,
-            Quantity::CpuTime,
-        ],
+        quantities: vec![CompletionTime, Goodput, Throughput, Excess, Retransmitted, CoreUse, CpuTime],
         baseline: factors(&[("transport", "tcp"), ("forwarding", "ecmp")]),
-        plots: vec![Plot::new(Quantity::CompletionTime, "class"), Plot::new(Quantity::Excess, "class")],
-        detail_plots: Vec::new(),
+        plots: Plot::over("class", &[CompletionTime, Excess]),
         published: vec![
             Published::new(
                 &[("network", "silent"), ("class", "query"), ("transport", "tcp"), ("forwarding", "ecmp")],
-                Quantity::Excess,
+                Excess,
                 Absolute(0.09),
                 "Table IV, the lowest",
             ),
             Published::new(
                 &[("network", "noisy"), ("class", "long"), ("transport", "mptcp"), ("forwarding", "ecmp")],
-                Quantity::Excess,
+                Excess,
                 Absolute(0.58),
                 "Table IV, the highest",
             ),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

@@ -10,7 +10,9 @@ use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Change;
 use crate::data::detail::{Series, Shape};
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CompletionTime, CpuPerPayload, FlowEnergy, Goodput, MachineEnergy, Power, Removed, Retransmitted, Rtt,
+};
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
@@ -37,22 +39,18 @@ pub(super) fn experiment() -> Experiment {
                  it found them; short flows end before that."
             .into(),
         quantities: vec![
-            Quantity::CompletionTime,
-            Quantity::Goodput,
-            Quantity::Power,
-            Quantity::MachineEnergy,
-            Quantity::FlowEnergy,
-            Quantity::CpuPerPayload,
-            Quantity::Rtt,
-            Quantity::Retransmitted,
-            Quantity::Removed,
+            CompletionTime,
+            Goodput,
+            Power,
+            MachineEnergy,
+            FlowEnergy,
+            CpuPerPayload,
+            Rtt,
+            Retransmitted,
+            Removed,
         ],
         baseline: factors(&[("congestion", "cubic"), ("elimination", "off")]),
-        plots: vec![
-            Plot::new(Quantity::MachineEnergy, "congestion"),
-            Plot::new(Quantity::Power, "congestion"),
-            Plot::new(Quantity::CompletionTime, "congestion"),
-        ],
+        plots: Plot::over("congestion", &[MachineEnergy, Power, CompletionTime]),
         detail_plots: vec![DetailPlot::new(
             Shape::Distribution(Series::CompletionTimes),
             &[("flows", "short"), ("elimination", "off")],
@@ -60,13 +58,13 @@ pub(super) fn experiment() -> Experiment {
         published: vec![
             Published::new(
                 &[("flows", "long"), ("congestion", NAME), ("elimination", "on")],
-                Quantity::MachineEnergy,
+                MachineEnergy,
                 Change(-0.72),
                 "the largest saving, of 10 GB over 4 subflows against DCTCP",
             ),
             Published::new(
                 &[("flows", "short"), ("congestion", NAME), ("elimination", "on")],
-                Quantity::Power,
+                Power,
                 Change(-0.46),
                 "the largest saving, against MPTCP with extra subflows",
             ),

@@ -7,7 +7,9 @@ use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Change;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CpuPerPayload, EnergyPerPayload, ExtraSubflows, Goodput, Groups, Retransmitted, Timeouts,
+};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
@@ -26,27 +28,23 @@ pub(super) fn experiment() -> Experiment {
                  modulo 2. The paper went up to 32 subflows; the kernel allows nine."
             .into(),
         quantities: vec![
-            Quantity::Goodput,
-            Quantity::Groups,
-            Quantity::ExtraSubflows,
-            Quantity::CpuPerPayload,
-            Quantity::EnergyPerPayload,
-            Quantity::Retransmitted,
-            Quantity::Timeouts,
+            Goodput,
+            Groups,
+            ExtraSubflows,
+            CpuPerPayload,
+            EnergyPerPayload,
+            Retransmitted,
+            Timeouts,
         ],
         baseline: factors(&[("subflows", "2")]),
-        plots: vec![
-            Plot::new(Quantity::Goodput, "subflows"),
-            Plot::new(Quantity::Groups, "subflows"),
-            Plot::new(Quantity::CpuPerPayload, "subflows"),
-        ],
-        detail_plots: Vec::new(),
+        plots: Plot::over("subflows", &[Goodput, Groups, CpuPerPayload]),
         published: vec![Published::new(
             &[("subflows", "8")],
-            Quantity::Goodput,
+            Goodput,
             Change(0.0),
             "no gain beyond the disjoint paths",
         )],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

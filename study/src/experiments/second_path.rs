@@ -7,7 +7,7 @@ use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::Transport;
 
 use crate::data::PublishedValue::Absolute;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{CompletionTime, EffectiveBytes, SecondSubflow, SecondSubflowBytes};
 use crate::data::{Description, Plot, Published};
 use crate::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
 
@@ -21,32 +21,23 @@ pub(super) fn experiment() -> Experiment {
                  effective when it has carried 10 % of all payload. The paper had two paths of 10 Gbit/s \
                  in a data centre, and read the values from a plot."
             .into(),
-        quantities: vec![
-            Quantity::SecondSubflow,
-            Quantity::SecondSubflowBytes,
-            Quantity::EffectiveBytes,
-            Quantity::CompletionTime,
-        ],
-        baseline: Vec::new(),
-        plots: vec![
-            Plot::new(Quantity::SecondSubflowBytes, "rtt_ms").logarithmic(),
-            Plot::new(Quantity::EffectiveBytes, "rtt_ms").logarithmic(),
-        ],
-        detail_plots: Vec::new(),
+        quantities: vec![SecondSubflow, SecondSubflowBytes, EffectiveBytes, CompletionTime],
+        plots: Plot::logarithmic("rtt_ms", &[SecondSubflowBytes, EffectiveBytes]),
         published: vec![
             Published::new(
                 &[("rate", "1000"), ("rtt_ms", "1")],
-                Quantity::SecondSubflowBytes,
+                SecondSubflowBytes,
                 Absolute(500e3),
                 "10 Gbit/s",
             ),
             Published::new(
                 &[("rate", "1000"), ("rtt_ms", "1")],
-                Quantity::EffectiveBytes,
+                EffectiveBytes,
                 Absolute(1_000e3),
                 "10 Gbit/s",
             ),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

@@ -8,7 +8,10 @@ use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Change;
 use crate::data::detail::{Series, Shape};
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CpuPerPayload, DeadlinesMissed, EnergyPerPayload, Goodput, Jain, Power, Retransmitted, Rtt,
+    ShortCompletion,
+};
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
@@ -32,23 +35,18 @@ pub(super) fn experiment() -> Experiment {
                  connections, here up to 50."
             .into(),
         quantities: vec![
-            Quantity::Goodput,
-            Quantity::Power,
-            Quantity::CpuPerPayload,
-            Quantity::EnergyPerPayload,
-            Quantity::Retransmitted,
-            Quantity::Rtt,
-            Quantity::Jain,
-            Quantity::ShortCompletion,
-            Quantity::DeadlinesMissed,
+            Goodput,
+            Power,
+            CpuPerPayload,
+            EnergyPerPayload,
+            Retransmitted,
+            Rtt,
+            Jain,
+            ShortCompletion,
+            DeadlinesMissed,
         ],
         baseline: factors(&[("subflows", "1")]),
-        plots: vec![
-            Plot::new(Quantity::Goodput, "subflows"),
-            Plot::new(Quantity::CpuPerPayload, "subflows"),
-            Plot::new(Quantity::EnergyPerPayload, "subflows"),
-            Plot::new(Quantity::ShortCompletion, "subflows"),
-        ],
+        plots: Plot::over("subflows", &[Goodput, CpuPerPayload, EnergyPerPayload, ShortCompletion]),
         detail_plots: vec![DetailPlot::new(
             Shape::Distribution(Series::ShortCompletionTimes),
             &[("links", "1")],
@@ -56,13 +54,13 @@ pub(super) fn experiment() -> Experiment {
         published: vec![
             Published::new(
                 &[("links", "1"), ("subflows", "8"), ("connections", "50")],
-                Quantity::Power,
+                Power,
                 Change(0.5),
                 "200 connections, two links",
             ),
             Published::new(
                 &[("links", "1"), ("subflows", "8"), ("connections", "50")],
-                Quantity::Goodput,
+                Goodput,
                 Change(0.0),
                 "200 connections, two links",
             ),

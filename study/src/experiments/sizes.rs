@@ -7,7 +7,7 @@ use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::Transport;
 
 use crate::data::PublishedValue::Change;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{CompletionTime, CpuPerPayload, EnergyPerPayload, Excess, Goodput};
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Scale, Scenario, TRANSPORTS, transport_name};
 
@@ -20,34 +20,24 @@ pub(super) fn experiment() -> Experiment {
         method: "One upload of each size (factor bytes) over one path by TCP and over two equal paths by \
                  MPTCP, 500 Mbit/s and 1 ms each. The paper had paths of 10 Gbit/s."
             .into(),
-        quantities: vec![
-            Quantity::CompletionTime,
-            Quantity::Goodput,
-            Quantity::CpuPerPayload,
-            Quantity::EnergyPerPayload,
-            Quantity::Excess,
-        ],
+        quantities: vec![CompletionTime, Goodput, CpuPerPayload, EnergyPerPayload, Excess],
         baseline: factors(&[("transport", "tcp")]),
-        plots: vec![
-            Plot::new(Quantity::CompletionTime, "bytes").logarithmic(),
-            Plot::new(Quantity::Goodput, "bytes").logarithmic(),
-            Plot::new(Quantity::EnergyPerPayload, "bytes").logarithmic(),
-        ],
-        detail_plots: Vec::new(),
+        plots: Plot::logarithmic("bytes", &[CompletionTime, Goodput, EnergyPerPayload]),
         published: vec![
             Published::new(
                 &[("bytes", "100000"), ("transport", "mptcp")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(0.0),
                 "two paths of 10 Gbit/s",
             ),
             Published::new(
                 &[("bytes", "1000000000"), ("transport", "mptcp")],
-                Quantity::CompletionTime,
+                CompletionTime,
                 Change(-0.5),
                 "two paths of 10 Gbit/s",
             ),
         ],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

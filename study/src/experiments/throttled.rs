@@ -8,7 +8,7 @@ use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Absolute;
 use crate::data::detail::Shape;
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{Goodput, Groups, Jain, RateCorrelation};
 use crate::data::{Description, DetailPlot, Published};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
@@ -24,16 +24,15 @@ pub(super) fn experiment() -> Experiment {
                  Rates are means over seconds. The paper throttled virtual machines, and shows the rates \
                  in Fig. 13; it gives no number."
             .into(),
-        quantities: vec![Quantity::RateCorrelation, Quantity::Goodput, Quantity::Jain, Quantity::Groups],
-        baseline: Vec::new(),
-        plots: Vec::new(),
+        quantities: vec![RateCorrelation, Goodput, Jain, Groups],
         detail_plots: vec![DetailPlot::new(Shape::RatesOverTime, &[])],
         published: vec![Published::new(
             &[("cap", "shared")],
-            Quantity::RateCorrelation,
+            RateCorrelation,
             Absolute(-1.0),
             "opposite directions, constant sum",
         )],
+        ..Description::default()
     };
     Experiment::scaled(description, cells)
 }

@@ -7,7 +7,9 @@ use mpwatch_lab::traffic::{Transport, Workload};
 
 use crate::data::PublishedValue::Absolute;
 use crate::data::detail::{Series, Shape};
-use crate::data::quantity::Quantity;
+use crate::data::quantity::Quantity::{
+    CpuPerPayload, FlowJain, Goodput, Retransmitted, SlowestFlow, Timeouts,
+};
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 use crate::fabric::{FabricKind, FabricSpec, Forwarding};
@@ -33,20 +35,9 @@ pub(super) fn experiment() -> Experiment {
                  paper simulated 128 and more hosts, used links ten times as fast in VL2, and chose \
                  longer paths in BCube as well."
             .into(),
-        quantities: vec![
-            Quantity::Goodput,
-            Quantity::FlowJain,
-            Quantity::SlowestFlow,
-            Quantity::Retransmitted,
-            Quantity::Timeouts,
-            Quantity::CpuPerPayload,
-        ],
+        quantities: vec![Goodput, FlowJain, SlowestFlow, Retransmitted, Timeouts, CpuPerPayload],
         baseline: factors(&[("subflows", "1")]),
-        plots: vec![
-            Plot::new(Quantity::Goodput, "subflows"),
-            Plot::new(Quantity::FlowJain, "subflows"),
-            Plot::new(Quantity::SlowestFlow, "subflows"),
-        ],
+        plots: Plot::over("subflows", &[Goodput, FlowJain, SlowestFlow]),
         detail_plots: vec![DetailPlot::new(
             Shape::Distribution(Series::FlowGoodput),
             &[("topology", "fat-tree"), ("traffic", "permutation")],
@@ -54,13 +45,13 @@ pub(super) fn experiment() -> Experiment {
         published: vec![
             Published::new(
                 &[("topology", "fat-tree"), ("traffic", "permutation"), ("subflows", "8")],
-                Quantity::Goodput,
+                Goodput,
                 Absolute(0.9 * RATE * 1e6 * 16.0),
                 "eight subflows fill a FatTree to 90 %",
             ),
             Published::new(
                 &[("topology", "vl2"), ("traffic", "permutation"), ("subflows", "2")],
-                Quantity::Goodput,
+                Goodput,
                 Absolute(0.9 * RATE * 1e6 * 16.0),
                 "two subflows fill VL2",
             ),
