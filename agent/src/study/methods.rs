@@ -27,7 +27,7 @@ impl OtherMethods {
 
     /// What each of them sees, in the order of the methods.
     pub(super) fn snapshots(&self) -> Vec<Snapshot> {
-        self.0.borrow_mut().iter_mut().map(Tracker::snapshot).collect()
+        self.0.borrow_mut().iter_mut().map(Tracker::end_tick).collect()
     }
 }
 
