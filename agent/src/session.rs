@@ -91,7 +91,7 @@ pub(crate) fn track(
             tracker.apply(event);
             Ok(())
         })?;
-        let snapshot = tracker.snapshot();
+        let snapshot = tracker.end_tick();
         let listed = snapshot.connections.len();
         let goes_on = each(snapshot)?;
         if memory.is_due(listed, Instant::now()) {

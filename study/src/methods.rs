@@ -32,6 +32,6 @@ impl OtherMethods {
 
     /// The snapshot of each tracker, in the order of the methods.
     pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
-        self.0.borrow_mut().iter_mut().map(Tracker::snapshot).collect()
+        self.0.borrow_mut().iter_mut().map(Tracker::end_tick).collect()
     }
 }

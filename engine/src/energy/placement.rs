@@ -1,10 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which CPUs estimated time was spent: as in the latest windows, as far as each CPU was busy, else where there is room. Pure.
+//! Divides estimated CPU time among the CPUs: as in the latest windows, as far as each CPU was busy, else where there is room. Pure.
 
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, divide};
 
-/// Number of estimated accounts: flows, applications, shared network work, interrupts, mpwatch.
-pub(crate) const BUSY: usize = 5;
+/// Number of accounts in [`EstimatedTimes`].
+const ACCOUNTS: usize = 5;
+
+/// CPU time of the accounts that are estimated, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EstimatedTimes {
+    pub(crate) flows: u64,
+    pub(crate) app: u64,
+    pub(crate) net_shared: u64,
+    pub(crate) irq: u64,
+    pub(crate) own: u64,
+}
+
+impl EstimatedTimes {
+    fn array(self) -> [u64; ACCOUNTS] {
+        let Self { flows, app, net_shared, irq, own } = self;
+        [flows, app, net_shared, irq, own]
+    }
+
+    fn from_array([flows, app, net_shared, irq, own]: [u64; ACCOUNTS]) -> Self {
+        Self { flows, app, net_shared, irq, own }
+    }
+
+    pub(crate) fn sum(self) -> u64 {
+        self.array().into_iter().sum()
+    }
+
+    pub(crate) fn with(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        let (own, other) = (self.array(), other.array());
+        Self::from_array(std::array::from_fn(|account| combine(own[account], other[account])))
+    }
+
+    /// Reduced in proportion, so that the sum is `total`.
+    pub(crate) fn reduced_to(self, total: u64) -> Self {
+        let mut parts = [0; ACCOUNTS];
+        parts.iter_mut().zip(divide(total, &self.array())).for_each(|(part, time)| *part = time);
+        Self::from_array(parts)
+    }
+
+    fn from_accounts(cpu: &CpuAccounts) -> Self {
+        let CpuAccounts { flow, app, net_shared, irq, mpwatch, .. } = cpu;
+        Self { flows: flow.0, app: app.0, net_shared: net_shared.0, irq: irq.0, own: mpwatch.0 }
+    }
+}
 
 /// How much an older window counts compared with the next one.
 const DECAY: f64 = 0.8;
@@ -12,37 +54,33 @@ const DECAY: f64 = 0.8;
 /// Where the accounts ran in the latest windows.
 #[derive(Default)]
 pub(crate) struct Placement {
-    seen: Vec<CpuAccounts>,
+    /// The accounts in windows at the last call.
+    latest: Vec<CpuAccounts>,
     /// By CPU: number, and recent time of each account, nanoseconds.
-    recent: Vec<(u32, [f64; BUSY])>,
+    recent: Vec<(u32, [f64; ACCOUNTS])>,
 }
 
 impl Placement {
     /// Adds the time since the last call. `windows`: the accounts in windows so far.
     pub(crate) fn observe(&mut self, windows: &[CpuAccounts]) {
-        if windows == self.seen {
+        if windows == self.latest {
             return;
         }
         self.recent.iter_mut().flat_map(|(_, times)| times).for_each(|time| *time *= DECAY);
         for now in windows {
-            let before = self.seen.iter().find(|before| before.cpu == now.cpu).copied().unwrap_or_default();
-            let new = [
-                now.flow.since(before.flow),
-                now.app.since(before.app),
-                now.net_shared.since(before.net_shared),
-                now.irq.since(before.irq),
-                now.mpwatch.since(before.mpwatch),
-            ];
+            let before = self.latest.iter().find(|before| before.cpu == now.cpu).copied().unwrap_or_default();
+            let [new, before] = [*now, before].map(|cpu| EstimatedTimes::from_accounts(&cpu));
+            let new = new.with(before, u64::saturating_sub).array();
             let known = self.recent.iter().position(|(cpu, _)| *cpu == now.cpu);
             let index = known.unwrap_or_else(|| {
-                self.recent.push((now.cpu, [0.0; BUSY]));
+                self.recent.push((now.cpu, [0.0; ACCOUNTS]));
                 self.recent.len() - 1
             });
             for (time, new) in self.recent[index].1.iter_mut().zip(new) {
-                *time += new.0 as f64;
+                *time += new as f64;
             }
         }
-        self.seen = windows.to_vec();
+        self.latest = windows.to_vec();
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
@@ -51,10 +89,10 @@ impl Placement {
     }
 }
 
-/// Divides the time of each account among the CPUs, as integers that add up. `parts` sum to at most the busy time of all CPUs.
-pub(crate) fn place(busy: &[CpuLoad], parts: [u64; BUSY], placement: &Placement) -> Vec<[u64; BUSY]> {
-    let mut placed = vec![[0; BUSY]; busy.len()];
-    for (account, part) in parts.into_iter().enumerate() {
+/// Divides the time of each account among the CPUs, as integers that add up. The sum of `times` is at most the busy time of all CPUs.
+pub(crate) fn place(busy: &[CpuLoad], times: EstimatedTimes, placement: &Placement) -> Vec<EstimatedTimes> {
+    let mut placed = vec![[0; ACCOUNTS]; busy.len()];
+    for (account, part) in times.array().into_iter().enumerate() {
         let mut weights: Vec<u64> = busy.iter().map(|load| placement.weight(load.cpu, account)).collect();
         if weights.iter().all(|weight| *weight == 0) {
             weights = busy.iter().map(|load| load.busy.0).collect();
@@ -63,24 +101,24 @@ pub(crate) fn place(busy: &[CpuLoad], parts: [u64; BUSY], placement: &Placement)
             cpu[account] = time;
         }
     }
-    let mut overflow = [0; BUSY];
+    let mut overflow = [0; ACCOUNTS];
     for (cpu, load) in placed.iter_mut().zip(busy) {
         if cpu.iter().sum::<u64>() > load.busy.0 {
             let fitting: Vec<u64> = divide(load.busy.0, &cpu[..]).collect();
-            for account in 0..BUSY {
+            for account in 0..ACCOUNTS {
                 overflow[account] += cpu[account] - fitting[account].min(cpu[account]);
                 cpu[account] = fitting[account].min(cpu[account]);
             }
         }
     }
     for (account, left) in overflow.into_iter().enumerate().filter(|(_, left)| *left > 0) {
-        let room = |(cpu, load): (&[u64; BUSY], &CpuLoad)| load.busy.0 - cpu.iter().sum::<u64>();
+        let room = |(cpu, load): (&[u64; ACCOUNTS], &CpuLoad)| load.busy.0 - cpu.iter().sum::<u64>();
         let rooms: Vec<u64> = placed.iter().zip(busy).map(room).collect();
         for (cpu, time) in placed.iter_mut().zip(divide(left, &rooms)) {
             cpu[account] += time;
         }
     }
-    placed
+    placed.into_iter().map(EstimatedTimes::from_array).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +134,8 @@ mod tests {
         placement.observe(&[ran_on(0, 900), ran_on(1, 100)]);
         let load = |cpu, busy| CpuLoad { cpu, wall: Nanos(1_000), busy: Nanos(busy) };
         let flows_of = |busy: &[CpuLoad]| {
-            place(busy, [500, 0, 0, 0, 0], &placement).iter().map(|cpu| cpu[0]).collect::<Vec<_>>()
+            let times = EstimatedTimes { flows: 500, ..EstimatedTimes::default() };
+            place(busy, times, &placement).iter().map(|cpu| cpu.flows).collect::<Vec<_>>()
         };
         assert_eq!(flows_of(&[load(0, 1_000), load(1, 1_000)]), [450, 50]);
         assert_eq!(flows_of(&[load(0, 100), load(1, 1_000)]), [100, 400], "it has moved to the other CPU");

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time from a ledger that is kept in windows only. A flow's time between windows is its work times its time per unit of work in
-//! windows; busy time is known, and what no estimate explains belongs to other processes. Pure. Method and limits: docs/ledger.md.
+//! The sampled ledger: CPU time of every account, estimated from a ledger that is kept in windows only. Pure. Method and limits:
+//! docs/ledger.md.
+//!
+//! * **Window**: 50 ms in which the programs of the ledger (task switches, softirqs, system calls) are attached and charge every nanosecond to
+//!   an account. `ebpf/src/bpf/ledger.bpf.h` does it, and subtracts its own cost. `agent/src/windows` opens a window in a random part of a
+//!   period, if the flows have probably used enough CPU time since the previous one.
+//! * **Work**: counted all the time, by the programs on the packet path: a constant per packet, and payload ([`WORK_PER_PACKET`]). Each flow
+//!   has two counts: all work, and work in windows.
+//! * **Unit cost** ([`super::unit_cost`]): CPU time in windows divided by work in windows, of a flow and of its class.
+//! * **Charge**: at most every two seconds the time since the previous charge is estimated. A flow gets its time in windows, and its work
+//!   outside of windows times its unit cost. Other accounts are scaled from windows by work, packets or time ([`Sampling::targets`]). The
+//!   kernel reports how long each CPU was busy; all estimates together are limited to that, and its rest belongs to other processes.
+//! * **Placement** ([`super::placement`]): the estimates are divided among the CPUs.
+//!
+//! [`WORK_PER_PACKET`]: mpwatch_model::kernel::event::WORK_PER_PACKET
 
-use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, CpuSampling, divide};
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, CpuSampling};
 use mpwatch_model::unit::Nanos;
 
-use super::placement::{BUSY, Placement, place};
+use super::placement::{EstimatedTimes, Placement, place};
 use super::unit_cost::{PACKET, UnitCosts};
 
-/// Weight of the share of time that windows cover, in work, when the share of work that they cover is estimated.
+/// Weight, in work, of the assumption that windows contain as large a share of the work as of the time.
 const PRIOR_WORK: f64 = 64.0 * PACKET;
 /// The same for packets of the whole machine.
 const PRIOR_PACKETS: f64 = 64.0;
@@ -17,47 +30,40 @@ const DECAY: f64 = 0.99;
 /// Weight of the ratio 1, as busy time, nanoseconds: the kernel rounds its idle time to 10 ms.
 const PRIOR_BUSY: f64 = 100_000_000.0;
 
-/// Accounts that are estimated, in the order of [`BUSY`].
-const FLOWS: usize = 0;
-const APP: usize = 1;
-const NET_SHARED: usize = 2;
-const IRQ: usize = 3;
-const OWN: usize = 4;
-
-/// Work of all flows: since the start of tracing, and of that in windows.
+/// Work of all flows since the start of tracing, and the part of it in windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) all: u64,
     pub(crate) sampled: u64,
 }
 
-/// Busy time in windows, by the ledger and by the kernel. The kernel's is longer: it counts what the idle loop does around sleeping. With
-/// 20 000 wake-ups a second in a virtual machine by a quarter.
+/// Busy time in windows, by the ledger and by the kernel. The kernel reports more, because it counts the code of the idle loop around sleeping
+/// as busy: a quarter more with 20 000 wake-ups a second in a virtual machine.
 #[derive(Default)]
 struct Busy {
-    /// Elapsed time of the latest windows; of that idle, by the ledger and by the kernel; nanoseconds.
-    latest: [f64; 3],
-    /// The sums at the last call.
-    seen: [u64; 3],
+    /// In the latest windows: elapsed time, idle time by the ledger, idle time by the kernel; nanoseconds.
+    recent: [f64; 3],
+    /// The same, since the start of tracing, at the last call.
+    totals: [u64; 3],
 }
 
 impl Busy {
     fn observe(&mut self, windows: &[CpuAccounts], now: &CpuSampling) {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0;
         let sums = [sum(|cpu| cpu.wall), sum(|cpu| cpu.idle), now.window_idle.0];
-        if sums == self.seen {
+        if sums == self.totals {
             return;
         }
-        for (latest, (now, before)) in self.latest.iter_mut().zip(sums.into_iter().zip(self.seen)) {
-            *latest = *latest * DECAY + now.saturating_sub(before) as f64;
+        for (recent, (now, before)) in self.recent.iter_mut().zip(sums.into_iter().zip(self.totals)) {
+            *recent = *recent * DECAY + now.saturating_sub(before) as f64;
         }
-        self.seen = sums;
+        self.totals = sums;
     }
 
-    /// The ledger's busy time for the kernel's.
+    /// Busy time by the ledger, for busy time by the kernel.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
     fn by_ledger(&self, kernel: Nanos) -> Nanos {
-        let [wall, idle, kernel_idle] = self.latest;
+        let [wall, idle, kernel_idle] = self.recent;
         if kernel_idle <= 0.0 {
             return kernel;
         }
@@ -70,14 +76,13 @@ impl Busy {
 /// Estimates the accounts of each CPU.
 #[derive(Default)]
 pub(crate) struct Sampling {
-    /// What the work of each kind of flow costs.
+    /// CPU time per unit of work.
     pub(crate) costs: UnitCosts,
-    /// Of all flows so far.
     pub(crate) work: Work,
     busy: Busy,
     loads: Vec<CpuLoad>,
-    /// What each account but that of flows got so far.
-    given: [u64; BUSY],
+    /// Time charged so far.
+    charged: EstimatedTimes,
     placement: Placement,
     accounts: Vec<CpuAccounts>,
 }
@@ -90,34 +95,27 @@ impl Sampling {
 
     /// Whether a window has ended since the last charge.
     pub(crate) fn has_new_window(&self, windows: &[CpuAccounts]) -> bool {
-        windows.iter().map(|cpu| cpu.wall.0).sum::<u64>() != self.busy.seen[0]
+        windows.iter().map(|cpu| cpu.wall.0).sum::<u64>() != self.busy.totals[0]
     }
 
-    /// Charges the time since the last call. `windows`: the accounts in windows so far; `wanted`: estimated time of all flows since then.
-    /// Returns how much of it the flows get: no more than the CPUs were busy.
-    pub(crate) fn charge(&mut self, windows: &[CpuAccounts], now: &CpuSampling, wanted: u64) -> u64 {
+    /// Charges the time since the last call. `windows`: the accounts in windows so far; `flows`: estimated time of all flows since the last
+    /// call. Returns the time that flows are charged with: at most the busy time of the CPUs.
+    pub(crate) fn charge(&mut self, windows: &[CpuAccounts], now: &CpuSampling, flows: u64) -> u64 {
         self.busy.observe(windows, now);
         let busy: Vec<CpuLoad> = now.loads.iter().map(|load| self.since_last(load)).collect();
         let all: u64 = busy.iter().map(|load| load.busy.0).sum();
-        let targets = self.targets(windows, now);
-        let mut parts = [0; BUSY];
-        parts[FLOWS] = wanted;
-        for (part, (target, given)) in parts.iter_mut().zip(targets.iter().zip(&self.given)).skip(APP) {
-            *part = target.saturating_sub(*given);
+        let due = self.targets(windows, now).with(self.charged, u64::saturating_sub);
+        let mut times = EstimatedTimes { flows, ..due };
+        if times.sum() > all {
+            times = times.reduced_to(all);
         }
-        if parts.iter().sum::<u64>() > all {
-            let fitting: Vec<u64> = divide(all, &parts).collect();
-            parts.copy_from_slice(&fitting);
-        }
-        for (given, part) in self.given.iter_mut().zip(parts) {
-            *given += part;
-        }
+        self.charged = self.charged.with(times, u64::saturating_add);
         self.placement.observe(windows);
-        for (load, parts) in busy.iter().zip(place(&busy, parts, &self.placement)) {
-            self.add(load, parts);
+        for (load, times) in busy.iter().zip(place(&busy, times, &self.placement)) {
+            self.add(load, times);
         }
         self.loads.clone_from(&now.loads);
-        parts[FLOWS]
+        times.flows
     }
 
     /// Elapsed and busy time of a CPU since the last call.
@@ -128,17 +126,17 @@ impl Sampling {
         CpuLoad { cpu: now.cpu, wall, busy: busy.min(wall) }
     }
 
-    /// What the accounts should have got so far: their time in windows, scaled. Code of applications is scaled by the work of flows, network
-    /// work without a flow by all packets of the machine (most of it may be for traffic that is not traced), interrupts by time.
+    /// Time of the accounts since the start of tracing: their time in windows, scaled. Code of applications is scaled by the work of flows,
+    /// network work without a flow by all packets of the machine (most of it may be for traffic that is not traced), interrupts by time. Flows
+    /// are estimated one by one, by their unit costs.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
-    fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> [u64; BUSY] {
+    fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> EstimatedTimes {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;
         let (elapsed, sampled) =
             (now.loads.iter().map(|load| load.wall.0).sum::<u64>() as f64, sum(|cpu| cpu.wall));
-        let mut targets = [0; BUSY];
-        targets[OWN] = now.own.0;
+        let own = now.own.0;
         if sampled <= 0.0 {
-            return targets;
+            return EstimatedTimes { own, ..EstimatedTimes::default() };
         }
         let by_time = (elapsed / sampled).max(1.0);
         let scale =
@@ -149,27 +147,29 @@ impl Sampling {
             0 => by_work,
             packets => scale(packets, now.window_packets, PRIOR_PACKETS),
         };
-        targets[APP] = (sum(|cpu| cpu.app) * by_work) as u64;
-        targets[NET_SHARED] = (sum(|cpu| cpu.net_shared) * by_packets) as u64;
-        targets[IRQ] = (sum(|cpu| cpu.irq) * by_time) as u64;
-        targets
+        EstimatedTimes {
+            flows: 0,
+            app: (sum(|cpu| cpu.app) * by_work) as u64,
+            net_shared: (sum(|cpu| cpu.net_shared) * by_packets) as u64,
+            irq: (sum(|cpu| cpu.irq) * by_time) as u64,
+            own,
+        }
     }
 
     /// Adds time to the accounts of a CPU. They sum exactly to the elapsed time.
-    fn add(&mut self, load: &CpuLoad, parts: [u64; BUSY]) {
+    fn add(&mut self, load: &CpuLoad, times: EstimatedTimes) {
         let index = self.accounts.iter().position(|cpu| cpu.cpu == load.cpu).unwrap_or_else(|| {
             self.accounts.push(CpuAccounts { cpu: load.cpu, ..CpuAccounts::default() });
             self.accounts.len() - 1
         });
         let cpu = &mut self.accounts[index];
-        let explained: u64 = parts.iter().sum();
         cpu.wall += load.wall;
-        cpu.flow += Nanos(parts[FLOWS]);
-        cpu.app += Nanos(parts[APP]);
-        cpu.net_shared += Nanos(parts[NET_SHARED]);
-        cpu.irq += Nanos(parts[IRQ]);
-        cpu.mpwatch += Nanos(parts[OWN]);
-        cpu.other += Nanos(load.busy.0 - explained);
+        cpu.flow += Nanos(times.flows);
+        cpu.app += Nanos(times.app);
+        cpu.net_shared += Nanos(times.net_shared);
+        cpu.irq += Nanos(times.irq);
+        cpu.mpwatch += Nanos(times.own);
+        cpu.other += Nanos(load.busy.0 - times.sum());
         cpu.idle += Nanos(load.wall.0 - load.busy.0);
     }
 }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn load_that_began_between_windows_is_that_of_others() {
+    fn load_that_began_between_windows_is_charged_to_other_processes() {
         for busy in [300_000_000, 900_000_000] {
             let mut sampling =
                 Sampling { work: Work { all: 640_000, sampled: 32_000 }, ..Sampling::default() };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time per unit of work: of each flow, and of each class of flows, for flows that no window has seen enough of. Pure.
+//! CPU time per unit of work in windows of a sampled ledger ([`super::sampling`]): of each flow, and of each class of flows for flows with too
+//! little work in windows. Pure.
 
 use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use mpwatch_model::kernel::event::WORK_PER_PACKET;
@@ -9,32 +10,32 @@ use serde::{Deserialize, Serialize};
 const WORK: usize = 5;
 /// Work of a packet.
 pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
-/// Weight of the cost of a flow's class, in work, in that of a flow.
+/// Weight, in work, of the cost of its class in the cost of a flow.
 const PRIOR_WORK: f64 = 16.0 * PACKET;
-/// Flows with fewer packets are a class of their own: most of their time is for opening and closing.
+/// Flows with fewer packets have classes of their own: most of their time is for opening and closing.
 const SHORT: u64 = 16;
 /// Bounds of the classes, bytes of payload per packet.
 const SIZES: [u64; 2] = [512, 8_192];
 const CLASSES: usize = (SIZES.len() + 1) * 2;
-/// How much an older window counts in the figures of a class, compared with the next one.
+/// Weight of a window in the figures of a class, relative to the next window.
 const DECAY: f64 = 0.98;
-/// A window in which work cost so many times more than expected was disturbed, for example by a hypervisor that ran something else.
+/// A window in which work cost more than this multiple of its expected cost was disturbed, for example by a hypervisor that ran something else.
 const DISTURBED: f64 = 3.0;
-/// Work in a window from which on its cost says something.
+/// Minimum work in a window to judge its cost.
 const MIN_WORK: f64 = 16.0 * PACKET;
-/// Relative standard error of one window, of a flow whose windows seem to agree: work that begins in one window and ends outside of it.
+/// Relative standard error of one window even if all windows of a flow agree: some work begins in a window and ends outside of it.
 const EDGE: f64 = 0.1;
-/// Relative difference of the flows of a class while nothing is known about it.
+/// Assumed relative difference between the flows of a class before the first measurement.
 const UNKNOWN_SPREAD: f64 = 0.5;
 /// Part of an estimate that may be wrong in the same way in all windows.
 const SYSTEMATIC: f64 = 0.03;
 
-/// What is known of a flow at a tick.
+/// The counters of a flow at a tick.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowSample {
     /// CPU time in windows.
     pub(crate) time: CpuTimes,
-    /// Work since tracing began, and of that in windows.
+    /// Work since tracing began, and the part of it in windows.
     pub(crate) work: u64,
     pub(crate) sampled: u64,
     /// Payload in both directions.
@@ -49,7 +50,7 @@ impl FlowSample {
         size + if packets < SHORT { 0 } else { SIZES.len() + 1 }
     }
 
-    /// What was added since an earlier sample.
+    /// The increase since an earlier sample.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             time: self.time - earlier.time,
@@ -64,12 +65,12 @@ impl FlowSample {
     }
 }
 
-/// The CPU time of a flow so far, and what it was estimated from.
+/// The estimated CPU time of a flow, and its evidence.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowEstimate {
-    seen: FlowSample,
-    given: Option<CpuTimes>,
-    /// Time in windows, without what disturbed windows took too long.
+    latest: FlowSample,
+    charged: Option<CpuTimes>,
+    /// Time in windows, without the excess of disturbed windows.
     rated: [f64; WORK],
     /// Number of windows with work, and the sum of squares of their difference from the flow's cost.
     windows: f64,
@@ -77,16 +78,16 @@ pub(crate) struct FlowEstimate {
 }
 
 impl FlowEstimate {
-    /// `None`: unknown, because no window has seen any flow so far.
-    pub(crate) fn given(&self) -> Option<CpuTimes> {
-        self.given
+    /// `None`: unknown, because no flow has worked in a window so far.
+    pub(crate) fn charged(&self) -> Option<CpuTimes> {
+        self.charged
     }
 
-    /// Adds `granted` nanoseconds, divided like `wanted`.
-    pub(crate) fn grant(&mut self, granted: u64, wanted: [u64; WORK]) {
+    /// Adds nanoseconds, divided like `due`.
+    pub(crate) fn charge(&mut self, time: u64, due: [u64; WORK]) {
         let mut parts = [0; WORK];
-        parts.iter_mut().zip(divide(granted, &wanted)).for_each(|(part, time)| *part = time);
-        *self.given.get_or_insert_default() += CpuTimes::from_classes(parts, true);
+        parts.iter_mut().zip(divide(time, &due)).for_each(|(part, share)| *part = share);
+        *self.charged.get_or_insert_default() += CpuTimes::from_classes(parts, true);
     }
 }
 
@@ -95,7 +96,7 @@ impl FlowEstimate {
 struct Class {
     time: [f64; WORK],
     work: f64,
-    /// Sums of squares: differences of its flows from the cost, and what they were expected to be.
+    /// Sums of squares: differences between measured and expected time of its flows, and expected times.
     differences: f64,
     expected: f64,
 }
@@ -106,14 +107,14 @@ impl Class {
     }
 }
 
-/// What work costs, by class.
+/// CPU time per unit of work, by class.
 #[derive(Default)]
 pub(crate) struct UnitCosts {
     classes: [Class; CLASSES],
 }
 
 impl UnitCosts {
-    /// Makes older windows count less. Called once for each charge after a window.
+    /// Reduces the weight of older windows. Called once for each charge after a window.
     pub(crate) fn age(&mut self) {
         for class in &mut self.classes {
             class.time.iter_mut().for_each(|time| *time *= DECAY);
@@ -123,10 +124,10 @@ impl UnitCosts {
         }
     }
 
-    /// Takes what windows have seen of a flow since the last call. Returns its new work: all, and that in windows.
+    /// Adds the time and work of a flow since the last call. Returns its new work, and the part of it in windows.
     pub(crate) fn observe(&mut self, flow: &mut FlowEstimate, now: &FlowSample) -> [u64; 2] {
-        let (time, sampled) = (now.time - flow.seen.time, now.sampled.saturating_sub(flow.seen.sampled));
-        let new = [now.work.saturating_sub(flow.seen.work), sampled];
+        let (time, sampled) = (now.time - flow.latest.time, now.sampled.saturating_sub(flow.latest.sampled));
+        let new = [now.work.saturating_sub(flow.latest.work), sampled];
         let (mut total, sampled) = (time.total().0 as f64, sampled as f64);
         if total > 0.0 || sampled > 0.0 {
             let mut kept = 1.0;
@@ -152,7 +153,7 @@ impl UnitCosts {
             }
             class.work += sampled;
         }
-        flow.seen = *now;
+        flow.latest = *now;
         new
     }
 
@@ -173,27 +174,27 @@ impl UnitCosts {
     fn cost_of(&self, flow: &FlowEstimate, class: usize) -> Option<f64> {
         let of_class = self.cost(class)?.iter().sum::<f64>();
         let time = flow.rated.iter().sum::<f64>() + PRIOR_WORK * of_class;
-        Some(time / (flow.seen.sampled as f64 + PRIOR_WORK))
+        Some(time / (flow.latest.sampled as f64 + PRIOR_WORK))
     }
 
-    /// What a flow should get now, by class of time: its time in windows, and for all other work what it costs in windows.
+    /// Time to charge a flow with now, by class of time: its time in windows, and the unit cost of all other work.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
-    pub(crate) fn wanted(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
-        let now = &flow.seen;
+    pub(crate) fn due(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
+        let now = &flow.latest;
         let costs = self.cost(now.class())?;
         let others = now.work.saturating_sub(now.sampled) as f64;
-        let (seen, given) = (now.time.classes(), flow.given.unwrap_or_default().classes());
+        let (measured, charged) = (now.time.classes(), flow.charged.unwrap_or_default().classes());
         Some(std::array::from_fn(|work| {
             let cost = (flow.rated[work] + PRIOR_WORK * costs[work]) / (now.sampled as f64 + PRIOR_WORK);
-            (seen[work] + (others * cost) as u64).saturating_sub(given[work])
+            (measured[work] + (others * cost) as u64).saturating_sub(charged[work])
         }))
     }
 
     /// Relative error of a flow's time: two standard errors, at most 1.
     pub(crate) fn error(&self, flow: &FlowEstimate) -> f64 {
-        let (now, class) = (&flow.seen, &self.classes[flow.seen.class()]);
-        let given = flow.given.unwrap_or_default().total().0 as f64;
-        if given <= 0.0 {
+        let (now, class) = (&flow.latest, &self.classes[flow.latest.class()]);
+        let charged = flow.charged.unwrap_or_default().total().0 as f64;
+        if charged <= 0.0 {
             return 0.0;
         }
         let spread =
@@ -204,7 +205,7 @@ impl UnitCosts {
             let few = flow.windows / (flow.windows - 1.0).max(1.0);
             square += flow.differences / now.total().powi(2) * few + EDGE.powi(2) / flow.windows;
         }
-        let outside = (given - now.total()).max(0.0) / given;
+        let outside = (charged - now.total()).max(0.0) / charged;
         (2.0 * square.sqrt() * outside + SYSTEMATIC).min(1.0)
     }
 }
@@ -225,30 +226,30 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_the_first_window() {
+    fn before_the_first_window_the_time_is_unknown() {
         let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
         assert_eq!(costs.observe(&mut flow, &sample(0, 0, 50)), [50 * 32, 0]);
-        assert_eq!((costs.wanted(&flow), flow.given()), (None, None));
+        assert_eq!((costs.due(&flow), flow.charged()), (None, None));
     }
 
     #[test]
     fn packets_outside_of_windows_cost_as_much_as_those_in_windows() {
         let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
         costs.observe(&mut flow, &sample(500_000, 100, 2_000));
-        assert_eq!(total(costs.wanted(&flow)), 10_000_000);
-        flow.grant(4_000_000, costs.wanted(&flow).unwrap());
-        assert_eq!(total(costs.wanted(&flow)), 6_000_000);
-        assert_eq!(flow.given().unwrap().rx_softirq, Nanos(4_000_000));
+        assert_eq!(total(costs.due(&flow)), 10_000_000);
+        flow.charge(4_000_000, costs.due(&flow).unwrap());
+        assert_eq!(total(costs.due(&flow)), 6_000_000);
+        assert_eq!(flow.charged().unwrap().rx_softirq, Nanos(4_000_000));
     }
 
     #[test]
-    fn a_flow_that_no_window_has_seen_costs_as_much_as_its_class() {
+    fn a_flow_without_work_in_windows_costs_as_much_as_its_class() {
         let (mut costs, mut seen, mut unseen) =
             (UnitCosts::default(), FlowEstimate::default(), FlowEstimate::default());
         costs.observe(&mut seen, &sample(500_000, 100, 100));
         costs.observe(&mut unseen, &sample(0, 0, 30));
-        assert_eq!(total(costs.wanted(&unseen)), 150_000);
-        unseen.grant(150_000, costs.wanted(&unseen).unwrap());
+        assert_eq!(total(costs.due(&unseen)), 150_000);
+        unseen.charge(150_000, costs.due(&unseen).unwrap());
         assert!(costs.error(&unseen) >= 0.9, "{}", costs.error(&unseen));
     }
 
@@ -259,12 +260,12 @@ mod tests {
         for window in 1..=50_u64 {
             let noise = if window % 2 == 0 { 50_000 } else { 0 };
             costs.observe(&mut flow, &sample(window * 500_000 + noise, window * 100, window * 2_000));
-            let wanted = costs.wanted(&flow).unwrap();
-            flow.grant(wanted.iter().sum(), wanted);
+            let due = costs.due(&flow).unwrap();
+            flow.charge(due.iter().sum(), due);
             errors.push(costs.error(&flow));
         }
         assert!(errors[0] > 0.15 && errors[49] < 0.08, "{errors:?}");
-        let (given, truth) = (flow.given().unwrap().total().0 as f64, 50.0 * 10_000_000.0);
+        let (given, truth) = (flow.charged().unwrap().total().0 as f64, 50.0 * 10_000_000.0);
         assert!((given / truth - 1.0).abs() < errors[49]);
     }
 
@@ -273,15 +274,15 @@ mod tests {
         let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
         costs.observe(&mut flow, &sample(1_000_000, 200, 4_000));
         costs.observe(&mut flow, &sample(1_000_000 + 50_000_000, 400, 8_000));
-        let wanted = total(costs.wanted(&flow));
+        let wanted = total(costs.due(&flow));
         let undisturbed = 8_000 * 5_000;
         assert!((undisturbed..undisturbed * 2 + 50_000_000).contains(&wanted), "{wanted}");
     }
 
     #[test]
-    fn a_flow_that_windows_have_seen_whole_has_its_exact_time() {
+    fn a_flow_with_all_its_work_in_windows_has_its_exact_time() {
         let (mut costs, mut flow) = (UnitCosts::default(), FlowEstimate::default());
         costs.observe(&mut flow, &sample(123_457, 30, 30));
-        assert_eq!(total(costs.wanted(&flow)), 123_457);
+        assert_eq!(total(costs.due(&flow)), 123_457);
     }
 }

@@ -14,10 +14,10 @@ use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
 use crate::energy::sampling::Sampling;
 
-/// Charges without new CPU time after which the energy of a flow is final: what it did not get of one charge comes with the next.
+/// Charges without new CPU time after which the energy of a flow is final: a fraction that is withheld in one charge is given in the next.
 const QUIET_CHARGES: u32 = 2;
 
-/// What was charged so far.
+/// Energy and CPU time charged so far.
 pub(super) struct Energy {
     mode: LedgerMode,
     split: Split,
@@ -96,13 +96,13 @@ impl Energy {
             self.sampling.work.sampled += sampled;
         }
         let costs = &self.sampling.costs;
-        let wanted: Vec<Option<[u64; 5]>> =
-            subflows(flows).map(|subflow| costs.wanted(&subflow.estimate)).collect();
-        let totals: Vec<u64> = wanted.iter().map(|wanted| wanted.iter().flatten().sum()).collect();
-        let granted = self.sampling.charge(&tick.cpus, sampling, totals.iter().sum());
-        for ((subflow, wanted), granted) in subflows(flows).zip(wanted).zip(divide(granted, &totals)) {
-            if let Some(wanted) = wanted {
-                subflow.estimate.grant(granted, wanted);
+        let due: Vec<Option<[u64; 5]>> =
+            subflows(flows).map(|subflow| costs.due(&subflow.estimate)).collect();
+        let totals: Vec<u64> = due.iter().map(|due| due.iter().flatten().sum()).collect();
+        let charged = self.sampling.charge(&tick.cpus, sampling, totals.iter().sum());
+        for ((subflow, due), charged) in subflows(flows).zip(due).zip(divide(charged, &totals)) {
+            if let Some(due) = due {
+                subflow.estimate.charge(charged, due);
             }
         }
         let accounts = self.sampling.accounts().to_vec();
@@ -157,7 +157,7 @@ impl Energy {
             || (flow.quiet.charges >= QUIET_CHARGES && subflows.all(|id| self.split.is_settled(id)))
     }
 
-    /// In how many zones the idle power is known: with each, energy that was charged before is divided anew.
+    /// Number of zones whose idle power is known. Each additional zone changes the energy that flows were charged with before.
     pub(super) fn zones_with_idle_power(&self) -> usize {
         self.split.zones_with_idle_power()
     }

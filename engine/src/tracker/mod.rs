@@ -54,8 +54,8 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// How long a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds: without a limit, closed
-/// connections would pile up while it does not.
+/// How long a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds. The limit keeps closed connections
+/// from piling up while no estimate is made.
 const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// What happens to a connection after it has closed and its final values were reported.
@@ -63,7 +63,7 @@ const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 pub enum Closed {
     /// It is discarded, as in a live view.
     Forget,
-    /// It is kept for the report at the end of the run, if it is one of the latest 50 000.
+    /// It is kept for the report at the end of the run, if it is among the latest 50 000.
     Keep,
 }
 
@@ -74,7 +74,7 @@ pub struct Tracker {
     flows: Flows,
     /// Whether snapshots have idle connections in a list of their own, which they share.
     shares_idle: bool,
-    /// In how many zones the idle power was known at the last tick.
+    /// Number of zones whose idle power was known at the last tick.
     zones_with_idle_power: usize,
     index: Index,
     names: Names,
@@ -121,7 +121,7 @@ impl Tracker {
         Self { other_method: Some((name, new)), ..self }
     }
 
-    /// Leaves idle connections out of the list of each snapshot: they are in [`Snapshot::idle`], so that a snapshot costs what has changed.
+    /// Moves idle connections from the list of each snapshot to [`Snapshot::idle`], so that the cost of a snapshot depends on what has changed.
     #[must_use]
     pub fn with_shared_idle(self) -> Self {
         Self { shares_idle: true, ..self }
@@ -147,48 +147,65 @@ impl Tracker {
         }
     }
 
-    /// The snapshot after a tick. Connections that are discarded are in it for the last time.
-    pub fn snapshot(&mut self) -> Snapshot {
-        let connections = self.connections(!self.shares_idle);
-        let idle = if self.shares_idle { self.flows.idle().clone() } else { IdleConnections::default() };
-        let is_done = |flow: &Flow| {
-            let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
-            let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
-            let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
-            let is_late = flow.is_long_complete() && !flow.closed_at().is_some_and(waits);
-            flow.is_forgettable() && (is_charged || is_late)
-        };
-        let mut done: Vec<Key> =
-            self.flows.all_active().filter(|(_, flow)| is_done(flow)).map(|(key, _)| key).collect();
-        done.sort_unstable_by_key(|key| key.serial);
-        for key in done {
-            self.forget(key);
-        }
+    /// Ends a tick: returns its snapshot, discards closed connections whose final values it contains, and takes idle connections out of the
+    /// next ticks.
+    pub fn end_tick(&mut self) -> Snapshot {
+        let mut snapshot = self.snapshot();
+        self.discard_done();
         if self.closed == Closed::Keep {
-            let over = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
-            self.archive.extend(over.cloned());
-            while self.archive.len() > MAX_ARCHIVED {
-                self.archive.pop_front();
-                self.unreported += 1;
-            }
+            self.archive_discarded(&snapshot.connections);
         }
         self.index.clear_forgotten();
-        let (flows, sources) = self.parts();
-        flows.leave_idle_out(&sources);
+        snapshot.losses.connections_unreported = self.unreported;
+        let mut flows = std::mem::take(&mut self.flows);
+        flows.leave_idle_out(&self.sources());
+        self.flows = flows;
+        snapshot
+    }
+
+    fn snapshot(&self) -> Snapshot {
         Snapshot {
             schema: SCHEMA,
             at: self.timestamp(self.tick.at),
             interval_s: Some(self.interval()).filter(|interval| interval.0 > 0).map(Nanos::seconds),
             host: self.host(),
             setup: Arc::clone(&self.start.setup),
-            connections,
+            connections: self.connections(!self.shares_idle),
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
             overhead: self.tick.overhead,
             boot_epoch_ns: self.start.boot_epoch_ns,
-            idle,
+            idle: if self.shares_idle { self.flows.idle().clone() } else { IdleConnections::default() },
+        }
+    }
+
+    /// Whether a connection has closed, its final values are known, and its energy is charged or will not be.
+    fn is_done(&self, flow: &Flow) -> bool {
+        let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
+        let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
+        let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
+        let is_late = flow.is_long_complete() && !flow.closed_at().is_some_and(waits);
+        flow.is_forgettable() && (is_charged || is_late)
+    }
+
+    fn discard_done(&mut self) {
+        let active = self.flows.all_active();
+        let mut done: Vec<Key> = active.filter(|(_, flow)| self.is_done(flow)).map(|(key, _)| key).collect();
+        done.sort_unstable_by_key(|key| key.serial);
+        for key in done {
+            self.forget(key);
+        }
+    }
+
+    /// Keeps the discarded connections for the report.
+    fn archive_discarded(&mut self, connections: &[Connection]) {
+        let discarded = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
+        self.archive.extend(discarded.cloned());
+        while self.archive.len() > MAX_ARCHIVED {
+            self.archive.pop_front();
+            self.unreported += 1;
         }
     }
 
@@ -223,8 +240,8 @@ impl Tracker {
         .with(connections)
     }
 
-    /// What is measured, or what is missing, has changed. A step of the budget wakes no idle connection: with 100 000 of them the next ticks
-    /// would cost so much that the budget took the next step.
+    /// The measured or missing values have changed. A step of the budget does not wake idle connections: with 100 000 of them the next ticks
+    /// would cost so much that the budget would take the next step.
     fn on_start(&mut self, start: &Start) {
         let changes_flows = (start.traces, start.ledger) != (self.start.traces, self.start.ledger);
         self.start = start.clone();
@@ -283,7 +300,7 @@ impl Tracker {
         found.filter(|key| !self.is_reopened(*key, record.opened))
     }
 
-    /// Whether something that was opened at this time belongs to a later connection of the same socket. (An idle connection is open.)
+    /// Whether a record with this opening time belongs to a later connection of the same socket. (An idle connection is open.)
     fn is_reopened(&self, key: Key, opened: Option<Nanos>) -> bool {
         let closed = self.flows.active(key).filter(|flow| flow.socket.is_known).and_then(Flow::closed_at);
         closed.zip(opened).is_some_and(|(closed, opened)| opened > closed)
@@ -314,7 +331,7 @@ impl Tracker {
         self.flows.evaluate_bottlenecks(self.tick.at);
     }
 
-    /// The latest calendar dates everything, also what happened before: it was wrong then.
+    /// The latest offset of the calendar dates all events, also earlier ones: it was wrong then.
     fn on_clock(&mut self, change: ClockChange) {
         let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
         self.start.boot_epoch_ns = change.boot_epoch_ns;
@@ -353,16 +370,14 @@ impl Tracker {
         self.previous_tick.map_or(Nanos(0), |previous| self.suspensions.awake(previous, self.tick.at))
     }
 
-    fn connections(&mut self, with_idle: bool) -> Vec<Connection> {
-        let (flows, sources) = self.parts();
-        flows.connections(&sources, with_idle)
+    fn connections(&self, with_idle: bool) -> Vec<Connection> {
+        self.flows.connections(&self.sources(), with_idle)
     }
 
-    fn parts(&mut self) -> (&mut Flows, Sources<'_>) {
+    fn sources(&self) -> Sources<'_> {
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
         let method = self.other_method.map_or_else(DetectionMethod::default, |(name, _)| name);
-        let sources = Sources { start, names, energy, method, now: self.tick.at };
-        (&mut self.flows, sources)
+        Sources { start, names, energy, method, now: self.tick.at }
     }
 
     fn forget(&mut self, key: Key) {

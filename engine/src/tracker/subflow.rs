@@ -102,7 +102,7 @@ impl SubflowState {
         match ledger {
             LedgerMode::Off => None,
             LedgerMode::Exact => self.record.cpu.map(|_| self.sample().time),
-            LedgerMode::Sampled => self.estimate.given(),
+            LedgerMode::Sampled => self.estimate.charged(),
         }
     }
 

@@ -170,7 +170,7 @@ fn a_closed_connection_waits_for_a_window_of_the_ledger_for_a_limited_time() {
             sampling: Some(CpuSampling::default()),
             ..Tick::default()
         }));
-        !tracker.snapshot().connections.is_empty()
+        !tracker.end_tick().connections.is_empty()
     };
     let reported: Vec<u64> = (4..100).filter(is_reported).collect();
     assert_eq!(reported, (4..=43).collect::<Vec<_>>());

@@ -82,7 +82,7 @@ impl Fed {
         let (window, cpus) = energy(self.sent.iter().map(|sent| sent * 2_000).sum());
         let tick = Tick { at: Nanos(at), energy: Some(window), cpus, ..Tick::default() };
         self.tracker.apply(&KernelEvent::Tick(tick));
-        self.tracker.snapshot()
+        self.tracker.end_tick()
     }
 }
 

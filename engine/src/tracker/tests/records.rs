@@ -145,5 +145,5 @@ pub(super) fn closed_subflow(cookie: u64, at: u64, sent: u64) -> KernelEvent {
 
 pub(super) fn tick(tracker: &mut Tracker, at: u64) -> Snapshot {
     tracker.apply(&KernelEvent::Tick(Tick { at: Nanos(at), ..Tick::default() }));
-    tracker.snapshot()
+    tracker.end_tick()
 }

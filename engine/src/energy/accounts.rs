@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The accounts of one zone. Each has one slot, found by its account, and keeps it until it is removed; windows visit slots in one order, on
+//! which the rounding of energies depends.
+
+use std::collections::HashMap;
+
+use mpwatch_model::host::energy::IdleSource;
+use slab::Slab;
+
+use super::apportion::Share;
+use super::deferred::Deferred;
+use super::ledger::Account;
+
+/// Bounds of an account's energy, in microjoules: sums over windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Bounds {
+    pub(crate) lo: f64,
+    pub(crate) hi: f64,
+}
+
+/// The CPU time and energy of one account.
+pub(crate) struct AccountState {
+    pub(crate) account: Account,
+    /// CPU time in the open window, nanoseconds.
+    pub(crate) time: u64,
+    /// Energy above idle.
+    pub(crate) active: Share,
+    pub(crate) idle: Share,
+    /// Of the energy above idle.
+    pub(crate) bounds: Bounds,
+    pub(crate) deferred: Deferred,
+    /// Weakest idle power of its windows. `None`: no window with its CPU time was closed.
+    pub(crate) idle_source: Option<IdleSource>,
+}
+
+impl AccountState {
+    fn new(account: Account) -> Self {
+        Self {
+            account,
+            time: 0,
+            active: Share::default(),
+            idle: Share::default(),
+            bounds: Bounds::default(),
+            deferred: Deferred::default(),
+            idle_source: None,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Accounts {
+    slots: HashMap<Account, usize>,
+    states: Slab<AccountState>,
+}
+
+impl Accounts {
+    /// Adds CPU time to the open window.
+    pub(crate) fn add_time(&mut self, account: Account, time: u64) {
+        let slot =
+            *self.slots.entry(account).or_insert_with(|| self.states.insert(AccountState::new(account)));
+        self.states[slot].time += time;
+    }
+
+    pub(crate) fn get(&self, account: Account) -> Option<&AccountState> {
+        self.states.get(*self.slots.get(&account)?)
+    }
+
+    pub(crate) fn remove(&mut self, account: Account) {
+        if let Some(slot) = self.slots.remove(&account) {
+            self.states.remove(slot);
+        }
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut AccountState> {
+        self.states.iter_mut().map(|(_, state)| state)
+    }
+
+    /// The accounts with CPU time in the open window.
+    pub(crate) fn in_window(&mut self) -> Vec<&mut AccountState> {
+        self.all_mut().filter(|state| state.time > 0).collect()
+    }
+
+    /// Starts a new window.
+    pub(crate) fn clear_times(&mut self) {
+        self.all_mut().for_each(|state| state.time = 0);
+    }
+}
