@@ -15,7 +15,7 @@ const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, co
 const SHARE: Axis = Axis { title: "share of flows", unit: Unit::Ratio, column: "share", log: false };
 const RATE: Axis = Axis { title: "rate", unit: Unit::BitsPerSecond, column: "rate_bps", log: false };
 
-/// The plots that an experiment wants. Empty: its runs have no such values, as those of an earlier mpwatch.
+/// The plots that an experiment declares. Empty: its runs have no such values.
 pub(super) fn plots(experiment: &Experiment, wanted: &DetailPlot) -> String {
     let is_wanted = |cell: &&Cell| wanted.cells.iter().all(|factor| cell.factors.contains(factor));
     let cells = experiment.cells.iter().filter(is_wanted);

@@ -75,7 +75,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
 /// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
-    // Of what was observed; a record by an earlier mpwatch has its whole life only.
+    // The observed part; the whole life if it is unknown which part was observed.
     let observed =
         flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
     let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
