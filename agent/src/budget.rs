@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the cost of mpwatch within its budget: does less, one step after the other, while it costs more, and more again when it costs less.
+//! Keeps the CPU time of mpwatch within its budget: makes one reduction after the other while it exceeds the budget, and undoes them when it
+//! is well below.
 
 use std::time::Duration;
 
-use mpwatch_ebpf::tracer::Pace;
+use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
 
 use crate::quantity::in_percent;
 use crate::windows::PERIOD;
 
-/// Snapshots after a change before the next one, in which its effect shows. The first second of tracing is dearer than the rest.
+/// Snapshots to wait after a change, for its effect. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
-/// Snapshots before something is done more again.
+/// Snapshots to wait before undoing a reduction.
 const CALM: u32 = 2 * SETTLING;
-/// Share of the budget below which something is done more again.
+/// A reduction is undone if the cost is below this share of the budget.
 const LOW: f64 = 0.7;
 /// Weight of the latest snapshot in the mean.
 const WEIGHT: f64 = 0.25;
 
-/// What a step does less of.
+/// Work that can be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reduces {
+pub(crate) enum Reducible {
     Windows,
     Samples,
     Rtt,
 }
 
-/// A step that saves CPU time; it keeps the savings of the steps before.
+/// Saves CPU time, including the savings of the preceding reductions.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Step {
-    reduces: Reduces,
-    /// Least time from one window of a sampled ledger to the next.
+pub(crate) struct Reduction {
+    reduces: Reducible,
+    /// Minimum time from one window of a sampled ledger to the next.
     pub(crate) window_period: Duration,
-    pub(crate) pace: Pace,
-    /// What is not done any more, and which values are less precise without it.
+    pub(crate) pace: SamplingRate,
+    /// The work that is omitted, and the values that are less precise without it.
     what: &'static str,
     costs: &'static str,
 }
@@ -42,54 +43,54 @@ pub(crate) struct Step {
 const WINDOWS: &str = "window of the CPU ledger every second";
 const SAMPLES: &str = "delay samples at full rate";
 
-/// In the order in which they are taken. They are undone in the reverse order.
-static STEPS: [Step; 5] = [
-    Step {
-        reduces: Reduces::Windows,
+/// In the order in which they are made. They are undone in the reverse order.
+static REDUCTIONS: [Reduction; 5] = [
+    Reduction {
+        reduces: Reducible::Windows,
         window_period: Duration::from_secs(4),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 4 s apart",
     },
-    Step {
-        reduces: Reduces::Windows,
+    Reduction {
+        reduces: Reducible::Windows,
         window_period: Duration::from_secs(16),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 16 s apart",
     },
-    Step {
-        reduces: Reduces::Samples,
+    Reduction {
+        reduces: Reducible::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 4, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 4, ..SamplingRate::FULL },
         what: SAMPLES,
-        costs: "fast verdicts on bottlenecks: a quarter of the delay samples is taken",
+        costs: "fast verdicts on bottlenecks: only a quarter of the delay samples",
     },
-    Step {
-        reduces: Reduces::Samples,
+    Reduction {
+        reduces: Reducible::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 16, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 16, ..SamplingRate::FULL },
         what: SAMPLES,
-        costs: "fast verdicts on bottlenecks: a sixteenth of the delay samples is taken",
+        costs: "fast verdicts on bottlenecks: only a sixteenth of the delay samples",
     },
-    Step {
-        reduces: Reduces::Rtt,
+    Reduction {
+        reduces: Reducible::Rtt,
         window_period: Duration::from_secs(16),
-        pace: Pace { segments_per_tick: 1, every_nth: 256, sample_spacing: 16 },
+        pace: SamplingRate { segments_per_tick: 1, every_nth: 256, interval_factor: 16 },
         what: "RTTs of most segments of fast subflows",
-        costs: "precise RTT percentiles and times of stalls: at most one segment per timer tick and 256 segments counts",
+        costs: "precise RTT percentiles and times of stalls: only one segment per timer tick and 256 segments",
     },
 ];
 
-/// The budget and the steps that were taken to keep it. A pure function of the measured costs.
+/// The budget and the reductions in force. A pure function of the measured costs.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Share of the machine's CPU time. `None`: no limit.
     limit: Option<f64>,
-    /// The steps that save something with the settings of this run.
-    steps: Vec<&'static Step>,
-    /// How many of them are taken.
-    taken: usize,
+    /// The reductions that save something with the settings of this run.
+    reductions: Vec<&'static Reduction>,
+    /// Number of these in force.
+    in_force: usize,
     /// Mean cost. `None`: not measured yet.
     ratio: Option<f64>,
     /// Snapshots since the last change.
@@ -97,22 +98,22 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// `reducible`: what this run does at all.
-    pub(crate) fn new(limit: Option<f64>, reducible: &[Reduces]) -> Self {
-        let steps = STEPS.iter().filter(|step| reducible.contains(&step.reduces)).collect();
-        Self { limit, steps, taken: 0, ratio: None, since_change: 0 }
+    /// `reducible`: work that this run does.
+    pub(crate) fn new(limit: Option<f64>, reducible: &[Reducible]) -> Self {
+        let reductions = REDUCTIONS.iter().filter(|next| reducible.contains(&next.reduces)).collect();
+        Self { limit, reductions, in_force: 0, ratio: None, since_change: 0 }
     }
 
-    /// Takes the cost between two snapshots as a share of the machine's CPU time. Returns whether the step has changed.
+    /// Adds the cost between two snapshots, as a share of the machine's CPU time. Returns whether the reductions have changed.
     pub(crate) fn observe(&mut self, cost: f64) -> bool {
         let ratio = self.ratio.map_or(cost, |mean| mean + (cost - mean) * WEIGHT);
         self.ratio = Some(ratio);
         self.since_change += 1;
         let Some(limit) = self.limit else { return false };
-        if ratio > limit && self.since_change >= SETTLING && self.taken < self.steps.len() {
-            self.taken += 1;
-        } else if ratio < limit * LOW && self.since_change >= CALM && self.taken > 0 {
-            self.taken -= 1;
+        if ratio > limit && self.since_change >= SETTLING && self.in_force < self.reductions.len() {
+            self.in_force += 1;
+        } else if ratio < limit * LOW && self.since_change >= CALM && self.in_force > 0 {
+            self.in_force -= 1;
         } else {
             return false;
         }
@@ -120,31 +121,31 @@ impl Budget {
         true
     }
 
-    /// How closely segments are looked at now.
-    pub(crate) fn pace(&self) -> Pace {
-        self.current().map_or(Pace::FULL, |step| step.pace)
+    /// Current sampling rate of received segments.
+    pub(crate) fn pace(&self) -> SamplingRate {
+        self.current().map_or(SamplingRate::FULL, |reduction| reduction.pace)
     }
 
-    /// Least time from one window to the next now.
+    /// Current minimum time from one window to the next.
     pub(crate) fn window_period(&self) -> Duration {
-        self.current().map_or(PERIOD, |step| step.window_period)
+        self.current().map_or(PERIOD, |reduction| reduction.window_period)
     }
 
-    fn current(&self) -> Option<&'static Step> {
-        self.taken.checked_sub(1).map(|last| self.steps[last])
+    fn current(&self) -> Option<&'static Reduction> {
+        self.in_force.checked_sub(1).map(|last| self.reductions[last])
     }
 
-    /// What is less precise now, and why.
+    /// Values that are less precise now, and why.
     pub(crate) fn missing(&self) -> Vec<MissingHook> {
-        let taken = &self.steps[..self.taken];
+        let in_force = &self.reductions[..self.in_force];
         let is_last_of_its_kind =
-            |index: usize| taken.get(index + 1).is_none_or(|next| next.reduces != taken[index].reduces);
+            |index: usize| in_force.get(index + 1).is_none_or(|next| next.reduces != in_force[index].reduces);
         let limit = in_percent(self.limit.unwrap_or(1.0));
-        let why = format!("mpwatch would take more than {limit} of the CPU time, see trace.budget");
-        let last = taken.iter().enumerate().filter(|(index, _)| is_last_of_its_kind(*index));
-        last.map(|(_, step)| MissingHook {
-            what: step.what.to_owned(),
-            costs: step.costs.to_owned(),
+        let why = format!("mpwatch would use more than {limit} of the CPU time, see trace.budget");
+        let last = in_force.iter().enumerate().filter(|(index, _)| is_last_of_its_kind(*index));
+        last.map(|(_, reduction)| MissingHook {
+            what: reduction.what.to_owned(),
+            costs: reduction.costs.to_owned(),
             why: why.clone(),
         })
         .collect()
@@ -152,7 +153,7 @@ impl Budget {
 
     /// `None`: not measured yet.
     pub(crate) fn overhead(&self) -> Option<Overhead> {
-        let reductions = u8::try_from(self.taken).unwrap_or(u8::MAX);
+        let reductions = u8::try_from(self.in_force).unwrap_or(u8::MAX);
         self.ratio.map(|ratio| Overhead { ratio, budget: self.limit, reductions })
     }
 }
@@ -161,9 +162,9 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const ALL: [Reduces; 3] = [Reduces::Windows, Reduces::Samples, Reduces::Rtt];
+    const ALL: [Reducible; 3] = [Reducible::Windows, Reducible::Samples, Reducible::Rtt];
 
-    /// Numbers of steps taken after each of so many snapshots of the same cost.
+    /// Number of reductions in force after each of some snapshots of the same cost.
     fn run(budget: &mut Budget, cost: f64, snapshots: usize) -> Vec<u8> {
         let each = |_| {
             budget.observe(cost);
@@ -173,19 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_taken_while_it_costs_too_much_and_undone_when_it_does_not() {
+    fn reductions_are_made_while_the_cost_exceeds_the_budget_and_undone_afterwards() {
         let mut budget = Budget::new(Some(0.01), &ALL);
         let up = run(&mut budget, 0.02, 60);
         assert!(up.windows(2).all(|pair| (0..=1).contains(&(pair[1] - pair[0]))), "{up:?}");
         assert_eq!((up[0], up[59]), (0, 5));
-        assert_eq!(budget.pace(), STEPS[4].pace);
-        let missing: Vec<String> = budget.missing().into_iter().map(|one| one.costs).collect();
-        assert_eq!(missing, [STEPS[1].costs, STEPS[3].costs, STEPS[4].costs]);
+        assert_eq!(budget.pace(), REDUCTIONS[4].pace);
+        let missing: Vec<String> = budget.missing().into_iter().map(|hook| hook.costs).collect();
+        assert_eq!(missing, [REDUCTIONS[1].costs, REDUCTIONS[3].costs, REDUCTIONS[4].costs]);
 
         let down = run(&mut budget, 0.001, 120);
         assert!(down.windows(2).all(|pair| (0..=1).contains(&(pair[0] - pair[1]))), "{down:?}");
         assert_eq!(down[119], 0);
-        assert_eq!((budget.pace(), budget.window_period()), (Pace::FULL, PERIOD));
+        assert_eq!((budget.pace(), budget.window_period()), (SamplingRate::FULL, PERIOD));
         assert_eq!(budget.missing(), []);
     }
 
@@ -195,10 +196,9 @@ mod tests {
         run(&mut budget, 0.03, 1);
         assert_eq!(run(&mut budget, 0.005, 100), [0; 100]);
         run(&mut budget, 0.02, 8);
-        let taken = budget.taken;
-        assert!(taken > 0);
+        assert!(budget.in_force > 0);
         run(&mut budget, 0.0085, 20);
-        let settled = budget.taken;
+        let settled = budget.in_force;
         assert_eq!(run(&mut budget, 0.0085, 100), vec![u8::try_from(settled).unwrap(); 100]);
     }
 
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_save_nothing_are_skipped() {
-        let mut budget = Budget::new(Some(0.01), &[Reduces::Rtt]);
+    fn reductions_that_save_nothing_are_skipped() {
+        let mut budget = Budget::new(Some(0.01), &[Reducible::Rtt]);
         assert_eq!(run(&mut budget, 0.02, 60)[59], 1);
         assert_eq!(budget.missing().len(), 1);
     }

@@ -11,9 +11,9 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::procfs;
 
-/// A smaller difference of two measurements is noise, or a slewed clock that is followed soon enough.
+/// Smaller differences between two measurements are noise, or a slewed clock, which exceeds this soon.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// Most repetitions of a measurement that was interrupted.
+/// Maximum number of repetitions of an interrupted measurement.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// Two clocks read together. Only suspending the machine drives them apart.
@@ -50,7 +50,7 @@ impl SuspendMeter {
         Self { last: ClockPair::now(), now: Box::new(ClockPair::now) }
     }
 
-    /// Time suspended since the last call. Zero if the clocks differ by less than [`TOLERANCE_NS`], which takes no suspension.
+    /// Time suspended since the last call. Zero if the clocks differ by less than [`TOLERANCE_NS`], which happens without a suspension.
     pub(crate) fn take(&mut self) -> Nanos {
         let now = (self.now)();
         let asleep = now.suspended_since(self.last);
@@ -60,12 +60,12 @@ impl SuspendMeter {
 }
 
 /// Now, on the clock of the kernel's records (`bpf_ktime_get_boot_ns`).
-pub(crate) fn boot_now() -> io::Result<Nanos> {
+pub fn boot_now() -> io::Result<Nanos> {
     let now = read(ClockId::CLOCK_BOOTTIME)? - namespace_offset_ns();
     Ok(Nanos(now.unsigned_abs()))
 }
 
-/// By how much `CLOCK_BOOTTIME` is ahead of the kernel's in this time namespace (time_namespaces(7)).
+/// Offset of `CLOCK_BOOTTIME` in this time namespace to the kernel's (time_namespaces(7)).
 fn namespace_offset_ns() -> i64 {
     static OFFSET_NS: OnceLock<i64> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {
@@ -81,16 +81,16 @@ fn boottime_offset_ns(offsets: &str) -> Option<i64> {
     Some(numbers.next()?.ok()? * 1_000_000_000 + numbers.next()?.ok()?)
 }
 
-/// The calendar time of boot-clock zero, in nanoseconds since 1970. It changes when the calendar is set, which nothing announces, so it is
-/// measured at every tick.
+/// The calendar time of boot-clock zero, in nanoseconds since 1970. It changes when the calendar is set. The kernel does not announce that, so
+/// it is measured at every tick.
 pub(crate) struct Calendar {
     boot_epoch_ns: i64,
     measure: Box<dyn FnMut() -> io::Result<i64> + Send>,
 }
 
 impl Calendar {
-    /// The system's.
-    pub(crate) fn of_system() -> io::Result<Self> {
+    /// The calendar of the system.
+    pub(crate) fn from_system() -> io::Result<Self> {
         Self::new(Box::new(measure))
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn suspended_time_is_what_only_the_boot_clock_counts() {
+    fn only_the_boot_clock_counts_suspended_time() {
         let at = |monotonic, boot| ClockPair { monotonic: Nanos(monotonic), boot: Nanos(boot) };
         let (noise, asleep) = (TOLERANCE_NS / 2, 3_600_000_000_000);
         let mut readings =

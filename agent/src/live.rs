@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The running kernel as a source of events: final records as they come, and at every tick a snapshot, counters and energy.
+//! The running kernel as a source of events: final records as they arrive, and at every tick a snapshot, counters and energy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::host::overhead::Overhead;
@@ -14,7 +14,7 @@ use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{KernelEvent, Start, Tick};
 
-use crate::budget::{Budget, Reduces};
+use crate::budget::{Budget, Reducible};
 use crate::cli::CounterOptions;
 use crate::clock::{self, Calendar, SuspendMeter};
 use crate::cost::CostMeter;
@@ -22,18 +22,18 @@ use crate::energy::meter::Meter;
 use crate::mib::Mib;
 use crate::names::Names;
 use crate::owners::OwnerSearch;
-use crate::pace::Pace;
+use crate::playback::Playback;
 use crate::procfs;
 use crate::setup;
 use crate::source::{EventSink, EventSource};
 use crate::windows::{Step, Windows};
 
-/// Wait for final records after the stop signal: a socket leaves the kernel's tables shortly before its end is traced.
+/// Wait for final records after the stop signal: a socket is removed from the kernel's tables shortly before its end is traced.
 const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
 /// Maximum wait for records between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is learned from the events, to read more about their flows.
+/// Collects from the events which names, owners and counters to read.
 #[derive(Default)]
 struct Notes {
     names: Names,
@@ -58,24 +58,24 @@ pub(crate) struct Live {
     notes: Notes,
     interval: Duration,
     next_tick: Instant,
-    /// Changes the interval while tracing goes on.
-    pace: Option<Arc<Pace>>,
+    /// Requests of the live view's user, who can change the interval.
+    playback: Option<Arc<Playback>>,
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
-    /// `None`: there is no CPU ledger to attribute energy by.
+    /// `None`: without a CPU ledger, energy cannot be attributed.
     meter: Option<Meter>,
     /// `None`: the ledger is not sampled.
     windows: Option<Windows>,
-    /// `None`: the cost is not known.
+    /// `None`: the cost is not measured.
     cost: Option<(CostMeter, Budget)>,
 }
 
 impl Live {
-    /// Attaches, then reads the connections that are older. In this order no connection is missed.
+    /// Attaches the programs, then reads existing connections. In this order no connection is missed.
     pub(crate) fn start(
         interval: Duration,
-        settings: Settings,
+        settings: TracerSettings,
         counters: &CounterOptions,
         budget: Option<f64>,
         stop: Arc<AtomicBool>,
@@ -83,7 +83,7 @@ impl Live {
         let mut tracer = Tracer::start(settings)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let calendar = Calendar::of_system()?;
+        let calendar = Calendar::from_system()?;
         let notes =
             Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
         let mode = tracer.ledger_mode();
@@ -98,7 +98,7 @@ impl Live {
             ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine().clone()),
         };
-        // The runs of an exact ledger are not counted, and it was asked for.
+        // The runs of an exact ledger are not counted, and the user asked for it.
         let cost = (mode != LedgerMode::Exact)
             .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {
@@ -111,7 +111,7 @@ impl Live {
             notes,
             interval,
             next_tick: Instant::now(),
-            pace: None,
+            playback: None,
             has_ended: false,
             failures: Failures::default(),
             stop,
@@ -125,27 +125,27 @@ impl Live {
     }
 
     /// Lets the live view change the interval.
-    pub(crate) fn follow(&mut self, pace: Arc<Pace>) {
-        self.pace = Some(pace);
+    pub(crate) fn follow(&mut self, playback: Arc<Playback>) {
+        self.playback = Some(playback);
     }
 
-    /// Does not measure the cost: this process also does work of its own that has nothing to do with tracing.
+    /// Disables measuring the cost: this process also does work unrelated to tracing.
     pub(crate) fn without_cost(mut self) -> Self {
         self.cost = None;
         self
     }
 
-    /// Evaluates verdicts all the time: what acts on a verdict must not act on an old one.
+    /// Disables the backoff of evaluation: actions must not be based on old verdicts.
     pub(crate) fn without_backoff(mut self) -> Self {
         self.start.backoff = false;
         self
     }
 
-    /// Measures the cost and, if the budget demands it, does more or less from now on.
+    /// Measures the cost, and reduces or restores tracing if the budget requires it.
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
-            self.tracer.set_pace(budget.pace())?;
+            self.tracer.set_sampling_rate(budget.pace())?;
             if let Some(windows) = &mut self.windows {
                 windows.set_period(budget.window_period());
             }
@@ -161,14 +161,14 @@ impl Live {
 
     /// Applies a changed interval, counted from the previous tick.
     fn apply_interval(&mut self) {
-        let requested = self.pace.as_ref().and_then(|pace| pace.interval());
+        let requested = self.playback.as_ref().and_then(|playback| playback.interval());
         if let Some(interval) = requested.filter(|interval| *interval != self.interval) {
             let previous = self.next_tick.checked_sub(self.interval).unwrap_or(self.next_tick);
             (self.next_tick, self.interval) = (previous + interval, interval);
         }
     }
 
-    /// Waits for the next tick, and until an open window of the ledger has closed. Passes on final records meanwhile.
+    /// Waits for the next tick, and until an open window of the ledger has closed. Passes on final records during that time.
     fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
             self.apply_interval();
@@ -184,7 +184,7 @@ impl Live {
         Ok(())
     }
 
-    /// Opens or closes a window of the ledger if one is due. Returns the time until the next one is.
+    /// Opens or closes a window of the ledger if this is due. Returns the time until the next change.
     fn step_window(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Duration {
         let Some(windows) = &mut self.windows else { return Duration::MAX };
         if windows.step(&mut self.tracer, Instant::now(), self.next_tick) == Step::Ok {
@@ -233,7 +233,7 @@ impl Live {
     /// Waits for the tick, then reads a snapshot.
     fn read_events(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<Tick> {
         self.wait(sink)?;
-        // The flag is read first: the last snapshot then includes every connection that closed before the signal.
+        // The flag is read first, so that the last snapshot includes every connection that closed before the signal.
         self.has_ended = self.stop.load(Ordering::Relaxed);
         if self.has_ended {
             self.tracer.poll(FINAL_RECORDS_WAIT, sink)?;
@@ -272,7 +272,7 @@ impl EventSource for Live {
             if self.failures.allow(read)? {
                 return Ok(true);
             }
-            // Reading may fail at once, before it waits for the tick.
+            // Reading may fail immediately, without waiting for the tick.
             std::thread::sleep(STOP_CHECK_INTERVAL);
             self.has_ended |= self.stop.load(Ordering::Relaxed);
         }
@@ -280,7 +280,7 @@ impl EventSource for Live {
     }
 }
 
-/// Ticks that failed. A passing shortage of descriptors or memory must not end a daemon.
+/// Ticks that failed. A temporary shortage of descriptors or memory must not end a daemon.
 #[derive(Debug, Default)]
 struct Failures {
     count: u64,
@@ -289,7 +289,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// Whether a tick was read. Its error is returned only if no tick has been read before: then the cause will not pass by itself.
+    /// Whether a tick was read. The error is returned only if no tick has been read before: then the cause is not temporary.
     fn allow(&mut self, read: anyhow::Result<()>) -> anyhow::Result<bool> {
         match read {
             Ok(()) => {
@@ -315,20 +315,20 @@ impl Failures {
     }
 }
 
-/// When the next tick is due. A late tick delays the next one: a rate over a few milliseconds would be a false peak in every chart.
+/// When the next tick is due. A late tick delays its successor: a rate over a few milliseconds would be a false peak in charts.
 fn tick_after(due: Instant, interval: Duration, now: Instant) -> Instant {
     (due + interval).max(now + interval / 2)
 }
 
-/// What a budget can reduce.
-fn reducible(tracer: &Tracer) -> Vec<Reduces> {
+/// The work of this run that a budget can reduce.
+fn reducible(tracer: &Tracer) -> Vec<Reducible> {
     let hooks = tracer.traces();
     let all = [
-        (Reduces::Windows, tracer.ledger_mode() == LedgerMode::Sampled),
-        (Reduces::Samples, hooks.samples),
-        (Reduces::Rtt, hooks.segments),
+        (Reducible::Windows, tracer.ledger_mode() == LedgerMode::Sampled),
+        (Reducible::Samples, hooks.samples),
+        (Reducible::Rtt, hooks.segments),
     ];
-    all.into_iter().filter(|(_, is_done)| *is_done).map(|(what, _)| what).collect()
+    all.into_iter().filter(|(_, is_done)| *is_done).map(|(work, _)| work).collect()
 }
 
 fn this_host(tracer: &Tracer) -> Host {
@@ -355,7 +355,7 @@ mod tests {
         assert!(!failures.allow(failed()).unwrap() && !failures.allow(failed()).unwrap());
         assert!(failures.allow(Ok(())).unwrap());
         assert_eq!(failures.count, 2);
-        assert!(Failures::default().allow(failed()).is_err(), "what never worked is reported");
+        assert!(Failures::default().allow(failed()).is_err(), "the first failure is reported");
     }
 
     #[test]

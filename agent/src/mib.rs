@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. Read
-//! through a process in the namespace, which takes no capability.
+//! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
+//! read through a process in the namespace, which needs no capability.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use mpwatch_model::host::machine::MappingErrors;
 use mpwatch_model::kernel::event::KernelEvent;
 
-/// Namespaces read at each tick, in turn. Reading one takes some 40 us.
+/// Namespaces read at each tick, in turn. Reading a namespace takes some 40 us.
 const MAX_READS: usize = 16;
-/// Namespaces remembered. Further ones are not counted.
+/// Maximum number of namespaces. Others are not counted.
 const MAX_NAMESPACES: usize = 8_192;
 
 /// A network namespace with connections.
@@ -31,13 +31,13 @@ pub(crate) struct Mib {
     /// By inode.
     namespaces: HashMap<u32, Namespace>,
     turns: VecDeque<u32>,
-    /// Since each namespace was first read. Keeps what a removed namespace has counted.
+    /// Errors since each namespace was first read, including namespaces that were removed.
     total: MappingErrors,
 }
 
 impl Mib {
     pub(crate) fn start() -> Self {
-        let mut mib = Self::of(Path::new("/proc"));
+        let mut mib = Self::new(Path::new("/proc"));
         let pid = std::process::id();
         if let Some(inode) = mib.inode(pid) {
             mib.add(inode, pid);
@@ -46,7 +46,7 @@ impl Mib {
         mib
     }
 
-    fn of(root: &Path) -> Self {
+    fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), ..Self::default() }
     }
 
@@ -66,14 +66,14 @@ impl Mib {
         }
     }
 
-    /// Reads the namespaces whose turn it is. Never less than before.
+    /// Reads the namespaces whose turn it is. The result never decreases.
     pub(crate) fn read(&mut self) -> MappingErrors {
         for _ in 0..self.turns.len().min(MAX_READS) {
             let Some(inode) = self.turns.pop_front() else { break };
             let pid = self.namespaces.get(&inode).map(|namespace| namespace.pid);
             match pid.and_then(|pid| self.counters(inode, pid)) {
                 Some(now) => self.count(inode, now),
-                // The process has ended, or is elsewhere: the next connection may name another one.
+                // The process has ended or has changed its namespace. The next connection may have another process.
                 None => drop(self.namespaces.remove(&inode)),
             }
         }
@@ -83,7 +83,7 @@ impl Mib {
     fn count(&mut self, inode: u32, now: MappingErrors) {
         self.turns.push_back(inode);
         let Some(namespace) = self.namespaces.get_mut(&inode) else { return };
-        // Smaller counters are those of another namespace with the same inode.
+        // Smaller counters belong to another namespace with the same inode.
         let before = namespace.last.replace(now).unwrap_or(now);
         self.total.invalid += now.invalid.saturating_sub(before.invalid);
         self.total.bad_checksum += now.bad_checksum.saturating_sub(before.bad_checksum);
@@ -105,13 +105,13 @@ impl Mib {
 fn parse(netstat: &str) -> Option<MappingErrors> {
     let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("MPTcpExt: "));
     let (names, values) = (lines.next()?, lines.next()?);
-    let of = |wanted: &str| -> u64 {
+    let value = |wanted: &str| -> u64 {
         let mut pairs = names.split(' ').zip(values.split(' '));
         pairs.find(|(name, _)| *name == wanted).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
     };
     Some(MappingErrors {
-        invalid: of("DSSNotMatching") + of("DSSNoMatchTCP"),
-        bad_checksum: of("DataCsumErr"),
+        invalid: value("DSSNotMatching") + value("DSSNoMatchTCP"),
+        bad_checksum: value("DataCsumErr"),
     })
 }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn errors_count_from_the_first_reading_and_stay_when_the_namespace_is_gone() {
         let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::of(root.path());
+        let mut mib = Mib::new(root.path());
         let inode = write(root.path(), 7, [5, 5, 5]);
         mib.add(inode, 7);
         assert_eq!(mib.read(), errors(0, 0));
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_process_in_another_namespace_is_not_read() {
         let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::of(root.path());
+        let mut mib = Mib::new(root.path());
         let inode = write(root.path(), 7, [0, 0, 0]);
         mib.add(inode + 1, 7);
         mib.read();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn many_namespaces_are_read_in_turn() {
         let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::of(root.path());
+        let mut mib = Mib::new(root.path());
         let pids = 1..=u32::try_from(MAX_READS).unwrap() + 4;
         for pid in pids.clone() {
             let inode = write(root.path(), pid, [0, 0, 0]);

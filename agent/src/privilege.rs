@@ -15,6 +15,7 @@ pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
 }
 
 /// Gives up, for this thread and those that it will start, every capability but these.
+#[cfg(feature = "control")]
 pub(crate) fn drop_to(wanted: &[Capability]) -> anyhow::Result<()> {
     keep(&wanted.iter().copied().collect())
 }

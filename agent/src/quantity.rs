@@ -52,6 +52,7 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
 }
 
 /// Probability of a verdict. Below one half it would be a verdict of the contrary.
+#[cfg(feature = "control")]
 pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| (0.5..=1.0).contains(value));
     value.ok_or_else(|| "use 0.5 to 1, for example 0.95".to_owned())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop of all commands: feeds events to the tracker, and to a file when recording, and takes a snapshot after every tick.
+//! The loop of all commands: feeds events to the tracker, and to a file when recording, and hands on a snapshot after every tick.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
+use crate::companion;
 use crate::recording::Recorder;
 use crate::source::EventSource;
 
 /// How often free memory is returned to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
-/// After a snapshot that lists more connections, memory is returned as soon as some in a row list less than a quarter of them: until then
-/// the large one may wait for the database.
+/// After a snapshot with more connections than this, memory is returned once several consecutive snapshots have less than a quarter of them:
+/// until then the large snapshot may wait for the database.
 const LARGE_BURST: usize = 5_000;
 const SMALL_IN_A_ROW: u32 = 5;
 
@@ -31,7 +32,7 @@ pub(crate) struct TrackerSettings {
     pub(crate) shares_idle: bool,
 }
 
-/// When to return free memory.
+/// Decides when to return free memory.
 struct Memory {
     returned: Instant,
     most_listed: usize,
@@ -43,7 +44,7 @@ impl Memory {
         Self { returned, most_listed: 0, small_in_a_row: 0 }
     }
 
-    /// Whether it is due after a snapshot that lists so many connections.
+    /// Whether returning it is due after a snapshot with this many connections.
     fn is_due(&mut self, listed: usize, now: Instant) -> bool {
         self.most_listed = self.most_listed.max(listed);
         let is_small = self.most_listed > LARGE_BURST && listed < self.most_listed / 4;
@@ -61,13 +62,26 @@ impl Memory {
 pub(crate) fn run(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    mut recorder: Option<&mut Recorder>,
-    mut each: impl FnMut(Snapshot) -> Result<bool>,
+    recorder: Option<&mut Recorder>,
+    each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
-    let mut tracker = Tracker::new(source.start().clone(), settings.closed).with_method(settings.method);
+    let mut tracker = Tracker::new(source.start().clone(), settings.closed);
+    if let Some(new) = companion::published(settings.method) {
+        tracker = tracker.with_method(settings.method, new);
+    }
     if settings.shares_idle {
         tracker = tracker.with_shared_idle();
     }
+    track(source, tracker, recorder, each)
+}
+
+/// As [`run`], with this tracker.
+pub(crate) fn track(
+    source: &mut dyn EventSource,
+    mut tracker: Tracker,
+    mut recorder: Option<&mut Recorder>,
+    mut each: impl FnMut(Snapshot) -> Result<bool>,
+) -> Result<Report> {
     let mut memory = Memory::since(Instant::now());
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {

@@ -44,7 +44,7 @@ impl Simulation {
         };
         let live = LiveSimulation::start(tree, setup)?;
         live.follow_process(nix::unistd::getpid().as_raw(), 0);
-        let setup = MachineSetup::of_this_machine(cpus);
+        let setup = MachineSetup::from_system(cpus);
         let file = PowerFile::new(Timestamp::now().to_string(), setup, vec![power_curve()]);
         file.save(&folder.path().join(CALIBRATION))?;
         Ok(Self { _live: live, folder })

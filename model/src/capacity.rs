@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives back the memory of collections that a burst of connections has made large: a collection of the standard library never shrinks by
-//! itself, and a daemon would keep the memory of its largest snapshot for ever.
+//! Frees memory of collections after a burst of connections. Collections of the standard library never shrink by themselves, so a daemon
+//! would keep the memory of its largest snapshot.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -38,7 +38,7 @@ mod tests {
         let mut map: HashMap<u32, u32> = (0..20_000).map(|n| (n, n)).collect();
         map.retain(|n, _| *n < 10_000);
         shrink_map(&mut map);
-        assert!(map.capacity() > 20_000, "half of it is no burst: {}", map.capacity());
+        assert!(map.capacity() > 20_000, "half of it is not excessive: {}", map.capacity());
         map.retain(|n, _| *n < 300);
         shrink_map(&mut map);
         assert!(map.len() == 300 && map.capacity() < MIN_CAPACITY, "{}", map.capacity());

@@ -48,7 +48,7 @@ pub struct ConnectionId {
     /// Local token; zero for plain TCP.
     pub token: Token,
     /// Cookie of the connection's own socket; zero if the kernel had not assigned one when the flow was first seen. If there was no token
-    /// either, that of the first subflow seen.
+    /// either, the cookie of the first subflow seen.
     pub birth: SocketCookie,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for SubflowId {
     }
 }
 
-/// Implements text in JSON, as `Display` writes it: its pattern, what it is, and how it is parsed.
+/// Serializes an id as the text of `Display`, given its pattern, a description, and a parser.
 macro_rules! id_as_string {
     ($($name:ident: $pattern:literal, $expected:literal, |$text:ident| $parse:expr;)*) => {$(
         impl FromStr for $name {

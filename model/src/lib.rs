@@ -16,7 +16,6 @@ pub mod quantity;
 pub mod settle;
 pub mod snapshot;
 pub mod statistics;
-pub mod study;
 pub mod table;
 pub mod unit;
 mod words;

@@ -21,9 +21,7 @@ pub fn settled(mut connection: Connection) -> Connection {
     let subflows = &connection.subflows;
     connection.bytes_retransmitted = subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
     connection.cpu = sum_if_all_known(subflows.iter().map(|subflow| subflow.cpu));
-    if subflows.iter().all(|subflow| subflow.observed.is_some()) {
-        connection.jain_index = fairness(subflows);
-    }
+    connection.jain_index = fairness(subflows);
     connection.extra_subflows = connection.bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows);
     connection
 }
@@ -36,31 +34,26 @@ pub fn sort_timeline(entries: &mut [TimelineEntry]) {
 /// Sums the energy of the subflows where it is known, and relates each amount to the payload that was observed.
 fn set_energy(connection: &mut Connection) {
     for subflow in &mut connection.subflows {
-        let payload = subflow.observed_payload();
-        subflow.energy = subflow.energy.map(|energy| energy.over(payload));
+        subflow.energy = subflow.energy.map(|energy| energy.over(subflow.observed.bytes));
     }
     let mut known = connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref()).peekable();
     let is_known = known.peek().is_some();
     connection.energy = is_known.then(|| FlowEnergy::sum(known).over(connection.observed_payload()));
 }
 
-/// Shares of the observed payload. Where an earlier mpwatch wrote one of the subflows, of all payload.
+/// Shares of the observed payload that was sent.
 fn set_shares(subflows: &mut [Subflow]) {
-    let observed: Option<Vec<Bytes>> = subflows.iter().map(|subflow| subflow.observed?.bytes_sent).collect();
-    let sent = observed.unwrap_or_else(|| subflows.iter().map(Subflow::unique_sent).collect());
-    let all: Bytes = sent.iter().copied().sum();
-    for (subflow, sent) in subflows.iter_mut().zip(sent) {
-        subflow.share_sent = (all.0 > 0).then(|| sent.0 as f64 / all.0 as f64);
+    let all: Bytes = subflows.iter().map(|subflow| subflow.observed.bytes_sent).sum();
+    for subflow in subflows {
+        subflow.share_sent = (all.0 > 0).then(|| subflow.observed.bytes_sent.0 as f64 / all.0 as f64);
     }
 }
 
 /// Fairness of the goodputs of subflows: of observed payload, until the connection closed. A subflow that carried nothing does not count if
 /// it is a backup or has ended (a refused join).
 fn fairness(subflows: &[Subflow]) -> Option<f64> {
-    let counts = |subflow: &&Subflow| {
-        subflow.observed_payload().0 > 0 || !(subflow.backup || subflow.closed.is_some())
-    };
-    let goodput = |subflow: &Subflow| subflow.observed.and_then(|observed| observed.goodput());
-    let counted = subflows.iter().filter(counts);
-    jain_index(counted.map(|subflow| goodput(subflow).unwrap_or_default().0 as f64))
+    let counts =
+        |subflow: &&Subflow| subflow.observed.bytes.0 > 0 || !(subflow.backup || subflow.closed.is_some());
+    let goodputs = subflows.iter().filter(counts).map(|subflow| subflow.observed.goodput());
+    jain_index(goodputs.map(|goodput| goodput.unwrap_or_default().0 as f64))
 }

@@ -48,13 +48,13 @@ pub struct Snapshot {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
-    /// What mpwatch costs this machine. `null`: not measured yet, or the ledger is exact.
+    /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
     #[serde(default)]
     pub overhead: Option<Overhead>,
-    /// Calendar time, in nanoseconds since 1970, of boot-clock zero, by which all times in it are dated. Not part of the format.
+    /// Calendar time, in nanoseconds since 1970, of boot-clock zero; all its times are computed from it. Not part of the format.
     #[serde(skip)]
     pub boot_epoch_ns: i64,
-    /// Connections that are idle and left out of `connections`: those of a daemon. Not part of the format: [`Snapshot::complete`] adds them.
+    /// Idle connections of a daemon, which are not in `connections`. Not part of the format: [`Snapshot::complete`] adds them.
     #[serde(skip)]
     pub idle: IdleConnections,
 }
@@ -69,7 +69,7 @@ impl Snapshot {
     /// The idle connections, built as they are at the time of this snapshot.
     pub fn idle_connections(&self) -> impl Iterator<Item = Connection> {
         let at = self.boot_time();
-        self.idle.iter().map(move |one| one.connection(at, self.boot_epoch_ns))
+        self.idle.iter().map(move |idle| idle.connection(at, self.boot_epoch_ns))
     }
 
     /// The snapshot with all connections in one list: those that were opened before tracing began, then the others in order of opening.
@@ -137,7 +137,7 @@ pub struct Report {
 
 impl Report {
     /// The report of one snapshot, on some of its connections.
-    pub fn of_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
             schema: snapshot.schema,
@@ -166,7 +166,7 @@ impl Report {
 pub struct Run {
     /// The machine.
     pub host: Host,
-    /// Labels and settings of the run; of a period with several runs, those that they have in common.
+    /// Labels and settings of the run; if the period has several runs, the settings that are equal in all.
     #[serde(default)]
     pub setup: Arc<Setup>,
     /// Start of tracing.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-/// Fewer values in one of the samples have no interval of 95 %, or one that covers nearly everything.
+/// With fewer values in one of the samples, there is no 95 % interval, or it covers nearly everything.
 const MIN_VALUES: usize = 4;
 /// Quantile of the normal distribution for an interval of 95 %.
 const Z_95: f64 = 1.96;
@@ -27,7 +27,7 @@ impl Shift {
         self.low > 0.0 || self.high < 0.0
     }
 
-    /// With each of its values mapped by a growing function.
+    /// Maps each of its values with an increasing function.
     #[must_use]
     pub fn map(self, grow: impl Fn(f64) -> f64) -> Self {
         Self { estimate: grow(self.estimate), low: grow(self.low), high: grow(self.high) }
@@ -47,7 +47,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The smallest value that at least this share of the sorted values does not exceed. `None`: there are none.
+/// The smallest of the sorted values that is at least as large as the fraction `q` of them. `None`: there are none.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -58,10 +58,10 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// How much larger the values of `b` are than those of `a`. `None`: fewer than 4 in one of them.
+/// How much the values of `b` exceed the values of `a`. `None`: fewer than 4 in one of them.
 ///
-/// The number of differences outside of the interval follows the normal approximation of the Mann-Whitney statistic, which is on the safe
-/// side for small and for tied samples. Values are finite.
+/// The number of differences outside of the interval follows the normal approximation of the Mann-Whitney statistic, which is conservative
+/// for small and for tied samples. Values are finite.
 pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     if a.len().min(b.len()) < MIN_VALUES {
         return None;
@@ -80,7 +80,7 @@ pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     })
 }
 
-/// By which factor the values of `b` are larger than those of `a`, minus 1. `None`: too few values, or not all are greater than zero.
+/// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: too few values, or not all are greater than zero.
 pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     if !a.iter().chain(b).all(|value| *value > 0.0) {
         return None;
@@ -89,13 +89,13 @@ pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     Some(shift(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
 }
 
-/// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; beyond, that of the normal distribution is close enough.
+/// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; for more, the normal distribution is close enough.
 const T_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The two-sided 95 % quantile of Student's t. Degrees of freedom are rounded down, which is on the safe side.
+/// The two-sided 95 % quantile of Student's t. Degrees of freedom are rounded down, which is conservative.
 fn student_t(freedom: f64) -> f64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 31")]
     let whole = freedom.clamp(1.0, 31.0) as usize;
@@ -116,7 +116,7 @@ pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean - half, mean + half))
 }
 
-/// By which factor the values of `b` are larger than those of `a`, minus 1: [`change`] of the logarithms. For few values, where
+/// The factor by which the values of `b` exceed the values of `a`, minus 1: [`change`] of the logarithms. For few values, where
 /// [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than zero.
 pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     if !a.iter().chain(b).all(|value| *value > 0.0) {
@@ -126,8 +126,8 @@ pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     Some(change(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
 }
 
-/// How much larger the mean of `b` is than that of `a`: Welch's interval of values that are taken as normally distributed. `None`: fewer than
-/// two in one of them.
+/// How much the mean of `b` exceeds the mean of `a`: Welch's interval, which assumes normally distributed values. `None`: fewer than two in
+/// one of them.
 pub fn change(a: &[f64], b: &[f64]) -> Option<Shift> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     let variance = variance_a + variance_b;
@@ -143,8 +143,8 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The difference of this rank, from 1, among all `b - a` of two sorted samples: the smallest number that as many do not exceed. Found by
-/// bisection over all numbers, so that not all differences need to be held.
+/// The difference with this rank, from 1, among all `b - a` of two sorted samples. Bisection over all floating-point numbers avoids storing
+/// every difference.
 fn nth_difference(a: &[f64], b: &[f64], rank: u64) -> f64 {
     let (mut low, mut high) = (order(f64::NEG_INFINITY), order(f64::INFINITY));
     while low < high {
@@ -154,7 +154,7 @@ fn nth_difference(a: &[f64], b: &[f64], rank: u64) -> f64 {
     from_order(low)
 }
 
-/// How many differences `b - a` of two sorted samples do not exceed a limit.
+/// Number of differences `b - a` of two sorted samples that do not exceed a limit.
 fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> u64 {
     let mut within = 0;
     a.iter()
@@ -165,7 +165,7 @@ fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> u64 {
         .sum()
 }
 
-/// A number's place in the order of all numbers.
+/// The place of a floating-point number in the order of all of them.
 fn order(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Typed tables, as exports write them: what the store reads from its views and the encoders write to files and databases.
+//! Typed table rows: the store reads them from its views, exports write them to files and databases.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// Whole numbers, signed, 64 bits.
@@ -17,7 +17,7 @@ pub enum ColumnType {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Type of its cells.
     pub kind: ColumnType,
 }
 

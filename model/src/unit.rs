@@ -14,7 +14,7 @@ macro_rules! unit {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The difference to an earlier or smaller value; zero if the other one is larger.
+            /// The difference from an earlier or smaller value; zero if that value is larger.
             #[must_use]
             pub fn since(self, earlier: Self) -> Self {
                 Self(self.0.saturating_sub(earlier.0))

@@ -200,12 +200,12 @@ fn a_peer_has_the_port_of_the_service_only() {
     let mut server = fixture::connection(1, 1);
     server.role = Some(Role::Server);
     (server.local, server.remote) = (server.remote, server.local);
-    assert_eq!(Peer::of(&server), Some(Peer::Client([10, 0, 1, 1].into(), 5201)));
+    assert_eq!(Peer::new(&server), Some(Peer::Client([10, 0, 1, 1].into(), 5201)));
     let mut other = fixture::connection(2, 1);
     other.role = Some(Role::Server);
     (other.local, other.remote) = (other.remote, other.local);
     other.remote.as_mut().unwrap().set_port(1);
-    assert_eq!(Peer::of(&other), Peer::of(&server));
+    assert_eq!(Peer::new(&other), Peer::new(&server));
     let lines = lines(vec![server, other]);
     assert!(lines[0].starts_with("2 connections from 10.0.1.1 to port 5201 are long flows"), "{lines:#?}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums over subflows: of a path (interface and pair of addresses), a peer, a process, or a namespace.
+//! Sums over the subflows of a path (interface and pair of addresses), a peer, a process, or a namespace.
 
 use std::net::IpAddr;
 
@@ -9,13 +9,13 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};
-use crate::digest::{ConnectionDigest, Entry, Path, SubflowDigest, total};
+use crate::digest::{ConnectionDigest, Entry, PathKey, SubflowDigest, sum_of_known};
 
 /// Values of an aggregate that are drawn over time.
 pub(crate) const TREND: usize = 40;
 
 mpwatch_model::words! {
-    /// By what the peers view groups.
+    /// The grouping of the peers view.
     #[derive(Default)]
     pub(crate) enum Grouping {
         #[default]
@@ -25,10 +25,10 @@ mpwatch_model::words! {
     }
 }
 
-/// What an aggregate is about; the same in every snapshot.
+/// The subject of an aggregate; the same in every snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AggregateKey {
-    Path(Path),
+    Path(PathKey),
     /// Remote address.
     Peer(Option<IpAddr>),
     /// Name of a process.
@@ -44,7 +44,7 @@ impl Default for AggregateKey {
 }
 
 impl AggregateKey {
-    pub(crate) fn of(connection: &ConnectionDigest, grouping: Grouping) -> Self {
+    pub(crate) fn new(connection: &ConnectionDigest, grouping: Grouping) -> Self {
         match grouping {
             Grouping::Peer => Self::Peer(connection.remote),
             Grouping::Process => Self::Process(connection.process),
@@ -54,7 +54,7 @@ impl AggregateKey {
 
     /// Whether a connection contributes to it.
     pub(crate) fn contains(self, entry: Entry<'_>) -> bool {
-        let is_key_of = |grouping| Self::of(entry.digest, grouping) == self;
+        let is_key_of = |grouping| Self::new(entry.digest, grouping) == self;
         match self {
             Self::Path(path) => entry.paths().contains(&path),
             Self::Peer(_) => is_key_of(Grouping::Peer),
@@ -87,7 +87,7 @@ pub(crate) struct SharedPath {
     pub(crate) group: u32,
     /// Index of the path among those that share it.
     pub(crate) index: u32,
-    /// How many share it.
+    /// Number of paths that share it.
     pub(crate) size: u32,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct SharedPath {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
     pub(crate) key: AggregateKey,
-    /// The first of its connections, which has the name of the namespace.
+    /// The first of its connections, for the name of the namespace.
     pub(crate) example: Option<Location>,
     pub(crate) connections: usize,
     pub(crate) open: usize,
@@ -117,7 +117,7 @@ pub(crate) struct Aggregate {
     pub(crate) min_rtt: Option<Micros>,
     /// Its path shares a bottleneck with others.
     pub(crate) shared: Option<SharedPath>,
-    /// The verdict where it does not.
+    /// The verdict if it does not.
     pub(crate) verdict: Option<Verdict>,
 }
 
@@ -126,8 +126,8 @@ impl Aggregate {
         Self { key, example, ..Self::default() }
     }
 
-    /// The sums of these members, in which those of one connection follow each other.
-    pub(crate) fn of(context: Context<'_>, key: AggregateKey, members: &[Member]) -> Self {
+    /// The sums of these members. The members of a connection follow each other.
+    pub(crate) fn from_members(context: Context<'_>, key: AggregateKey, members: &[Member]) -> Self {
         let mut sums = Self::empty(key, members.first().map(|member| member.connection));
         let mut rtts = Vec::new();
         let mut latest = None;
@@ -161,8 +161,8 @@ impl Aggregate {
         self.failed += usize::from(subflow.has_failed);
         self.working += usize::from(subflow.is_open && !subflow.has_failed);
         let (send, receive) = subflow.current().unzip();
-        self.send = total(self.send, send);
-        self.receive = total(self.receive, receive);
+        self.send = sum_of_known(self.send, send);
+        self.receive = sum_of_known(self.receive, receive);
         self.sent = self.sent.saturating_add(subflow.sent.0);
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);
@@ -172,7 +172,7 @@ impl Aggregate {
         }
     }
 
-    /// Retransmitted share of the bytes sent.
+    /// Retransmitted part of the bytes sent.
     pub(crate) fn retransmitted(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
     }
@@ -193,7 +193,7 @@ pub(crate) struct ShownAggregate {
 }
 
 impl ShownAggregate {
-    pub(crate) fn of(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
+    pub(crate) fn new(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
         let subflows = members.iter().filter_map(|member| member.digest(context)).map(|subflow| subflow.id);
         Self { sums, rates: context.history.rates(subflows, context.tick, TREND) }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawings in ASCII, for terminals without UTF-8. Every character has one of the same width, so that it can be replaced at the end.
+//! Drawings in ASCII, for terminals without UTF-8. Every character is replaced by an ASCII character of the same width, after drawing.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;

@@ -10,7 +10,7 @@ use mpwatch_model::snapshot::Snapshot;
 use crate::columns::{BATCH, Choice, Fold, LIST, PARTLY_LEGEND, Row, Subject, Table};
 use crate::context::Context;
 use crate::digest::Digest;
-use crate::draw::{alarms_of, header_titles};
+use crate::draw::{alarms, header_titles};
 use crate::history::History;
 use crate::mask::Mask;
 use crate::text::{Text, clip};
@@ -21,11 +21,11 @@ const UNLIMITED: usize = 10_000;
 
 /// The connections of a snapshot with their subflows, busiest first, in lines of at most `width`.
 pub fn table(snapshot: &Snapshot, width: usize) -> String {
-    let totals = Digest::of(&snapshot.connections).totals;
+    let totals = Digest::new(&snapshot.connections).totals;
     let titles =
         header_titles(snapshot, &printable(&snapshot.host.name), totals, Units::default(), &[snapshot]);
     let mut lines = vec![Text::first_that_fits(titles, width).string()];
-    lines.extend(alarms_of(snapshot).iter().map(|(text, ..)| clip(text, width)));
+    lines.extend(alarms(snapshot).iter().map(|(text, ..)| clip(text, width)));
     if snapshot.connections.is_empty() {
         lines.push("no open MPTCP connection".to_owned());
         return text(&lines);
@@ -42,13 +42,13 @@ pub fn table(snapshot: &Snapshot, width: usize) -> String {
 
 /// A line for each connection of a snapshot, below a line of titles. Unknown values are dashes. Ends with a newline.
 pub fn list(snapshot: &Snapshot) -> String {
-    let subjects = snapshot.connections.iter().map(|one| Subject::Connection(one, Fold::Never));
+    let subjects = snapshot.connections.iter().map(|connection| Subject::Connection(connection, Fold::Never));
     let mut lines = rows(subjects.collect(), LIST, UNLIMITED);
     lines.extend(legend(snapshot).map(str::to_owned));
     text(&lines) + "\n"
 }
 
-/// What the mark of a connection means. `None`: none has one.
+/// The meaning of the mark of a connection. `None`: no connection has a mark.
 fn legend(snapshot: &Snapshot) -> Option<&'static str> {
     snapshot.connections.iter().any(Connection::is_partly_observed).then_some(PARTLY_LEGEND)
 }

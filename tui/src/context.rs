@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rows and cells read: the snapshot that is shown, what is remembered, and how the user wants it written.
+//! The data that rows and cells read: the snapshot that is shown, the history, and the user's choice of format.
 
 use mpwatch_model::finding::Format;
 use mpwatch_model::flow::connection::Connection;
@@ -44,8 +44,10 @@ impl<'a> Context<'a> {
 
     /// A connection by its id, wherever it is.
     pub(crate) fn find(self, id: ConnectionId) -> Option<&'a Connection> {
-        let shown = self.frame.and_then(|frame| frame.snapshot.connections.iter().find(|one| one.id == id));
-        shown.or_else(|| self.history.closed().rev().find(|one| one.id == id))
+        let shown = self
+            .frame
+            .and_then(|frame| frame.snapshot.connections.iter().find(|connection| connection.id == id));
+        shown.or_else(|| self.history.closed().rev().find(|connection| connection.id == id))
     }
 
     /// Calls `write` with the format of findings on the screen.

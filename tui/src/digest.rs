@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the screen reads of every flow, close together in memory: a snapshot of ten thousand connections has 23 MB, too much to read in one
-//! frame. The thread that delivers a snapshot digests it once.
+//! The values of every flow that the screen reads, close together in memory: a snapshot of ten thousand connections has 23 MB, too much to
+//! read in one frame. The thread that delivers a snapshot computes its digest once.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -26,18 +26,18 @@ pub struct Digested {
 }
 
 impl Digested {
-    /// Reads every flow of the snapshot. This takes several frames' time: not for the thread of the screen.
-    pub fn of(snapshot: impl Into<Arc<Snapshot>>) -> Self {
+    /// Reads every flow of the snapshot. This takes as long as several frames: do not call it on the thread of the screen.
+    pub fn new(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         let snapshot = snapshot.into();
-        Self { digest: Digest::of(&snapshot.connections), snapshot }
+        Self { digest: Digest::new(&snapshot.connections), snapshot }
     }
 
-    /// One of its connections.
+    /// The connection with this index.
     pub(crate) fn entry(&self, index: usize) -> Option<Entry<'_>> {
         self.digest.entry(&self.snapshot.connections, index)
     }
 
-    /// How many of its connections are closed.
+    /// Number of its closed connections.
     pub(crate) fn closed(&self) -> usize {
         self.snapshot.connections.len() - self.digest.totals.connections
     }
@@ -55,13 +55,13 @@ pub(crate) struct Digest {
     /// The subflows of the first connection, then those of the second, and so on.
     pub(crate) subflows: Vec<SubflowDigest>,
     /// The path of each subflow.
-    paths: Vec<Path>,
+    paths: Vec<PathKey>,
     pub(crate) totals: Totals,
 }
 
 /// Interface and pair of addresses of a subflow, in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Path {
+pub(crate) struct PathKey {
     pub(crate) netns: u32,
     pub(crate) interface: Option<Name>,
     pub(crate) local: IpAddr,
@@ -102,7 +102,7 @@ pub(crate) struct SubflowDigest {
     pub(crate) is_open: bool,
     /// Its path failed, and did not work again.
     pub(crate) has_failed: bool,
-    /// The verdict on it where it does not share a bottleneck.
+    /// The verdict on it if it does not share a bottleneck.
     pub(crate) verdict: Option<Verdict>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Energy {
 /// A connection with its digest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
-    /// All of it; far away in memory, not to be read for each of thousands.
+    /// All of it. Slow to read: do not access it for each of thousands of connections.
     pub(crate) connection: &'a Connection,
     pub(crate) digest: &'a ConnectionDigest,
     all: &'a Digest,
@@ -135,18 +135,20 @@ pub(crate) struct Totals {
     pub(crate) receive: Option<BitsPerSecond>,
     /// Subflows that add no throughput.
     pub(crate) extra: usize,
-    /// Energy of the extra subflows. `None`: unknown for all.
+    /// Energy of the extra subflows. `None`: unknown for all of them.
     pub(crate) wasted: Option<FlowEnergy>,
 }
 
 impl Digest {
-    pub(crate) fn of(connections: &[Connection]) -> Self {
+    pub(crate) fn new(connections: &[Connection]) -> Self {
         let mut digest = Self { connections: Vec::with_capacity(connections.len()), ..Self::default() };
         for connection in connections {
             let from = digest.subflows.len();
-            digest.subflows.extend(connection.subflows.iter().map(|one| SubflowDigest::of(connection, one)));
-            digest.paths.extend(connection.subflows.iter().map(|one| Path::of(connection, one)));
-            digest.connections.push(ConnectionDigest::of(connection, from..digest.subflows.len()));
+            digest
+                .subflows
+                .extend(connection.subflows.iter().map(|subflow| SubflowDigest::new(connection, subflow)));
+            digest.paths.extend(connection.subflows.iter().map(|subflow| PathKey::new(connection, subflow)));
+            digest.connections.push(ConnectionDigest::new(connection, from..digest.subflows.len()));
             digest.totals.add(connection);
         }
         if digest.totals.connections == 0 {
@@ -155,14 +157,14 @@ impl Digest {
         digest
     }
 
-    /// One of the connections that were digested.
+    /// One of the connections of the digest.
     pub(crate) fn entry<'a>(&'a self, connections: &'a [Connection], index: usize) -> Option<Entry<'a>> {
         Some(Entry { connection: connections.get(index)?, digest: self.connections.get(index)?, all: self })
     }
 }
 
-impl Path {
-    fn of(connection: &Connection, subflow: &Subflow) -> Self {
+impl PathKey {
+    fn new(connection: &Connection, subflow: &Subflow) -> Self {
         Self {
             netns: connection.netns_inode,
             interface: subflow.interface,
@@ -173,7 +175,7 @@ impl Path {
 }
 
 impl ConnectionDigest {
-    fn of(connection: &Connection, subflows: Range<usize>) -> Self {
+    fn new(connection: &Connection, subflows: Range<usize>) -> Self {
         Self {
             id: connection.id,
             rate: connection.rate(),
@@ -191,7 +193,7 @@ impl ConnectionDigest {
 }
 
 impl SubflowDigest {
-    fn of(connection: &Connection, subflow: &Subflow) -> Self {
+    fn new(connection: &Connection, subflow: &Subflow) -> Self {
         let has_failed = outage::has_failed(connection, subflow);
         Self {
             id: subflow.id,
@@ -199,7 +201,7 @@ impl SubflowDigest {
             sent: subflow.bytes_sent,
             received: subflow.bytes_received,
             retransmitted: subflow.bytes_retransmitted,
-            observed: subflow.observed_payload(),
+            observed: subflow.observed.bytes,
             rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
             energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
             is_open: subflow.closed.is_none(),
@@ -213,13 +215,13 @@ impl SubflowDigest {
         self.rates.map(|(send, receive)| send + receive)
     }
 
-    /// What it sends and receives now. The rate of the interval in which it closed is history. `None`: unknown, or closed.
+    /// Current rates of sending and receiving. `None`: unknown, or closed: the rate of the interval in which it closed is not current.
     pub(crate) fn current(&self) -> Option<(BitsPerSecond, BitsPerSecond)> {
         self.rates.filter(|_| self.is_open)
     }
 }
 
-/// A verdict on a subflow other than that it shares a bottleneck.
+/// A verdict on a subflow other than `shared`.
 fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
@@ -238,7 +240,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The paths of its subflows.
-    pub(crate) fn paths(self) -> &'a [Path] {
+    pub(crate) fn paths(self) -> &'a [PathKey] {
         self.all.paths.get(self.digest.subflows.clone()).unwrap_or_default()
     }
 }
@@ -248,8 +250,8 @@ impl Totals {
         if connection.is_open() {
             self.connections += 1;
             self.subflows += connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).count();
-            self.send = total(self.send, connection.send);
-            self.receive = total(self.receive, connection.receive);
+            self.send = sum_of_known(self.send, connection.send);
+            self.receive = sum_of_known(self.receive, connection.receive);
         }
         for group in finding::shared_groups(connection) {
             self.extra += group.len() - 1;
@@ -260,7 +262,7 @@ impl Totals {
     }
 }
 
-/// The sum of what is known. `None`: neither is.
-pub(crate) fn total(sum: Option<BitsPerSecond>, one: Option<BitsPerSecond>) -> Option<BitsPerSecond> {
-    sum.zip(one).map(|(sum, one)| BitsPerSecond(sum.0.saturating_add(one.0))).or(sum).or(one)
+/// The sum of the known values. `None`: neither is known.
+pub(crate) fn sum_of_known(a: Option<BitsPerSecond>, b: Option<BitsPerSecond>) -> Option<BitsPerSecond> {
+    a.zip(b).map(|(a, b)| a + b).or(a).or(b)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which columns fit into a width, and how wide each is.
+//! Fits columns into a width.
 
 /// The widths that a column can use.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Demand {
 /// Spaces between two columns.
 pub(crate) const GAP: usize = 1;
 
-/// The width of each column, zero for those that do not fit. With their gaps they take at most `room`.
+/// The width of each column; zero: it does not fit. With their gaps they need at most `room`.
 pub(crate) fn fit(demands: &[Demand], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by_key(|&column| (demands[column].is_extra, demands[column].rank));

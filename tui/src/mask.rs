@@ -67,7 +67,7 @@ impl Mask {
         if self.on { self.ip(address.ip()) } else { address.to_string() }
     }
 
-    /// The name of a process or a namespace; `kind` begins its pseudonym.
+    /// The name of a process or a namespace, or its pseudonym, which begins with `kind`.
     pub(crate) fn name(&self, kind: &str, name: &str) -> String {
         if self.on {
             self.names.get(name).map_or_else(|| format!("{kind}-?"), |number| format!("{kind}-{number}"))

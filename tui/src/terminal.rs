@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view on a real terminal, which is restored however it ends: by a key, the end of the feed, or a panic anywhere in the process.
+//! The live view on a terminal, which is restored at the end: by a key, the end of the feed, or a panic anywhere in the process.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ impl Screen {
         }
     }
 
-    /// The next frame is drawn as a whole. `Terminal::clear` would ask the terminal where its cursor is, and fail if it does not answer soon.
+    /// Makes the next frame a complete one. `Terminal::clear` would ask the terminal for its cursor position, and fail without a quick answer.
     fn clear(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())

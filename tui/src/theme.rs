@@ -3,7 +3,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a piece of the screen is.
+/// The meaning of a piece of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ink {
     /// Most text.
@@ -78,12 +78,12 @@ impl Theme {
             Ink::Good => plain.fg(good),
             Ink::Accent => plain.fg(accent),
             Ink::Path(number) => plain.fg(paths[number % paths.len()]),
-            // From the other end, so that a group does not look like its first subflow.
+            // From the other end, so that a group does not have the colour of its first subflow.
             Ink::Group(number) => plain.fg(paths[(paths.len() - 1 + number * 4) % paths.len()]),
         }
     }
 
-    /// The style of a selected row, added to that of its text. Reversed video would turn sparklines and bars upside down.
+    /// The style of a selected row, added to the style of its text. Reversed video would turn sparklines and bars upside down.
     pub(crate) fn selected(self) -> Style {
         match self {
             Self::Dark | Self::Safe => Style::new().bg(Color::Indexed(237)),

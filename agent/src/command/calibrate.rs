@@ -34,7 +34,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let hardware = options.counters.hardware();
     let cpus = hardware.cpus;
     let packages = Topology::read(&hardware.root).packages(cpus);
-    let setup = MachineSetup::of_this_machine(cpus);
+    let setup = MachineSetup::from_system(cpus);
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
         cpus,

@@ -31,7 +31,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
-/// Port of the server that MPTCP falls back to TCP with.
+/// Port of the server without MPTCP.
 const SERVER_WITHOUT_MPTCP: u16 = TCP_PORT + 1;
 
 pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
@@ -56,13 +56,13 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
-    let mut traffic = Traffic::start(&topology, options, trace.tcp)?;
-    // A terminal that cannot move its cursor gets the report alone.
+    let mut traffic = ScenarioTraffic::start(&topology, options, trace.tcp)?;
+    // A terminal that cannot move its cursor gets only the report.
     let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
         .transpose()?;
     if let Some(screen) = &screen {
-        live.follow(screen.pace());
+        live.follow(screen.playback());
     }
     let began = Instant::now();
     let mut report = session::run(&mut live, trace.tracker(Closed::Keep), None, |mut snapshot| {
@@ -82,7 +82,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     if let Some(screen) = &screen {
         // The final state stays on the screen until the user quits.
         screen.set_link(Link::Ended);
-        screen.pace().wait_for_quit(FOREVER);
+        screen.playback().wait_for_quit(FOREVER);
     }
     // The screen closes before the report is printed.
     screen.map(Screen::close).transpose()?;
@@ -118,7 +118,7 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
         }
         Scenario::Failover => {
             let paths = [path(30.0, 10), path(30.0, 20)].map(|link| PathSpec { link, ..PathSpec::default() });
-            // The kernel gives up the failed path within the demo, not after a quarter of an hour.
+            // The kernel must give up the failed path within the demo, not after a quarter of an hour.
             Topology::build(&TopologySpec {
                 paths: paths.into(),
                 quick_timeouts: true,
@@ -133,13 +133,13 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
 }
 
 /// The traffic of a scenario.
-struct Traffic {
+struct ScenarioTraffic {
     transfers: Vec<(Transfer, Arc<Control>)>,
     path_failed: bool,
     ended_at: Option<Instant>,
 }
 
-impl Traffic {
+impl ScenarioTraffic {
     fn start(topology: &Topology, options: &DemoOptions, tcp_too: bool) -> anyhow::Result<Self> {
         let mut traffic = Self { transfers: Vec::new(), path_failed: false, ended_at: None };
         let spec = spec(topology, options)?;
@@ -164,7 +164,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Does what the scenario has planned for this time.
+    /// Applies the events of the scenario that are due.
     fn advance(
         &mut self,
         topology: &Topology,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view and its source: a daemon, which may stop and come back, or a tracer. If neither is possible, shows why and waits.
+//! The live view and its source: a daemon, which may stop and come back, or a tracer. If neither is possible, shows the reason and waits.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -65,13 +65,13 @@ impl LiveView<'_> {
             Err(error) if exit::is_not_permitted(&error) => return self.show_obstacle(error),
             Err(error) => return Err(error),
         };
-        let pace = self.screen.pace();
-        live.follow(Arc::clone(&pace));
+        let playback = self.screen.playback();
+        live.follow(Arc::clone(&playback));
         self.screen.set_link(Link::Up(Origin::Tracer));
         let mut left = count.unwrap_or(u64::MAX);
         session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
             self.screen.show(view.filter.apply(snapshot));
-            Ok(!pace.has_quit() && count_down(&mut left))
+            Ok(!playback.has_quit() && count_down(&mut left))
         })?;
         Ok(())
     }
@@ -102,7 +102,7 @@ impl LiveView<'_> {
 
     /// The next daemon that answers. `None`: the user has quit.
     fn wait_for_daemon(&self) -> Option<Daemon> {
-        while !self.screen.pace().wait_for_quit(RETRY_INTERVAL) {
+        while !self.screen.playback().wait_for_quit(RETRY_INTERVAL) {
             if let Ok(Some(daemon)) = self.find_daemon() {
                 return Some(daemon);
             }

@@ -71,15 +71,15 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
     let mut replay = Replay::open(&options.file)?;
     let origin = Origin::Replay(options.file.display().to_string());
     let screen = Screen::open(Settings { origin, ..load_settings()? }, Arc::clone(&stop))?;
-    let pace = screen.pace();
+    let playback = screen.playback();
     let outcome = session::run(&mut replay, tracker(options, Closed::Forget), None, |snapshot| {
         let recorded = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0)).unwrap_or_default();
         screen.show(options.filter.apply(snapshot));
-        Ok(pace.wait_for_next(recorded))
+        Ok(playback.wait_for_next(recorded))
     });
     if outcome.is_ok() {
         screen.set_link(Link::Ended);
-        pace.wait_for_quit(FOREVER);
+        playback.wait_for_quit(FOREVER);
     }
     let closed = screen.close();
     outcome.map(drop).and(closed)?;

@@ -30,7 +30,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
         (true, _) => print(&json::text(&snapshot, Layout::Line)?),
         (_, true) => {
             let connections = std::mem::take(&mut snapshot.connections);
-            let report = Report::of_snapshot(&snapshot, connections);
+            let report = Report::from_snapshot(&snapshot, connections);
             print(&sheet::text(&report, &CounterSeries::new(), SheetKind::Subflows)?)
         }
         _ => {

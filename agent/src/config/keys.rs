@@ -203,7 +203,7 @@ static KEYS: &[Key] = &[
     Key {
         name: METHOD,
         flag: "--method",
-        help: "Method that detects shared bottlenecks: concordance, or for comparison one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
+        help: "Method that detects shared bottlenecks: concordance, or with the package mpwatch-study one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
         set: |config, text| {
             let names: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();

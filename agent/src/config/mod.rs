@@ -15,11 +15,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::flow::elimination::EliminationMode;
-
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-pub(crate) use nearest::suggest;
+pub use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;

@@ -71,7 +71,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         let policy = EliminationPolicy::default();
-        let traced = mpwatch_ebpf::tracer::Settings::default();
+        let traced = mpwatch_ebpf::tracer::TracerSettings::default();
         Self {
             interval: Duration::from_secs(1),
             socket: PathBuf::from(paths::SOCKET),

@@ -34,7 +34,11 @@ pub(super) struct Elimination {
 
 /// Registers `mptcpd`, if configured. Must be called while this thread still has all capabilities.
 pub(super) fn register(config: &Config) -> Result<Option<Registration>, Failure> {
-    config.congestion.then(congestion::register).transpose().map_err(Failure::from)
+    let registration = config.congestion.then(congestion::register).transpose()?;
+    if registration.is_some() {
+        tracing::info!("the congestion control mptcpd is registered: sockets may select it");
+    }
+    Ok(registration)
 }
 
 pub(super) fn unregister(registration: Registration) {
@@ -79,7 +83,7 @@ impl Elimination {
 }
 
 impl SnapshotSink for Elimination {
-    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+    fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         // A step takes effect in the next snapshot, and the last one has none.
         if self.stop.load(Ordering::Relaxed) {
             return;

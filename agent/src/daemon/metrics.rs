@@ -80,7 +80,7 @@ impl Metrics {
 }
 
 impl SnapshotSink for Metrics {
-    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+    fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         self.totals.update(snapshot);
         let published = Published { snapshot: Arc::clone(snapshot), values: self.totals.values() };
         *lock(&self.site.latest) = Some(Arc::new(published));

@@ -24,10 +24,10 @@ use std::time::Instant;
 use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
-#[cfg(not(feature = "control"))]
 use mpwatch_model::flow::elimination::EliminationMode;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::companion;
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
@@ -39,6 +39,8 @@ use crate::privilege::{drop_to_kept, without_any};
 use crate::session::{self, TrackerSettings};
 use crate::signals::stop_flag_for;
 use crate::source::EventSource;
+#[cfg(feature = "control")]
+use control::Elimination;
 use metrics::{Metrics, Site};
 use reload::Reloaded;
 use sink::SnapshotSink;
@@ -52,6 +54,7 @@ pub(crate) fn run(
     trace: impl FnOnce(&Config, Arc<AtomicBool>) -> anyhow::Result<Live>,
 ) -> anyhow::Result<()> {
     let config = &layers.load()?.config;
+    companion::require(config.method)?;
     log::start(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
@@ -68,29 +71,26 @@ pub(crate) fn run(
     let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
     #[cfg(feature = "http-client")]
     without_any(|| export::start(config, &status))?;
+    #[cfg(not(feature = "control"))]
+    refuse_control(config)?;
     let mut live = trace(config, Arc::clone(&stop))?;
+    if config.eliminate != EliminationMode::Off {
+        live = live.without_backoff();
+    }
     let journal = Journal::default();
     let mut sinks: Vec<Box<dyn SnapshotSink>> = Vec::new();
     #[cfg(feature = "control")]
     let registration = control::register(config)?;
     #[cfg(feature = "control")]
-    if let Some(elimination) =
-        control::Elimination::start(config, journal.clone(), Arc::clone(&status), stop)?
-    {
-        live = live.without_backoff();
+    if let Some(elimination) = Elimination::start(config, journal.clone(), Arc::clone(&status), stop)? {
         sinks.push(Box::new(elimination));
     }
-    #[cfg(not(feature = "control"))]
-    refuse_control(config)?;
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
     let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
         .context("cannot start the web server")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
-    if config.congestion {
-        tracing::info!("the congestion control mptcpd is registered: sockets may select it");
-    }
     sinks.push(Box::new(Metrics::new(config, site)));
     sinks.push(Box::new(socket));
     if let Some(mut database) = database {
@@ -107,7 +107,9 @@ pub(crate) fn run(
     }
     drop(server);
     #[cfg(feature = "control")]
-    registration.map(control::unregister);
+    if let Some(registration) = registration {
+        control::unregister(registration);
+    }
     outcome
 }
 
@@ -142,7 +144,7 @@ fn serve(
         }
         let snapshot = Arc::new(snapshot);
         for sink in sinks.iter_mut() {
-            sink.take(&snapshot);
+            sink.consume(&snapshot);
         }
         status.ticked(began.elapsed());
         if !is_ready {

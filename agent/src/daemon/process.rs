@@ -22,7 +22,7 @@ pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
         mapped,
         // The directory itself is open while it is read.
         open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
-        most_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
+        max_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
         threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),
         started_at: Some(started_at),
     }
@@ -47,7 +47,7 @@ mod tests {
         let file = fs::File::open("/proc/self/stat").unwrap();
         let more = read(Timestamp::UNIX_EPOCH);
         assert!(
-            more.open_files.unwrap() > 0 && more.most_files >= more.open_files && more.threads.unwrap() > 0
+            more.open_files.unwrap() > 0 && more.max_files >= more.open_files && more.threads.unwrap() > 0
         );
         assert!(more.cpu >= first.cpu && first.cpu.is_some());
         drop(file);

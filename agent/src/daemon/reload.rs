@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGHUP and the watchdog, on a thread of their own: the next tick may be a minute away.
+//! SIGHUP and the watchdog, on their own thread: the next tick may be a minute away.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::lock::lock;
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The configuration, if it was reloaded since the tracker last took it.
+/// The configuration, if it was reloaded and not yet applied.
 pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
 
 /// Starts the thread. From now on SIGHUP reloads the configuration.
@@ -45,7 +45,7 @@ fn watch(mut signals: Signals, reload: &Reload, status: &Status) {
         if signals.pending().next().is_some() {
             reload.run(status);
         }
-        // Only while snapshots come, so that systemd restarts a daemon whose tracker hangs.
+        // Only while there are snapshots, so that systemd restarts a daemon whose tracker hangs.
         if watchdog.is_some_and(|interval| notified.elapsed() >= interval) && status.readiness().is_ok() {
             notify::send("WATCHDOG=1");
             notified = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the daemon's snapshots go. Another destination is another implementation, and a line in `daemon::run`.
+//! Destinations of the daemon's snapshots. A new destination is an implementation of [`SnapshotSink`] and a line in `daemon::run`.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::config::Config;
 pub(crate) trait SnapshotSink {
     /// Called once per tick on the tracker's thread, so it must not wait: slow work belongs on another thread, behind a queue that drops
     /// and counts when it is full. A closed connection is in at least one snapshot with its final counters.
-    fn take(&mut self, snapshot: &Arc<Snapshot>);
+    fn consume(&mut self, snapshot: &Arc<Snapshot>);
 
-    /// Adds what this sink has lost so far. Every snapshot reports it.
+    /// Adds the losses of this sink so far, which every snapshot reports.
     fn add_losses(&self, _losses: &mut Losses) {}
 
     /// The configuration has changed (SIGHUP). Called before the next snapshot.
     fn configure(&mut self, _config: &Config) {}
 
-    /// There are no more snapshots; open flows keep the state of the last one. All sinks together have 5 s.
+    /// Called after the last snapshot, whose state open flows keep. All sinks together have 5 s.
     fn finish(&mut self) {}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots on a Unix socket, for `top`, `ls` and `show`. Input is never read. A reader that is too slow loses snapshots, which are
-//! counted; it delays neither the tracker nor other readers, and is disconnected when a new one needs its place. So is one that reads
-//! nothing, or so little that it never catches up.
+//! counted; it delays neither the tracker nor other readers. If there are too many readers, a new reader replaces a reader that reads
+//! nothing, or too little to catch up.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -36,9 +36,9 @@ const MAX_READERS: u64 = 32;
 const QUEUE_LENGTH: usize = 2;
 /// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
 const SEND_BUFFER: usize = 16 << 10;
-/// A reader that has read nothing for this long is disconnected when a new one connects.
+/// A reader that has read nothing for this long is disconnected when a new reader needs its place.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// A reader that has not read all that was written to it for this long is disconnected when a new one connects.
+/// A reader that has had unread data for this long is disconnected when a new reader needs its place.
 const BEHIND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Send buffer of a reader to which nothing is being written: so small that the kernel reports it as writable only if it holds nothing of a
 /// snapshot. (Asking for the number of unread bytes, SIOCOUTQ, would take `unsafe`.)
@@ -54,12 +54,12 @@ type Line = Arc<String>;
 struct Reader {
     lines: SyncSender<Line>,
     output: Arc<Output>,
-    /// Since when it has not read all that was written. `None`: it has.
+    /// Since when it has had unread data. `None`: it has none.
     behind_since: Option<Instant>,
 }
 
 impl Reader {
-    /// Notes whether it has read everything. A write that goes on has not been read.
+    /// Notes whether it has read everything. Data of a write in progress is unread.
     fn note_progress(&mut self) {
         if lock(&self.output.stalled_since).is_none() && has_read_all(&self.output.stream) {
             self.behind_since = None;
@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Since when it has kept its place from others. `None`: it has not.
+    /// Since when it may be replaced by another reader. `None`: it may not.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -76,7 +76,7 @@ impl Reader {
     }
 }
 
-/// Whether the peer has read what was written, while nothing is being written.
+/// Whether the peer has read everything. Valid while nothing is being written.
 fn has_read_all(stream: &UnixStream) -> bool {
     let mut waiting = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(count) if count > 0)
@@ -192,7 +192,7 @@ impl Shared {
         }
     }
 
-    /// Disconnects the reader that has read nothing, or too little, for longest. `false`: none has reached its timeout.
+    /// Disconnects the reader that has been idle or late for the longest time. `false`: none has reached its timeout.
     fn disconnect_idle(&self) -> bool {
         let mut readers = lock(&self.readers);
         for reader in readers.iter_mut() {
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// What the thread of a reader writes to.
+/// The connection that the thread of a reader writes to.
 struct Output {
     stream: UnixStream,
     /// Since when a write waits for the reader. `None`: no write waits.
@@ -254,9 +254,9 @@ fn line(snapshot: &Snapshot) -> Option<Line> {
 }
 
 impl SnapshotSink for Socket {
-    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+    fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         let Some(snapshots) = &self.snapshots else { return };
-        // If the writer is still busy with the previous snapshot, every reader loses this one.
+        // If the writer is still busy with the previous snapshot, every reader loses this snapshot.
         if let Err(TrySendError::Full(_)) = snapshots.try_send(Arc::clone(snapshot)) {
             let readers = self.shared.status.readers.load(Ordering::Relaxed);
             self.shared.status.frames_dropped.fetch_add(readers, Ordering::Relaxed);

@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+#[cfg(feature = "control")]
 use mpwatch_model::flow::elimination::EliminationStep;
+#[cfg(feature = "control")]
+use mpwatch_model::metric::service::EliminationCounts;
 #[cfg(feature = "http-client")]
 use mpwatch_model::metric::service::ExportState;
-use mpwatch_model::metric::service::{EliminationCounts, Service, StoreState};
+use mpwatch_model::metric::service::{Service, StoreState};
 use mpwatch_model::unit::Nanos;
 
 use super::process;
@@ -64,11 +67,13 @@ impl Status {
         *lock(&self.ticked_at) = Some(Instant::now());
     }
 
-    /// From now on its counters are exported.
+    /// Exports its counters from now on.
+    #[cfg(feature = "control")]
     pub(super) fn elimination_is_on(&self) {
         lock(&self.service).elimination = Some(EliminationCounts::default());
     }
 
+    #[cfg(feature = "control")]
     pub(super) fn eliminated(&self, step: &EliminationStep) {
         if let Some(counts) = &mut lock(&self.service).elimination {
             counts.add(step);

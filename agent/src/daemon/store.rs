@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes snapshots to the database. A file that a person must repair is refused at the start; later errors only suspend writing (logged).
+//! Passes snapshots to the database. An error at the start that does not pass by itself is fatal; later errors suspend writing and are logged.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -22,11 +22,11 @@ use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
 
-/// How long writing at the end may take; the other sinks have the rest of their 5 s.
+/// Maximum time for writing at the end; the other sinks have the remainder of the 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// What else to do about a file that cannot be opened.
+/// Alternative for the user if a file cannot be opened.
 const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
-/// How often to try again to open a file for which the disk has no room.
+/// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes the database.
@@ -37,7 +37,7 @@ pub(super) struct Database {
     status: Arc<Status>,
     store: Result<Store, NotOpen>,
     is_paused: bool,
-    /// What was lost while the store was not open.
+    /// Losses while the store was not open.
     losses: StoreLosses,
 }
 
@@ -58,7 +58,7 @@ fn limits(config: &Config) -> Limits {
 }
 
 impl Database {
-    /// Opens the file. `None`: the configuration names none. Fails where only a person can help, so not if the disk is full.
+    /// Opens the file. `None`: the configuration names none. Fails unless the error may pass by itself, such as a full disk.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
         create_folder(path).map_err(|error| {
@@ -67,7 +67,7 @@ impl Database {
                 format!("cannot create the folder of {}: {error}; create it, {HINT}", path.display());
             Failure::at_start(is_denied, message)
         })?;
-        // What fails here, opening reports.
+        // If this fails, opening reports the error.
         let _ = mpwatch_store::create(path, group(&config.socket_group).map(Gid::as_raw));
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
@@ -110,9 +110,9 @@ impl Database {
         let file = self.path.display();
         match &paused {
             Some(why) if !self.is_paused => {
-                tracing::warn!(%file, why, "the store is not being written; metrics go on");
+                tracing::warn!(%file, why, "writing to the store is suspended; metrics continue");
             }
-            None if self.is_paused => tracing::info!(%file, "the store is written again"),
+            None if self.is_paused => tracing::info!(%file, "writing to the store continues"),
             _ => {}
         }
         self.is_paused = paused.is_some();
@@ -138,7 +138,7 @@ fn create_folder(path: &Path) -> io::Result<()> {
 }
 
 impl SnapshotSink for Database {
-    fn take(&mut self, snapshot: &Arc<Snapshot>) {
+    fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         self.retry();
         match &self.store {
             Ok(store) => store.offer(snapshot),
@@ -171,7 +171,7 @@ impl SnapshotSink for Database {
         let StoreLosses { snapshots_dropped, flows_lost, samples_lost, paused } =
             store.close_within(CLOSE_TIMEOUT);
         if flows_lost + snapshots_dropped > 0 || paused.is_some() {
-            let why = paused.unwrap_or_else(|| "the writer was behind".to_owned());
+            let why = paused.unwrap_or_else(|| "the writer was late".to_owned());
             tracing::warn!(file = %self.path.display(), flows_lost, snapshots_dropped, samples_lost, why, "the store is not complete");
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One check of the doctor, and the outcome of all.
+//! A check of the doctor, and the outcome of all checks.
 
 use serde::Serialize;
 
@@ -8,23 +8,23 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
     Ok,
-    /// mpwatch runs, but some values are unknown or some connections unseen.
+    /// mpwatch runs, but some values are unknown or some connections are not traced.
     Warn,
     /// mpwatch does not run.
     Fail,
 }
 
-/// One thing that was checked.
+/// A check with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     /// Stable name. The checks of a group share a prefix, as in `hooks/tcp_probe`.
     pub(super) name: String,
     pub(super) status: Status,
-    /// What was found, and its consequence.
+    /// The finding and its consequence.
     pub(super) message: String,
     /// What to do. `null`: nothing.
     pub(super) fix: Option<String>,
-    /// The kernel could do it; only a privilege is missing.
+    /// Only a privilege is missing; the kernel supports it.
     #[serde(skip)]
     pub(super) is_permission: bool,
 }
@@ -61,7 +61,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(checks: &[Check]) -> Self {
+    pub(super) fn from_checks(checks: &[Check]) -> Self {
         let mut failed = checks.iter().filter(|check| check.status == Status::Fail).peekable();
         if failed.peek().is_none() {
             Self::CanRun

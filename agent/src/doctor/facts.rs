@@ -36,14 +36,14 @@ pub(super) struct Energy {
 pub(super) struct Facts {
     /// Release of the kernel, for display only.
     pub(super) release: Option<String>,
-    /// What the kernel's BTF offers to our programs, or why it cannot be read. `None`: there is no BTF.
+    /// Support of the BPF programs by the kernel's BTF, or why it cannot be read. `None`: there is no BTF.
     pub(super) core: Option<Result<CoreReport, String>>,
     /// `net.mptcp.enabled` in this network namespace.
     pub(super) mptcp_enabled: Option<bool>,
     /// `net.mptcp.scheduler`. `None` also on kernels with only one scheduler.
     pub(super) scheduler: Option<String>,
     pub(super) capabilities: Option<Capabilities>,
-    /// Whether this is the initial user namespace. In any other one the kernel ignores our capabilities.
+    /// Whether this is the initial user namespace. In others the kernel ignores capabilities for BPF.
     pub(super) in_initial_user_namespace: Option<bool>,
     /// `none`, `integrity` or `confidentiality`.
     pub(super) lockdown: Option<String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch doctor`: whether this machine, or a kernel with a given BTF, can be traced, and what would be unknown. [`facts`] reads the
-//! system, [`rules`] judges, [`render`] formats. Nothing is loaded or changed.
+//! `mpwatch doctor`: checks whether this machine, or a kernel with a given BTF, can be traced, and which values would be unknown. [`facts`]
+//! reads the system, [`rules`] judges, [`render`] formats. Nothing is loaded or changed.
 
 mod check;
 mod facts;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &DoctorOptions, out: &mut dyn Write) -> anyhow::Resul
             rules::machine(&Facts::read(Path::new("/proc"), Path::new("/sys"), options.sysfs_root.as_deref()))
         }
     };
-    let outcome = Outcome::of(&checks);
+    let outcome = Outcome::from_checks(&checks);
     if options.json {
         serde_json::to_writer_pretty(&mut *out, &Diagnosis { schema: 1, checks })?;
         writeln!(out)?;

@@ -21,7 +21,7 @@ pub(crate) struct StepTiming {
     pub(crate) settle: Duration,
     /// How long the load is measured.
     pub(crate) measure: Duration,
-    /// Whether other programs use the CPUs, so that the whole load is measured instead of derived from the own threads.
+    /// Whether other programs use the CPUs, so that the total load is measured, not derived from the threads of this process.
     pub(crate) is_beside_load: bool,
 }
 
@@ -66,7 +66,7 @@ fn load(cpus: &[u32]) -> Arc<()> {
         let alive = Arc::downgrade(&alive);
         thread::spawn(move || {
             let mut set = CpuSet::new();
-            // If the CPU is not ours to use, the thread runs on another one, and the machine is as busy.
+            // If this process may not use the CPU, the thread runs on another CPU, which loads the machine equally.
             let _ = set.set(cpu as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
             while alive.strong_count() > 0 {
                 std::hint::black_box(());

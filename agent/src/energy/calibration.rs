@@ -27,7 +27,7 @@ pub(crate) struct PowerFile {
     pub(crate) zones: Vec<MeasuredZone>,
 }
 
-/// What the power curve of a machine depends on. `None`: unknown.
+/// Properties of a machine that its power curve depends on. `None`: unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MachineSetup {
@@ -96,7 +96,7 @@ impl PowerFile {
 }
 
 impl MachineSetup {
-    pub(crate) fn of_this_machine(cpus: u32) -> Self {
+    pub(crate) fn from_system(cpus: u32) -> Self {
         Self::read(Path::new("/proc"), Path::new("/sys"), cpus)
     }
 

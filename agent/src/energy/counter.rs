@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the values of a counter to energy: wraps, jumps, and ambiguous cases. Pure.
+//! Computes energy from the values of a counter, with wraps, jumps, and ambiguous cases. Pure.
 
 use mpwatch_model::host::energy::LostReason;
 use mpwatch_model::unit::{Microjoules, Nanos};

@@ -17,7 +17,7 @@ use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-/// What is missing, and what to do. RAPL is of Intel and AMD.
+/// The problem, and what to do. Only Intel and AMD have RAPL.
 const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     (
         "no energy counters",
@@ -26,19 +26,19 @@ const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     )
 } else {
     (
-        "no energy counters: Linux reads none of this processor architecture",
+        "no energy counters: Linux has no driver for this processor architecture",
         "in a virtual machine, the host can export its counters (docs/energy.md)",
     )
 };
 
-/// Where energy figures can come from.
+/// The possible sources of energy figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Hardware {
     /// `/sys`, or its replacement.
     pub(crate) root: PathBuf,
     /// Opens perf events. `None`: `root` replaces `/sys`, so the running kernel must not be used.
     pub(crate) perf: Option<perf::Open>,
-    /// Whether this is a virtual machine, whose counters are a hypervisor's.
+    /// Whether this is a virtual machine, whose counters the hypervisor provides.
     pub(crate) in_vm: bool,
     /// Whether the counters are simulated.
     pub(crate) simulated: bool,
@@ -58,9 +58,9 @@ impl Hardware {
             perf: root.is_none().then_some(perf::open as perf::Open),
             in_vm: root.is_none() && flags.split_whitespace().any(|flag| flag == "hypervisor"),
             simulated: false,
-            // All of them, even those that this process may not use: energy is that of the whole machine.
+            // Including CPUs that this process may not use: counters cover the whole machine.
             cpus: u32::try_from(cpus::online().len()).unwrap_or(u32::MAX).max(1),
-            model: CpuPower::of(&cpuinfo),
+            model: CpuPower::from_cpuinfo(&cpuinfo),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Hardware {
 /// Something that the user should know about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// What was found.
+    /// The observation.
     pub(crate) what: String,
     /// What to do. `None`: nothing.
     pub(crate) fix: Option<String>,
@@ -84,7 +84,7 @@ pub(crate) struct Discovery {
     pub(crate) notes: Vec<Note>,
 }
 
-/// Searches the machine. Never fails: what cannot be read becomes a note.
+/// Searches the machine. Never fails: a counter that cannot be read becomes a note.
 pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     let topology = Topology::read(&hardware.root);
     let mut notes = Vec::new();
@@ -97,7 +97,7 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
         }
         return Discovery { source: EnergySource::Model, zones: Vec::new(), topology, notes };
     };
-    // Only a zone that a host exports to its guest has no name.
+    // Only zones that a host exports to its guest have no name.
     let is_share =
         |(found, role): &(FoundZone, Role)| found.zone.name.is_none() && matches!(role, Role::Counted(_));
     let source = if hardware.simulated {

@@ -16,7 +16,7 @@ pub(crate) struct CpuPower {
     high: f64,
 }
 
-/// For a CPU that is not in the table: its medians.
+/// The medians of the table, for a CPU that is not in it.
 const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
 
 /// Idle and full power by vendor, family, model and stepping.
@@ -34,7 +34,7 @@ fn table(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<(u64, u
 
 impl CpuPower {
     /// From the first CPU in `/proc/cpuinfo`.
-    pub(crate) fn of(cpuinfo: &str) -> Self {
+    pub(crate) fn from_cpuinfo(cpuinfo: &str) -> Self {
         Self::known(cpuinfo).unwrap_or(UNKNOWN)
     }
 
@@ -81,13 +81,13 @@ mod tests {
             (cpuinfo(AMD, 6, 0x55, 4), UNKNOWN.full),
             (String::new(), UNKNOWN.full),
         ] {
-            assert_eq!(CpuPower::of(&info).full, full);
+            assert_eq!(CpuPower::from_cpuinfo(&info).full, full);
         }
     }
 
     #[test]
     fn energy_is_linear_between_idle_and_full_load() {
-        let rome = CpuPower::of(&cpuinfo(AMD, 0x17, 0x31, 0));
+        let rome = CpuPower::from_cpuinfo(&cpuinfo(AMD, 0x17, 0x31, 0));
         let second = Nanos(1_000_000_000);
         assert_eq!(rome.energy(2, 0, second), Microjoules(940_000));
         assert_eq!(rome.energy(2, 2_000_000_000, second), Microjoules(3_280_000));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_error_bounds_are_at_least_half() {
-        for power in [UNKNOWN, CpuPower::of(&cpuinfo(AMD, 0x17, 0x31, 0))] {
+        for power in [UNKNOWN, CpuPower::from_cpuinfo(&cpuinfo(AMD, 0x17, 0x31, 0))] {
             assert!(power.low <= 0.5 && power.high >= 1.5);
         }
     }

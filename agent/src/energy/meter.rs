@@ -52,7 +52,7 @@ struct Load {
     busy: Nanos,
 }
 
-/// What the kernel counted in windows of a sampled ledger that have closed, on all CPUs.
+/// Counts of the kernel for all CPUs in windows of a sampled ledger that have closed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InWindows {
     /// Idle time. Its rounding to 10 ms averages out.
@@ -61,7 +61,7 @@ pub(crate) struct InWindows {
     pub(crate) packets: u64,
 }
 
-/// What a tick gets from the ledger and the energy counters.
+/// Values of the ledger and the energy counters at a tick.
 pub(crate) struct Reading {
     pub(crate) cpus: Vec<CpuAccounts>,
     pub(crate) energy: EnergyWindow,
@@ -73,7 +73,7 @@ impl Meter {
     /// Finds counters and a calibration. Warns about a calibration that does not match and ignores it.
     pub(crate) fn start(options: &CounterOptions, mode: LedgerMode) -> Self {
         let hardware = options.hardware();
-        let setup = MachineSetup::of_this_machine(hardware.cpus);
+        let setup = MachineSetup::from_system(hardware.cpus);
         let calibrated = calibration::load(options.power_file(), &setup).unwrap_or_else(|reason| {
             eprintln!("mpwatch: the calibration is not used: {reason}");
             Vec::new()
@@ -127,7 +127,7 @@ impl Load {
         }
     }
 
-    /// Reads the load, and adds the busy time since the last call to the ledger, which the sampler uses for that only.
+    /// Reads the load, and adds the busy time since the last call to the ledger. The sampler uses the ledger only for that.
     fn read(&mut self, ledger: &mut Ledger, in_windows: InWindows, charges: bool) -> CpuSampling {
         let loads = self.reader.read();
         let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();

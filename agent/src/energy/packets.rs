@@ -14,7 +14,7 @@ pub(crate) struct PacketCounter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reading {
     cpus: usize,
-    /// Of all CPUs, modulo 2^32.
+    /// Packets of all CPUs, modulo 2^32.
     packets: u32,
 }
 
@@ -26,7 +26,7 @@ impl PacketCounter {
         counter
     }
 
-    /// Since the start. Does not increase while the file cannot be read, and leaves out what was received while a CPU went on or off.
+    /// Packets since the start. Packets received while the file could not be read, or while a CPU went online or offline, are not counted.
     pub(crate) fn read(&mut self) -> u64 {
         self.add(fs::read_to_string("/proc/net/softnet_stat").ok().as_deref().and_then(parse))
     }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_of_all_cpus_add_up_also_when_a_counter_wraps_or_a_cpu_goes_off() {
+    fn packets_of_all_cpus_add_up_even_if_a_counter_wraps_or_a_cpu_goes_offline() {
         let mut counter = PacketCounter::default();
         let mut read = |text: &str| counter.add(parse(text));
         assert_eq!(read("fffffff0 00000000\n00000010 00000000\n"), 0);

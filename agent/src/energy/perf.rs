@@ -54,8 +54,8 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
             continue;
         };
         // There is one platform, and each CPU of the mask would count it again.
-        let of = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
-        found.extend(of.iter().map(|cpu| FoundZone {
+        let readers = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
+        found.extend(readers.iter().map(|cpu| FoundZone {
             zone: zone(event, name, *cpu, &packages(&cpus, topology)),
             path: PathBuf::from(format!("power/{event}")),
             read: open(Event { pmu, config, cpu: *cpu }).map(|read| unit.apply(read)),
@@ -105,7 +105,7 @@ fn zone(event: &str, name: &str, cpu: u32, packages: &[(u32, String)]) -> Zone {
 struct Unit(u128);
 
 impl Unit {
-    /// From decimal joules. It is 2^-32 J on all machines, except for the platform of some, which counts whole joules.
+    /// From decimal joules. The unit is 2^-32 J, except for the platform zone of some machines, which counts whole joules.
     fn parse(text: &str) -> Option<Self> {
         let joules: f64 = text.parse().ok()?;
         // All factors are exact in 53 bits, so a power of two stays exact.
@@ -158,7 +158,7 @@ mod tests {
         root
     }
 
-    /// A counter whose value says which one it is: the configuration in joules.
+    /// A counter whose value identifies it: its configuration as joules.
     #[allow(clippy::unnecessary_wraps, reason = "stands in for a system call")]
     fn fake(event: Event) -> io::Result<ReadCounter> {
         assert_eq!(event.pmu, 32);

@@ -27,7 +27,7 @@ pub(crate) struct FoundZone {
 /// All zones below `/sys` or its replacement, by device. A zone that several links lead to is listed once.
 pub(crate) fn scan(root: &Path) -> Vec<FoundZone> {
     let mut directories = Vec::new();
-    // A host may export zones to its guest as a shared directory that has nothing else: hence the root itself.
+    // A host may export zones to its guest as a shared directory with nothing else, so the root itself is searched too.
     for start in [root.join("class/powercap"), root.join("devices/virtual/powercap"), root.to_owned()] {
         collect(&start, MAX_DEPTH, &mut directories);
     }
@@ -56,7 +56,7 @@ fn collect(directory: &Path, depth: u32, directories: &mut Vec<PathBuf>) {
     }
 }
 
-/// `None`: the directory has no counter, for example that of a control type.
+/// `None`: the directory has no counter, for example because it is the directory of a control type.
 fn open(directory: &Path) -> Option<FoundZone> {
     let device = directory.file_name()?.to_str()?.to_owned();
     let path = directory.join("energy_uj");

@@ -68,14 +68,14 @@ impl Sampler {
         &self.notes
     }
 
-    /// How to get measured figures, in one line. `None`: they are measured, or nothing is known to help.
+    /// How to get measured figures, in one line. `None`: they are measured, or there is no advice.
     pub(crate) fn advice(&self) -> Option<String> {
         let note =
             self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
         Some(format!("{}; {}", note.what, note.fix.as_deref().unwrap_or_default()))
     }
 
-    /// Where energy figures come from now.
+    /// The current source of energy figures.
     pub(crate) fn source(&self) -> EnergySource {
         if self.zones.iter().any(ZoneReader::is_live) { self.source } else { EnergySource::Model }
     }
@@ -85,7 +85,7 @@ impl Sampler {
         self.zones.iter().map(ZoneReader::report).collect()
     }
 
-    /// Finds zones and adds those that are new or back.
+    /// Finds zones, and adds zones that are new or have returned.
     fn discover(&mut self) {
         let discovery = discover(&self.hardware);
         self.notes = discovery.notes;

@@ -3,7 +3,7 @@
 //! not the index in `intel-rapl:0`. `psys` contains packages, `core` and `uncore` are inside them, an MMIO zone is a second view of a
 //! package.
 
-/// What a zone measures, by its name.
+/// The part of the machine that a zone measures, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Domain {
     /// A package, or one of its dies.

@@ -207,7 +207,7 @@ impl ZoneReader {
                 Some(ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed })
             }
             None => None,
-            Some(Ok(value)) => self.take_value(value, times),
+            Some(Ok(value)) => self.apply_value(value, times),
             Some(Err(error)) => Some(self.fail(&error, elapsed)),
         }
     }
@@ -226,7 +226,7 @@ impl ZoneReader {
         ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed }
     }
 
-    fn take_value(&mut self, value: u64, times: &WindowTimes) -> Option<ZoneOutcome> {
+    fn apply_value(&mut self, value: u64, times: &WindowTimes) -> Option<ZoneOutcome> {
         let last = self.counter.last();
         if self.state == State::Stuck {
             // The counter advances again.

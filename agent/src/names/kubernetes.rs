@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the names that Kubernetes gives to control groups and logs. Pure.
 //!
-//! The kubelet's own rules: the path of a control group has the UID of the pod (drivers `systemd` and `cgroupfs`) and the id of the
-//! container, the folder of a pod's logs its namespace, name and UID, and the link to a container's log its name and id.
+//! The kubelet's rules: the path of a control group contains the UID of the pod (drivers `systemd` and `cgroupfs`) and the id of the container;
+//! the name of a pod's log folder contains its namespace, name and UID; the link to a container's log contains its name and id.
 
-/// What the path of a control group tells about a pod.
+/// The pod and container in the path of a control group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PodGroup {
     /// UID of the pod.
     pub(crate) uid: String,
-    /// Id of the container. `None`: the group is of the pod or of its runtime's monitor.
+    /// Id of the container. `None`: the group belongs to the pod itself or to the monitor of its runtime.
     pub(crate) container: Option<String>,
 }
 
-/// A pod as the folder of its logs names it.
+/// The pod in the name of a log folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodFolder {
     pub(crate) namespace: String,
@@ -21,13 +21,13 @@ pub(crate) struct PodFolder {
     pub(crate) uid: String,
 }
 
-/// Reads the path of a control group. `None`: it is of no pod.
+/// Parses the path of a control group. `None`: it belongs to no pod.
 ///
 /// * driver `systemd`: `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope`, `_` for `-` in UID
 /// * driver `cgroupfs`: `/kubepods/burstable/podUID/ID`
-/// * containerd with the names of the one and the driver of the other: `/.../kubepods-burstable-podUID.slice:cri-containerd:ID`
+/// * containerd with names of `systemd` and driver `cgroupfs`: `/.../kubepods-burstable-podUID.slice:cri-containerd:ID`
 ///
-/// A node may have any path before it (`--cgroup-root`), and a container any path after it.
+/// A node may add any path before these parts (`--cgroup-root`), and a container any path after them.
 pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
     let mut parts = path.split(['/', ':']).skip_while(|part| !part.contains("kubepods"));
     let uid = parts.find_map(pod_uid)?;
@@ -42,7 +42,7 @@ fn pod_uid(part: &str) -> Option<String> {
     (before.is_empty() || before.ends_with('-')).then_some(uid).filter(|uid| is_uid(uid))
 }
 
-/// A UUID, or of a static pod the hash of its manifest.
+/// A UUID; for a static pod the hash of its manifest.
 fn is_uid(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
     let dashes: Vec<usize> = text.match_indices('-').map(|(place, _)| place).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, which the kernel only numbers, and of the pods of control groups, whose paths the kernel side reports. A name
-//! becomes an event once a connection with it has been seen, so that recordings carry it.
+//! Names of network namespaces, which have only numbers in the kernel, and of pods, from the paths of control groups that the BPF programs
+//! report. A name becomes an event once there is a connection with it, so that recordings contain it.
 
 pub(crate) mod kubernetes;
 mod pods;
@@ -16,16 +16,16 @@ use mpwatch_model::kernel::event::{KernelEvent, NetnsName};
 use pods::Pods;
 use watch::{Change, Watcher};
 
-/// How long the name of a removed namespace is kept: records of its last connections may still come.
+/// How long the name of a removed namespace is kept: records of its last connections may still arrive.
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
-/// Maximum number of namespaces that are remembered as seen. When it is exceeded, all are forgotten, and names are reported again. It is
-/// half as many as the tracker keeps names, so that none is discarded there for good.
+/// Maximum number of namespaces that are remembered. If it is exceeded, all are forgotten, and their names are reported again. It is half the
+/// number of names that the tracker keeps, so that the tracker discards none for good.
 const MAX_SEEN: usize = 8_192;
 
-/// Names of namespaces, and in which of them connections were seen; names of pods. Keyed by cookie: the kernel reuses inodes.
+/// Names of namespaces, by cookie because the kernel reuses inodes, and whether they have connections; names of pods.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// `None`: this kernel or the system does not let names be learned.
+    /// `None`: this kernel or system does not support it.
     watcher: Option<Watcher>,
     known: HashMap<NetnsCookie, NetnsName>,
     removed: VecDeque<(Instant, NetnsCookie)>,
@@ -37,7 +37,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Learns the names that exist and watches for new ones. Namespaces stay unnamed where that is impossible.
+    /// Learns existing names and watches for new names. Where that is impossible, namespaces have no names.
     pub(crate) fn watch(reader: Option<CookieReader>) -> Self {
         let watcher = reader.and_then(|reader| Watcher::start(reader).ok());
         Self { watcher, ..Self::default() }
@@ -74,7 +74,7 @@ impl Names {
         events
     }
 
-    /// Where a namespace has several names, the first one stays.
+    /// If a namespace has several names, the first name stays.
     fn apply(&mut self, change: Change, now: Instant) {
         match change {
             Change::Named(netns, name) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of pods and containers, from the folders in which the kubelet keeps their logs: without the API server, a token or the runtime's
-//! socket. The folders exist before a container starts, the links shortly after.
+//! Names of pods and containers, from the folders in which the kubelet keeps their logs. This needs neither the API server, nor a token, nor
+//! the runtime's socket. The folders exist before a container starts, the links shortly after.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ use super::kubernetes::{PodFolder, PodGroup, container_log, pod_folder, pod_grou
 const LOGS: &str = "/var/log";
 /// The folders are read at most this often, and only while a name is missing.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a name is searched. The path of a control group in use is reported again after a minute, and with it the search begins again.
+/// How long a name is searched. The path of a control group in use is reported again after a minute, which restarts the search.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 /// Maximum number of control groups whose names are searched at the same time.
 const MAX_SEARCHED: usize = 8_192;
@@ -63,11 +63,11 @@ impl Pods {
 
     /// The names that were found since the last call.
     pub(super) fn resolve(&mut self, now: Instant) -> Vec<KernelEvent> {
-        let mut found = self.look_up();
+        let mut found = self.find_searched();
         let is_due = self.read_at.is_none_or(|at| now.duration_since(at) >= READ_INTERVAL);
         if !self.searched.is_empty() && is_due {
             self.read(now);
-            found.extend(self.look_up());
+            found.extend(self.find_searched());
         }
         self.searched.retain(|_, search| search.until > now);
         found
@@ -89,8 +89,8 @@ impl Pods {
         }
     }
 
-    /// Reports the pods that the listing has, and ends the search of those that are known in full.
-    fn look_up(&mut self) -> Vec<KernelEvent> {
+    /// Reports the pods in the listing, and ends the search for pods that are completely known.
+    fn find_searched(&mut self) -> Vec<KernelEvent> {
         let mut found = Vec::new();
         let (listing, logs) = (&self.listing, &self.logs);
         self.searched.retain(|&cgroup, search| {
@@ -106,10 +106,10 @@ impl Pods {
     }
 }
 
-/// What the folders of logs had when they were read.
+/// The content of the log folders when they were read.
 #[derive(Default)]
 struct Listing {
-    /// By UID.
+    /// Pods by their UIDs.
     pods: HashMap<String, PodFolder>,
     /// Names of containers by their ids.
     containers: HashMap<String, String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Learns which network namespace each name under `/run/netns` is of, as soon as it is mounted there: the namespace of a short job may be
-//! gone at the next tick, and its inode in use again. A name is bound to the cookie of the very file that has the name.
+//! Learns the network namespace of each name under `/run/netns` as soon as it is mounted there: the namespace of a short job may be gone at the
+//! next tick, and its inode in use again. A name is bound to the cookie of the file that has the name.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
 use crate::privilege;
 
-/// After a mount, all names are checked at most this often: one may have been mounted again without a new file.
+/// After a mount, all names are checked at most this often: a namespace may have been mounted again without a new file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A name was learned, or its file is gone.
@@ -55,13 +55,13 @@ impl Watcher {
         Ok(Self { changes, _running: running })
     }
 
-    /// What has changed since the last call.
+    /// Changes since the last call.
     pub(super) fn changes(&self) -> impl Iterator<Item = Change> {
         self.changes.try_iter()
     }
 }
 
-/// Identifies a file: inode and time of its last change. It is another one when a namespace is mounted in its place.
+/// Identifies a file: inode and time of its last change. Differs once a namespace is mounted on it.
 type FileId = (u64, i64, i64);
 
 /// A name and the file that it was learned from.
@@ -70,18 +70,18 @@ struct Known {
     netns: NetnsCookie,
 }
 
-/// Reads the cookie of the namespace that a file is of.
+/// Reads the cookie of the namespace mounted on a file.
 type ReadCookie = Box<dyn Fn(&Path) -> io::Result<Option<NetnsCookie>> + Send>;
 
 struct Learner {
     read_cookie: ReadCookie,
     changes: Sender<Change>,
     inotify: Inotify,
-    /// Readable (`POLLPRI`) after a change of the mounts: a mount is no event of inotify.
+    /// Readable (`POLLPRI`) after a change of the mounts, which inotify does not report.
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files on which no namespace is mounted so far, or that cannot be opened. With the file that was tried, it is not opened again.
+    /// Files without a mounted namespace so far, or that cannot be opened. The id of the file that was tried: it is not opened again.
     pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names.
     check_at: Option<Instant>,
@@ -134,10 +134,10 @@ impl Learner {
         if let Err(error) = poll(&mut waiting, timeout)
             && error != nix::Error::EINTR
         {
-            // A shortage of memory passes.
+            // A shortage of memory is temporary.
             thread::sleep(CHECK_INTERVAL);
         }
-        waiting.map(|one| one.any().unwrap_or_default())
+        waiting.map(|events| events.any().unwrap_or_default())
     }
 
     fn learn_own(&self) {
@@ -147,9 +147,9 @@ impl Learner {
     }
 
     fn name(&self, netns: NetnsCookie, metadata: &fs::Metadata, name: String) {
-        // An inode of a namespace fits 32 bits (struct ns_common).
+        // The inode of a namespace fits in 32 bits (struct ns_common).
         let inode = u32::try_from(metadata.ino()).unwrap_or_default();
-        // Nobody receives it once tracing has ended.
+        // After tracing has ended there is no receiver.
         let _ = self.changes.send(Change::Named(netns, NetnsName { netns: Some(netns), inode, name }));
     }
 

@@ -16,7 +16,7 @@ use mpwatch_tui::screen::ExportFormat;
 
 use crate::sheet;
 
-/// Maximum number of files with one name.
+/// Maximum number of files with the same name.
 const MAX_FILES: u32 = 1_000;
 
 /// Writes a report. Returns a message with its path and size.
@@ -37,7 +37,7 @@ fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
 
 fn stem(report: &Report) -> String {
     let what = match &report.connections[..] {
-        [one] => one.id.short(),
+        [only] => only.id.short(),
         several => format!("{}-connections", several.len()),
     };
     format!("mpwatch-{what}-{}", report.run.to.strftime("%Y%m%d-%H%M%S"))

@@ -18,17 +18,17 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::screen::{Feed, Link, Notice, Request, Settings, terminal};
 use nix::sys::signal::{Signal, raise};
 
-use crate::pace::Pace;
+use crate::playback::Playback;
 pub(crate) use characters::{ensure_cursor, is_ascii, is_dumb};
 pub(crate) use settings::load as load_settings;
 #[cfg(feature = "fuzz")]
 pub(crate) use settings::parse as parse_settings;
 
-/// Environment variable of a test of the terminal after a panic: the key that redraws the screen then panics.
+/// Environment variable for a test of the terminal after a panic: the key that redraws the screen then panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
 /// How long the end of a recording or of a demo stays on the screen.
 pub(crate) const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// Maximum wait for the thread to end: if the terminal is gone, it hangs reading keys, and must not keep the process.
+/// Maximum wait for the thread to end: if the terminal is gone, it hangs reading keys, and must not keep the process alive.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live view while it is on the terminal. Restores the terminal when it is closed or dropped.
@@ -37,16 +37,16 @@ pub(crate) struct Screen {
     thread: Option<JoinHandle<io::Result<()>>>,
     /// Disconnected when the thread ends.
     alive: Receiver<()>,
-    pace: Arc<Pace>,
+    playback: Arc<Playback>,
 }
 
 impl Screen {
-    /// Takes over the terminal. When the user quits, `stop` is set, as by a signal.
+    /// Opens the view on the terminal. When the user quits, `stop` is set, as by a signal.
     pub(crate) fn open(settings: Settings, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
         let (feed, incoming) = channel();
         let (guard, alive) = channel::<()>();
-        let pace = Arc::new(Pace::new(stop));
-        let quit = QuitOnDrop(Arc::clone(&pace));
+        let playback = Arc::new(Playback::new(stop));
+        let quit = QuitOnDrop(Arc::clone(&playback));
         let thread = thread::Builder::new()
             .name("screen".to_owned())
             .spawn(move || {
@@ -54,7 +54,7 @@ impl Screen {
                 draw(settings, &incoming, &quit.0)
             })
             .context("cannot start the thread of the screen")?;
-        Ok(Self { feed: Some(feed), thread: Some(thread), alive, pace })
+        Ok(Self { feed: Some(feed), thread: Some(thread), alive, playback })
     }
 
     pub(crate) fn show(&self, snapshot: impl Into<Arc<Snapshot>>) {
@@ -70,9 +70,9 @@ impl Screen {
         let _ = self.feed.as_ref().map(|sender| sender.send(feed));
     }
 
-    /// The requests of the user to the source.
-    pub(crate) fn pace(&self) -> Arc<Pace> {
-        Arc::clone(&self.pace)
+    /// The requests of the user to the source of snapshots.
+    pub(crate) fn playback(&self) -> Arc<Playback> {
+        Arc::clone(&self.playback)
     }
 
     /// Restores the terminal. Returns the first error of drawing.
@@ -102,8 +102,8 @@ impl Drop for Screen {
     }
 }
 
-/// Sets the stop flag when the thread of the screen ends, even by a panic: without a screen nobody could quit.
-struct QuitOnDrop(Arc<Pace>);
+/// Sets the stop flag when the thread of the screen ends, even by a panic: without a screen, the user could not quit.
+struct QuitOnDrop(Arc<Playback>);
 
 impl Drop for QuitOnDrop {
     fn drop(&mut self) {
@@ -111,7 +111,7 @@ impl Drop for QuitOnDrop {
     }
 }
 
-fn draw(settings: Settings, feed: &Receiver<Feed>, pace: &Pace) -> io::Result<()> {
+fn draw(settings: Settings, feed: &Receiver<Feed>, playback: &Playback) -> io::Result<()> {
     let mut serve = |request| match request {
         Request::Export(report, format) => Some(match export::write(&report, format) {
             Ok(text) => Notice { is_error: false, text },
@@ -119,9 +119,9 @@ fn draw(settings: Settings, feed: &Receiver<Feed>, pace: &Pace) -> io::Result<()
         }),
         other => {
             match other {
-                Request::Interval(interval) => pace.set_interval(interval),
-                Request::Play(plays) => pace.play(plays),
-                Request::Step => pace.step(),
+                Request::Interval(interval) => playback.set_interval(interval),
+                Request::Play(plays) => playback.play(plays),
+                Request::Step => playback.step(),
                 // Returns when the shell continues the process.
                 Request::Suspend => _ = raise(Signal::SIGTSTP),
                 Request::Redraw => assert!(std::env::var_os(TEST_PANIC).is_none(), "{TEST_PANIC} is set"),

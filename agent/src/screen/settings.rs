@@ -12,7 +12,7 @@ use super::characters::is_ascii;
 use crate::config::{bad_value, not_toml, suggest, unknown_key, unreadable};
 use crate::error::Failure;
 
-/// Environment variable with the path. Empty: no file, not even the default one.
+/// Environment variable with the path. Empty: no file, not even the default file.
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
 /// All keys; others are errors, as in the daemon's file. `keys` is a table of actions.
@@ -73,8 +73,8 @@ fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), String> 
         "keys" => settings.keys = keys(value)?,
         _ => {
             let columns = value.as_array().ok_or("use a list of columns, for example [\"netns\"]")?;
-            for one in columns {
-                settings.columns.push((column(one)?, key == "show"));
+            for name in columns {
+                settings.columns.push((column(name)?, key == "show"));
             }
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_would_be_right() {
+    fn errors_name_valid_values() {
         for (text, words) in [
             ("thema = 'dark'", "did you mean `theme`?"),
             ("theme = 'pink'", "dark, light, colour-blind, mono"),

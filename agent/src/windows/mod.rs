@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens and closes the windows of a sampled ledger, and decides when the CPU time since the last charge is estimated from them.
+//! Opens and closes the windows of a sampled ledger, and decides when CPU time since the last charge is estimated from them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ mod schedule;
 pub(crate) use schedule::PERIOD;
 use schedule::{Next, Schedule, probable_time};
 
-/// CPU time is charged at the latest so long after it was charged before: the records of short connections wait for it.
+/// Maximum time between two charges of CPU time: the records of short connections wait for a charge.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Result of a step.
@@ -37,8 +37,9 @@ pub(crate) struct Windows {
     charged: Instant,
     /// The latest window could not be opened.
     has_skipped: bool,
-    /// Of all CPUs: since the start, and of that in windows.
+    /// Packets of all CPUs since the start.
     packets: PacketCounter,
+    /// Counts of all CPUs in windows that have closed.
     counted: InWindows,
     /// The kernel's counts when the open window opened.
     opened: InWindows,
@@ -60,22 +61,22 @@ impl Windows {
         })
     }
 
-    /// How long until the next step.
+    /// Time until the next step.
     pub(crate) fn due_in(&self, now: Instant) -> Duration {
         self.schedule.due_in(now)
     }
 
-    /// Whether a window is open. It closes when it is due, also if a tick is overdue.
+    /// Whether a window is open. It closes when due, even if a tick is overdue.
     pub(crate) fn is_open(&self) -> bool {
         self.schedule.is_open()
     }
 
-    /// Opens or closes a window if one is due.
+    /// Opens or closes a window if this is due.
     pub(crate) fn step(&mut self, tracer: &mut Tracer, now: Instant, tick: Instant) -> Step {
         match self.schedule.next(now, tick) {
             Next::Wait => {}
             Next::Weigh => {
-                // If it cannot be read now, it can later.
+                // A failed reading is repeated later.
                 let used = tracer.work().map_or(Nanos(0), |work| probable_time(self.before, work));
                 self.schedule.weigh(now, used);
             }
@@ -118,12 +119,12 @@ impl Windows {
         }
     }
 
-    /// What the kernel counted in windows that have closed.
+    /// Idle time and packets that the kernel counted in windows that have closed.
     pub(crate) fn counted(&self) -> InWindows {
         self.counted
     }
 
-    /// Whether CPU time is to be charged now: a window has closed since it was charged, or that is long ago.
+    /// Whether to charge CPU time now: a window has closed since the last charge, or the last charge is too old.
     pub(crate) fn take_charge(&mut self, now: Instant) -> bool {
         let charges = self.has_closed || now.saturating_duration_since(self.charged) >= MAX_WAIT;
         if charges {
@@ -132,13 +133,13 @@ impl Windows {
         charges
     }
 
-    /// Sets the least time from one window to the next, from the next one on.
+    /// Sets the minimum time between windows, beginning with the next window.
     pub(crate) fn set_period(&mut self, period: Duration) {
         self.schedule.set_period(period);
     }
 }
 
-/// What the kernel has counted so far.
+/// Idle time and packets that the kernel has counted so far.
 fn count(packets: &mut PacketCounter) -> InWindows {
     InWindows { idle: ticks::idle_time(), packets: packets.read() }
 }

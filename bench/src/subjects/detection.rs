@@ -115,8 +115,8 @@ fn measure(mode: &Mode, sender: &Namespace, control: &Control, effort: Effort) -
         spread(&percents, "%"),
         programs.map_or("-".to_owned(), |percent| format!("{} %", figure(percent))),
         format!("{:.0} MiB", peak_memory(pid)),
-        format!("{}/s", figure(rate(|snapshot| snapshot.counters.points))),
-        format!("{} kB/s", figure(rate(|snapshot| snapshot.counters.points_bytes.0) / 1e3)),
+        format!("{}/s", figure(rate(|snapshot| snapshot.counters.delay_samples))),
+        format!("{} kB/s", figure(rate(|snapshot| snapshot.counters.delay_sample_bytes.0) / 1e3)),
         format!("{} Mbit/s", figure(mbit)),
         format!("{:.0} %", busy * 100.0),
     ]

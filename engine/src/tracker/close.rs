@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
 
-use mpwatch_model::kernel::event::{End, SubflowRecord};
+use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 
 // errno values of Linux, the same on all architectures that mpwatch supports.
@@ -21,15 +21,17 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
 /// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
 /// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
 /// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
-fn of(error: u32, end: End) -> CloseReason {
+fn of(error: u32, end: EndFlags) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
     // With unread data the kernel removes a subflow by a reset instead of a FIN.
     let by_reset = removed && (end.reset_sent || end.reset_received);
     if end.alone && (by_fin || by_reset) {
         return match end {
-            End { removed_by_peer: true, .. } => CloseReason::RemovedByPeer,
-            End { removed_by_us: true, .. } | End { fin_sent_first: true, .. } => CloseReason::RemovedByAdmin,
+            EndFlags { removed_by_peer: true, .. } => CloseReason::RemovedByPeer,
+            EndFlags { removed_by_us: true, .. } | EndFlags { fin_sent_first: true, .. } => {
+                CloseReason::RemovedByAdmin
+            }
             _ => CloseReason::ClosedByPeer,
         };
     }
@@ -62,7 +64,7 @@ pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
 mod tests {
     use super::*;
 
-    const NOTHING: End = End {
+    const NOTHING: EndFlags = EndFlags {
         reset_sent: false,
         reset_received: false,
         fin_sent_first: false,
@@ -72,95 +74,95 @@ mod tests {
         removed_by_us: false,
         never_established: false,
     };
-    const SENT: End = End { fin_sent_first: true, ..NOTHING };
-    const RECEIVED: End = End { fin_received_first: true, ..NOTHING };
-    const REFUSED: End = End { reset_received: true, never_established: true, ..NOTHING };
+    const SENT: EndFlags = EndFlags { fin_sent_first: true, ..NOTHING };
+    const RECEIVED: EndFlags = EndFlags { fin_received_first: true, ..NOTHING };
+    const REFUSED: EndFlags = EndFlags { reset_received: true, never_established: true, ..NOTHING };
 
     /// Case, error, observations, reason: mostly from kernel 6.18 (`root_close.rs`). The failed path and the late reset are derived.
-    const TABLE: &[(&str, u32, End, CloseReason)] = &[
+    const TABLE: &[(&str, u32, EndFlags, CloseReason)] = &[
         ("closed here", 0, SENT, CloseReason::Fin),
         ("closed there", 0, RECEIVED, CloseReason::Fin),
-        ("aborted here", 0, End { reset_sent: true, ..NOTHING }, CloseReason::ResetSent),
+        ("aborted here", 0, EndFlags { reset_sent: true, ..NOTHING }, CloseReason::ResetSent),
         (
             "killed here",
             ECONNABORTED,
-            End { reset_sent: true, alone: true, ..NOTHING },
+            EndFlags { reset_sent: true, alone: true, ..NOTHING },
             CloseReason::RemovedByAdmin,
         ),
         (
             "killed here with the connection",
             ECONNABORTED,
-            End { reset_sent: true, ..NOTHING },
+            EndFlags { reset_sent: true, ..NOTHING },
             CloseReason::ResetSent,
         ),
         (
             "killed there",
             ECONNRESET,
-            End { reset_received: true, alone: true, ..NOTHING },
+            EndFlags { reset_received: true, alone: true, ..NOTHING },
             CloseReason::ResetReceived,
         ),
         ("no listener", ECONNREFUSED, REFUSED, CloseReason::ResetReceived),
         (
             "closed here, reset by the peer",
             ECONNRESET,
-            End { reset_received: true, ..SENT },
+            EndFlags { reset_received: true, ..SENT },
             CloseReason::ResetReceived,
         ),
         (
             "announcement withdrawn here with data unread",
             0,
-            End { alone: true, removed_by_us: true, reset_sent: true, ..NOTHING },
+            EndFlags { alone: true, removed_by_us: true, reset_sent: true, ..NOTHING },
             CloseReason::RemovedByAdmin,
         ),
         (
             "announcement withdrawn there with data unread",
             ECONNRESET,
-            End { alone: true, removed_by_peer: true, reset_received: true, ..NOTHING },
+            EndFlags { alone: true, removed_by_peer: true, reset_received: true, ..NOTHING },
             CloseReason::RemovedByPeer,
         ),
-        ("blackhole", ETIMEDOUT, End { alone: true, ..NOTHING }, CloseReason::Timeout),
+        ("blackhole", ETIMEDOUT, EndFlags { alone: true, ..NOTHING }, CloseReason::Timeout),
         ("blackhole, detected at the connection's end", ETIMEDOUT, SENT, CloseReason::Timeout),
-        ("link down", ENETUNREACH, End { alone: true, ..NOTHING }, CloseReason::Unreachable),
+        ("link down", ENETUNREACH, EndFlags { alone: true, ..NOTHING }, CloseReason::Unreachable),
         (
             "endpoint deleted",
             0,
-            End { alone: true, removed_by_us: true, ..SENT },
+            EndFlags { alone: true, removed_by_us: true, ..SENT },
             CloseReason::RemovedByAdmin,
         ),
         (
             "endpoint deleted, data in flight",
             ECONNRESET,
-            End { alone: true, removed_by_us: true, reset_received: true, ..SENT },
+            EndFlags { alone: true, removed_by_us: true, reset_received: true, ..SENT },
             CloseReason::RemovedByAdmin,
         ),
         (
             "endpoint of a failed path deleted",
             ETIMEDOUT,
-            End { alone: true, ..SENT },
+            EndFlags { alone: true, ..SENT },
             CloseReason::RemovedByAdmin,
         ),
         (
             "REMOVE_ADDR",
             0,
-            End { alone: true, removed_by_peer: true, ..RECEIVED },
+            EndFlags { alone: true, removed_by_peer: true, ..RECEIVED },
             CloseReason::RemovedByPeer,
         ),
         (
             "REMOVE_ADDR before its FIN",
             0,
-            End { alone: true, removed_by_peer: true, ..SENT },
+            EndFlags { alone: true, removed_by_peer: true, ..SENT },
             CloseReason::RemovedByPeer,
         ),
         (
             "REMOVE_ADDR, data in flight",
             ECONNRESET,
-            End { alone: true, removed_by_peer: true, reset_received: true, ..RECEIVED },
+            EndFlags { alone: true, removed_by_peer: true, reset_received: true, ..RECEIVED },
             CloseReason::RemovedByPeer,
         ),
         (
             "the peer's path manager, address kept",
             0,
-            End { alone: true, ..RECEIVED },
+            EndFlags { alone: true, ..RECEIVED },
             CloseReason::ClosedByPeer,
         ),
         ("nothing seen", 0, NOTHING, CloseReason::Unknown),

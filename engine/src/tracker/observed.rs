@@ -79,10 +79,10 @@ impl Observation {
         };
         Observed {
             bytes: totals.payload.since(before.payload),
-            bytes_sent: Some(totals.sent.since(before.sent)),
+            bytes_sent: totals.sent.since(before.sent),
             duration: life.to.since(life.from),
             active: self.active,
-            wire_bytes_estimate: Some(totals.wire.since(before.wire)),
+            wire_bytes_estimate: totals.wire.since(before.wire),
         }
     }
 }
@@ -103,8 +103,8 @@ mod tests {
     }
 
     fn observed(bytes: u64, wire: u64, active: u64) -> Observed {
-        let wire_bytes_estimate = Some(Bytes(wire));
-        let (bytes, bytes_sent) = (Bytes(bytes), Some(Bytes(bytes)));
+        let wire_bytes_estimate = Bytes(wire);
+        let (bytes, bytes_sent) = (Bytes(bytes), Bytes(bytes));
         Observed { bytes, bytes_sent, duration: at(37), active: at(active), wire_bytes_estimate }
     }
 

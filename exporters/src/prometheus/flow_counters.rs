@@ -160,7 +160,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             if *counted & (1 << number) != 0 {
                 continue;
             }
-            let label = (event.of)(flow);
+            let label = (event.kind)(flow);
             if let Some(label) = label.and_then(|label| event.values.iter().position(|one| *one == label)) {
                 *counted |= 1 << number;
                 self.event_counts[number][label] += 1;
@@ -173,7 +173,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         self.increase.observed.clear();
         for ((row, counted), histogram) in self.distributions.iter().zip(counted).zip(&mut self.histograms) {
             let observations = (row.observations)(flow);
-            let value = (row.of)(flow).filter(|_| observations > *counted);
+            let value = (row.value)(flow).filter(|_| observations > *counted);
             *counted = observations.max(*counted);
             if let Some(value) = value {
                 histogram.observe(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter language of `--filter`: all terms must hold, `!` negates one. A comparison with an unknown value does not hold.
+//! The filter language of `--filter`: all terms must hold, `!` negates a term. A comparison with an unknown value does not hold.
 //!
 //! `peer:10.0/16 proc:nginx rate>1M !state:close`
 
@@ -29,7 +29,7 @@ Terms are separated by spaces and must all hold; !TERM negates.
   rtt>20ms                       smoothed RTT of any open subflow, in us, ms or s
   subflows<2                     open subflows
   shared                         at least two subflows share a bottleneck
-  failed                         a path of it failed, also if it works again
+  failed                         a path failed, even if it works again
   mptcp tcp fallback open closed stale";
 
 /// A parsed filter. `Display` prints it as text that parses to the same filter.

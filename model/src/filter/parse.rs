@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::term::{Term, Test, Word};
-use super::value::{Comparison, Network, Pattern, Quantity, Subject};
+use super::value::{Amount, Comparison, Network, Pattern, Subject};
 use crate::flow::class::FlowClass;
 use crate::kernel::lifecycle::{Role, TcpState};
 
@@ -15,7 +15,7 @@ pub struct FilterError {
     pub term: String,
     /// Column at which it begins, from 1.
     pub position: usize,
-    /// What is wrong, and what is expected.
+    /// The error, and the expected form.
     pub problem: String,
 }
 
@@ -134,7 +134,7 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
         let sign = comparison.as_str();
         return Err(format!("needs a value: {key}{sign}{}; it is {expected}", sample(key)));
     }
-    let quantity = Quantity::parse(subject, number).ok_or_else(|| format!("`{number}` is not {expected}"))?;
+    let quantity = Amount::parse(subject, number).ok_or_else(|| format!("`{number}` is not {expected}"))?;
     Ok(Test::Compare(subject, comparison, quantity))
 }
 
@@ -153,7 +153,7 @@ pub fn completions(prefix: &str) -> Vec<String> {
             keys.chain(subjects).chain(Word::WORDS.iter().map(|word| (*word).to_owned())).collect()
         }
     };
-    all.into_iter().filter(|one| one.starts_with(prefix) && one != prefix).collect()
+    all.into_iter().filter(|text| text.starts_with(prefix) && text != prefix).collect()
 }
 
 /// The values of a key.

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::value::{Comparison, Network, Pattern, Quantity, Subject};
+use super::value::{Amount, Comparison, Network, Pattern, Subject};
 use crate::flow::class::FlowClass;
 use crate::flow::connection::Connection;
 use crate::flow::outage;
@@ -31,7 +31,7 @@ pub(super) enum Test {
     State(TcpState),
     Role(Role),
     Class(FlowClass),
-    Compare(Subject, Comparison, Quantity),
+    Compare(Subject, Comparison, Amount),
     Word(Word),
 }
 
@@ -83,7 +83,7 @@ impl Test {
                 c.process.is_some_and(|p| name.matches(&p.comm.text()) || name.text() == p.pid.to_string())
             }
             Self::Interface(name) => {
-                c.subflows.iter().filter_map(|s| s.interface).any(|one| name.matches(&one.text()))
+                c.subflows.iter().filter_map(|s| s.interface).any(|interface| name.matches(&interface.text()))
             }
             Self::Netns(name) => name.matches(&c.netns),
             Self::Cgroup(name) => c.cgroup.as_deref().is_some_and(|path| name.matches(path)),

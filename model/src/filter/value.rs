@@ -173,7 +173,7 @@ impl fmt::Display for Pattern {
 
 /// A number in the base unit of its subject: bit/s, microseconds, bytes, or just a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quantity {
+pub(super) struct Amount {
     pub(super) base: u64,
     units: &'static [(&'static str, u64)],
 }
@@ -183,7 +183,7 @@ const SCALES: &[(&str, u64)] =
 const TIMES: &[(&str, u64)] = &[("us", 1), ("ms", 1_000), ("s", 1_000_000)];
 const NUMBERS: &[(&str, u64)] = &[("", 1)];
 
-impl Quantity {
+impl Amount {
     /// A number with at most one decimal point and a unit of the subject, in upper or lower case.
     pub(super) fn parse(subject: Subject, text: &str) -> Option<Self> {
         let units = match subject {
@@ -212,7 +212,7 @@ fn fraction_of(scale: u64, digits: &str) -> u64 {
     steps.sum()
 }
 
-impl fmt::Display for Quantity {
+impl fmt::Display for Amount {
     /// In the largest unit that needs no decimal point.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fitting = self
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_number_has_the_units_of_its_subject() {
-        let base = |subject, text| Quantity::parse(subject, text).map(|quantity| quantity.base);
+        let base = |subject, text| Amount::parse(subject, text).map(|quantity| quantity.base);
         assert_eq!(base(Subject::Rate, "1.5M"), Some(1_500_000));
         assert_eq!(base(Subject::Bytes, "10g"), Some(10_000_000_000));
         assert_eq!(base(Subject::Rtt, "20ms"), Some(20_000));
@@ -273,7 +273,7 @@ mod tests {
         ] {
             assert_eq!(base(subject, wrong), None, "{wrong}");
         }
-        assert_eq!(Quantity::parse(Subject::Rate, "1.5M").unwrap().to_string(), "1500k");
-        assert_eq!(Quantity::parse(Subject::Rtt, "0s").unwrap().to_string(), "0us");
+        assert_eq!(Amount::parse(Subject::Rate, "1.5M").unwrap().to_string(), "1500k");
+        assert_eq!(Amount::parse(Subject::Rtt, "0s").unwrap().to_string(), "0us");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the bottleneck verdicts of a connection mean for its subflows.
+//! Facts about the bottlenecks of a connection, from the verdicts on its subflows.
 
 use crate::flow::bottleneck::{Bottlenecks, PairVerdict, SharedCap, Verdict};
 use crate::flow::connection::Connection;
@@ -11,7 +11,7 @@ use crate::unit::{Bytes, sum_if_all_known};
 
 use super::fact::{Certainty, Fact, OtherPairs, SharedBottleneck};
 
-/// Ratio of received to sent bytes above which bottlenecks must be judged at the other end.
+/// Ratio of received to sent bytes above which only the other end can detect bottlenecks.
 const MOSTLY_RECEIVES: u64 = 20;
 
 /// The groups of subflows that share a bottleneck.
@@ -48,7 +48,7 @@ pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     facts
 }
 
-/// Whether every subflow adds throughput if no two share a bottleneck: several work, or worked until the connection closed.
+/// Whether every subflow adds throughput if no two share a bottleneck: several work, or did until the connection closed.
 fn add_throughput(connection: &Connection) -> bool {
     let several_work = !connection.is_open() || working_subflows(connection) > 1;
     several_work && !connection.subflows.iter().any(|subflow| outage::has_failed(connection, subflow))

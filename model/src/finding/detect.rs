@@ -64,7 +64,7 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
     }))
 }
 
-/// How long a path from whose failure it did not recover is down.
+/// How long a path that has not recovered has been down.
 fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> {
     if failure.recovered.is_some() {
         return None;

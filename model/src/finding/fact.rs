@@ -23,7 +23,7 @@ pub enum Severity {
     Warning,
     /// As it should be.
     Good,
-    /// Good to know.
+    /// Neither good nor bad.
     Note,
 }
 
@@ -66,7 +66,7 @@ pub enum Fact {
     /// Subflows share a rate limit without sharing a queue.
     SharedCap {
         subflows: Vec<String>,
-        /// What they get together.
+        /// Their total rate.
         sum: BitsPerSecond,
         since: Micros,
     },
@@ -117,7 +117,7 @@ pub struct FailedPath {
 }
 
 impl FailedPath {
-    /// For how long it was down, or has been so far. `None`: unknown.
+    /// How long it was down, or has been down so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
             (Some(DownTime::UntilClose(time) | DownTime::SoFar(time)), ..) => Some(time),
@@ -146,7 +146,7 @@ pub struct MainOutage {
 pub struct SharedBottleneck {
     pub subflows: Vec<String>,
     pub certainty: Certainty,
-    /// Share of what was sent that the extra subflows carried.
+    /// Share of the sent payload that the extra subflows carried.
     pub extra_share: Option<f64>,
     pub extra_energy: Option<FlowEnergy>,
     pub extra_cpu: Option<Nanos>,
@@ -159,7 +159,7 @@ pub struct OtherPairs {
     pub all: usize,
     /// Pairs with separate bottlenecks.
     pub separate: usize,
-    /// How certain that is.
+    /// How certain the verdict is.
     pub certainty: Certainty,
     /// Pairs of which neither subflow is congested.
     pub not_congested: usize,
@@ -167,7 +167,7 @@ pub struct OtherPairs {
     pub undecided: usize,
     /// No path has failed, and at least two subflows still work or the connection has closed.
     pub add_throughput: bool,
-    /// This end sends too little to judge by.
+    /// This end sends too little for a verdict.
     pub mostly_receives: bool,
 }
 

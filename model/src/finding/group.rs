@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Problems of a report grouped by cause and peer: one line for what many connections have in common.
+//! Problems of a report grouped by cause and peer: one line for many connections with the same problem.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,10 +18,10 @@ use super::detect;
 use super::fact::{Fact, Finding, Severity};
 use super::sentence::{Format, path_cause, path_name};
 
-/// How many connections a line names as examples.
+/// Maximum number of connections that a line names as examples.
 const MAX_EXAMPLES: usize = 3;
 
-/// The other end of a connection without the port that its client happened to get.
+/// The other end of a connection, without the port of a client, which is random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// This host connected to this service.
@@ -31,8 +31,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// The peer of a connection. `None`: no subflow was seen.
-    pub fn of(connection: &Connection) -> Option<Self> {
+    /// The peer of a connection. `None`: its addresses are unknown.
+    pub fn new(connection: &Connection) -> Option<Self> {
         let (local, remote) = (connection.local?, connection.remote?);
         Some(match connection.role {
             Some(Role::Server) => Self::Client(remote.ip(), local.port()),
@@ -61,14 +61,14 @@ pub struct ProblemGroup {
     findings: Vec<Finding>,
 }
 
-/// What the findings of a group have in common: rank, peer, cause.
-type Key = ((Severity, u8), Option<Peer>, String);
+/// Rank, peer and cause of the findings of a group.
+type GroupKey = ((Severity, u8), Option<Peer>, String);
 
 /// The problems of a report: most important first, of one kind the most frequent first. If both ends of a connection are in the report, a
 /// problem that both have is listed once, as the connecting end sees it.
 pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
     let mut groups: Vec<ProblemGroup> = Vec::new();
-    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut places: HashMap<GroupKey, usize> = HashMap::new();
     let of_host = detect::of_host(report).into_iter().map(|finding| (None, finding));
     let of_flows = flows(&report.connections).into_iter().flat_map(of_flow);
     for (peer, finding) in of_host.chain(of_flows).filter(|(_, finding)| finding.is_problem()) {
@@ -89,7 +89,7 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
     let of = |end: &Connection, other: Option<&Connection>| {
         let mut findings = detect::of_connection(end);
         findings.retain(|finding| !other.is_some_and(|other| is_explained(finding, end, other)));
-        (Peer::of(end), findings)
+        (Peer::new(end), findings)
     };
     let (peer, findings) = of(flow.end, flow.other);
     let kinds: Vec<_> = findings.iter().map(Finding::rank).collect();
@@ -144,7 +144,7 @@ impl ProblemGroup {
         self.first().map_or((Severity::Note, u8::MAX), Finding::rank)
     }
 
-    /// How many connections it is about; 0 for one of the host. A connection whose subflows failed one after the other counts once.
+    /// Number of its connections; 0 for a problem of the host. A connection whose subflows failed one after the other counts once.
     pub fn connections(&self) -> usize {
         let mut ids: Vec<_> = self.findings.iter().filter_map(|finding| finding.connection).collect();
         ids.sort_unstable();
@@ -152,7 +152,7 @@ impl ProblemGroup {
         ids.len()
     }
 
-    /// One line: of a single connection its finding, of several what they have in common and some examples.
+    /// One line: the finding of a single connection, or the common cause of several with some examples.
     pub fn line(&self, format: &Format<'_>) -> String {
         let Some(first) = self.first() else { return String::new() };
         let connections = self.connections();
@@ -193,8 +193,8 @@ impl ProblemGroup {
             Fact::SharedBottleneck(shared) => shared.extra_energy,
             _ => None,
         });
-        let range = times.fold(None, |range: Option<(Micros, Micros)>, one| {
-            Some(range.map_or((one, one), |(low, high)| (low.min(one), high.max(one))))
+        let range = times.fold(None, |range: Option<(Micros, Micros)>, time| {
+            Some(range.map_or((time, time), |(low, high)| (low.min(time), high.max(time))))
         });
         let cost = || format.cost(&FlowEnergy::sum(&extra.collect::<Option<Vec<FlowEnergy>>>()?));
         range.map(between).or_else(|| Some(format!("cost {}", cost()?)))
@@ -206,7 +206,7 @@ fn between((low, high): (Micros, Micros)) -> String {
     if low == high { format!("for {low}") } else { format!("for {low} to {high}") }
 }
 
-/// What several connections with this problem have in common, after "N connections".
+/// The problem as a predicate, after "N connections".
 fn cause(finding: &Finding, format: &Format<'_>) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {

@@ -11,7 +11,7 @@ use crate::unit::Micros;
 
 use super::fact::{Certainty, DownTime, Fact, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck};
 
-/// How a sentence writes what users can choose or hide.
+/// How a sentence writes values whose form the user chooses or hides.
 pub struct Format<'a> {
     /// Writes joules.
     pub energy: &'a dyn Fn(f64) -> String,

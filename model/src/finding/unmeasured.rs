@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was not measured of a connection: without this, "no problem found" would also mean "nothing was measured". Pure.
+//! Measurements that a connection lacks, so that "no problem found" does not hide "not measured". Pure.
 
 use crate::flow::connection::Connection;
 use crate::kernel::lifecycle::CarriedBy;
 
-/// What problems of a connection cannot be found, a phrase each. Empty: everything is measured.
+/// Problems that cannot be found in a connection, one phrase each. Empty: everything is measured.
 pub fn unmeasured(connection: &Connection) -> Vec<&'static str> {
     let has_several = connection.carried_by() == CarriedBy::Mptcp && connection.subflows.len() > 1;
     let detects_nothing = has_several && connection.bottlenecks.is_none();

@@ -9,12 +9,12 @@ use crate::unit::{BitsPerSecond, Micros};
 use crate::words::json_words;
 
 json_words! {
-    /// What two subflows of a connection have in common.
+    /// Whether two subflows of a connection share a bottleneck.
     #[derive(Default)]
     pub enum Verdict {
         /// They wait in the same queue: the second one adds no throughput.
         Shared = "shared",
-        /// At least one of them is congested, and the other one does not pass through that queue.
+        /// At least one of them is congested, and the other does not pass through that queue.
         Disjoint = "disjoint",
         /// Neither is congested, so a common queue would not show.
         NoBottleneck = "no_bottleneck",
@@ -57,7 +57,7 @@ json_words! {
 }
 
 impl DetectionMethod {
-    /// What it uses, for `--help`.
+    /// Its input, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Concordance => "mpwatch's own: concordance of queueing delays, and competing rates",
@@ -83,16 +83,16 @@ pub struct Evidence {
     pub queue_concordance: Option<f64>,
     /// The same for variations within some tens of milliseconds.
     pub burst_concordance: Option<f64>,
-    /// Part of these variations that is not noise, 0 to 1; the lower value of the two. Near 0 the concordance is meaningless.
+    /// Part of these variations that is not noise, 0 to 1; the lower value of the two subflows. Near 0 the concordance is meaningless.
     pub queue_signal: Option<f64>,
     /// Partial correlation of the two delivery rates, given those of the connection's other subflows. -1: one gains what the other loses, as
     /// behind one bottleneck. Above 0: evidence against one.
     pub rate_correlation: Option<f64>,
     /// Variance of the sum of the rates over the sum of their variances. Near 0 they divide a constant rate.
     pub sum_variation: Option<f64>,
-    /// Coefficient of variation of the delivery rates; the larger value of the two. Near 0 each subflow saturates a link of its own.
+    /// Coefficient of variation of the delivery rates; the larger value of the two subflows. Near 0 each saturates a link of its own.
     pub rate_variation: Option<f64>,
-    /// The smaller value of the two. Near 0 one subflow saturates a link of its own.
+    /// The smaller coefficient of variation of the two subflows. Near 0 that subflow saturates a link of its own.
     pub least_variation: Option<f64>,
     /// Part of the losses of one subflow that coincide with a loss of the other, beyond chance. `null`: too few losses.
     pub loss_coincidence: Option<f64>,
@@ -100,7 +100,7 @@ pub struct Evidence {
     pub busy_a: f64,
     /// Part of the time in which `b` had queueing delay.
     pub busy_b: f64,
-    /// Part of the time with samples at most 80 ms apart; the lower value of the two.
+    /// Part of the time with samples at most 80 ms apart; the lower value of the two subflows.
     pub coverage: f64,
     /// Time over which the figures were computed.
     #[serde(rename = "window_us")]
@@ -114,7 +114,7 @@ pub struct PairVerdict {
     pub a: SubflowId,
     /// The other subflow.
     pub b: SubflowId,
-    /// What they have in common.
+    /// Whether they share a bottleneck.
     pub verdict: Verdict,
     /// Probability that they share a bottleneck, 0 to 1, as computed by the method. `null`: it computes none, or has no samples.
     pub probability: Option<f64>,
@@ -139,7 +139,7 @@ pub struct SharedCap {
     pub since: Micros,
     /// Variance of the sum of their rates over the sum of their variances. Near 0 the sum is constant.
     pub sum_variation: f64,
-    /// Coefficient of variation of the rate that varies least. A cap shows only where rates vary.
+    /// Coefficient of variation of the rate that varies least. A cap can be found only if rates vary.
     pub least_variation: f64,
 }
 
@@ -164,7 +164,7 @@ impl Bottlenecks {
         self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
     }
 
-    /// Subflows beyond one per bottleneck `[MPTCP-D]`: no throughput, but energy. `None`: none found while a verdict is unknown.
+    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None`: none found, but a verdict is unknown.
     pub fn extra_subflows(&self) -> Option<u32> {
         let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
         let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);

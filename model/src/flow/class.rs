@@ -40,7 +40,7 @@ impl FlowClass {
     }
 
     /// The class of a flow by the payload of its busier direction.
-    pub fn of(sent: Bytes, received: Bytes) -> Self {
+    pub fn from_payload(sent: Bytes, received: Bytes) -> Self {
         match sent.max(received) {
             size if size <= LARGEST_QUERY => Self::Query,
             size if size <= LARGEST_SHORT => Self::Short,
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn the_busier_direction_decides() {
-        assert_eq!(FlowClass::of(Bytes(10_000), Bytes(0)), FlowClass::Query);
-        assert_eq!(FlowClass::of(Bytes(300), Bytes(500_000)), FlowClass::Short);
-        assert_eq!(FlowClass::of(Bytes(25_000_000), Bytes(0)), FlowClass::Long);
+        assert_eq!(FlowClass::from_payload(Bytes(10_000), Bytes(0)), FlowClass::Query);
+        assert_eq!(FlowClass::from_payload(Bytes(300), Bytes(500_000)), FlowClass::Short);
+        assert_eq!(FlowClass::from_payload(Bytes(25_000_000), Bytes(0)), FlowClass::Long);
     }
 
     #[test]

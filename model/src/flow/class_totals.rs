@@ -20,17 +20,17 @@ pub struct ClassTotals {
     pub carried_by: CarriedBy,
     /// Size class by payload `[UPD18]`.
     pub flow_class: FlowClass,
-    /// How many there are; a connection whose two ends are in the report counts once.
+    /// Number of connections; a connection whose two ends are in the report counts once.
     pub connections: usize,
-    /// How many of them were seen from their opening to their end.
+    /// Number of completed connections: their opening and their end were traced.
     pub completed: usize,
-    /// Median of the completion times of those, in seconds. `null`: there are none.
+    /// Median completion time of the completed connections, in seconds. `null`: none completed.
     #[serde(rename = "completion_p50_s")]
     pub median: Option<f64>,
-    /// Their 99th percentile.
+    /// 99th percentile of the completion times, in seconds.
     #[serde(rename = "completion_p99_s")]
     pub p99: Option<f64>,
-    /// The longest.
+    /// The longest completion time, in seconds.
     #[serde(rename = "completion_max_s")]
     pub slowest: Option<f64>,
     /// Observed payload in both directions, each byte once.
@@ -56,8 +56,9 @@ pub fn class_totals(connections: &[Connection]) -> Vec<ClassTotals> {
 }
 
 fn sum(all: &[Flow<'_>], flow_class: FlowClass, carried_by: CarriedBy) -> Option<ClassTotals> {
-    let is_one = |flow: &&Flow<'_>| flow.end.flow_class == flow_class && flow.end.carried_by() == carried_by;
-    let flows: Vec<Flow<'_>> = all.iter().filter(is_one).copied().collect();
+    let is_member =
+        |flow: &&Flow<'_>| flow.end.flow_class == flow_class && flow.end.carried_by() == carried_by;
+    let flows: Vec<Flow<'_>> = all.iter().filter(is_member).copied().collect();
     let mean_of = |read: fn(&Connection) -> Option<f64>| {
         mean(&flows.iter().filter_map(|flow| read(flow.best_observed())).collect::<Vec<f64>>())
     };
@@ -84,19 +85,14 @@ fn rounded(rate: f64) -> BitsPerSecond {
     BitsPerSecond(rate.round() as u64)
 }
 
-/// Excess traffic of some connections together `[UPD18]`: of the end of each that observed more. `None`: nothing was on the wire.
+/// Excess traffic of some connections together `[UPD18]`, each at the end that observed more payload. `None`: nothing was on the wire.
 pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
-    let of_end = |end: &Connection| {
-        let observed =
-            end.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
-        observed.unwrap_or_else(|| (end.payload(), end.wire_bytes_estimate()))
-    };
     let (payloads, wire): (Vec<Bytes>, Vec<Bytes>) =
-        flows.iter().map(|flow| of_end(flow.best_observed())).unzip();
+        flows.iter().map(|flow| flow.best_observed().payload_and_wire()).unzip();
     excess(payloads.into_iter().sum(), wire.into_iter().sum())
 }
 
-/// How long those connections lasted that were seen from their opening to their end, seconds, ascending.
+/// Duration of the connections whose opening and end were traced, in seconds, ascending.
 pub fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
     let completed = flows.iter().filter(|flow| flow.end.seen_open && !flow.end.is_open());
     let mut times: Vec<f64> = completed.map(|flow| flow.end.age_s).collect();
@@ -104,7 +100,7 @@ pub fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
     times
 }
 
-/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and how many these are.
+/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and their number.
 pub fn energy(flows: &[Flow<'_>]) -> (FlowEnergy, usize) {
     let energy = |flow: &Flow<'_>| flow.energy().filter(|energy| energy.active.is_some());
     let known = flows.iter().filter_map(|flow| Some((flow.observed_payload(), energy(flow)?)));

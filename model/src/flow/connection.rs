@@ -23,7 +23,7 @@ use crate::kernel::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpSta
 use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
-/// Shorter differences between the life of a connection and the observed part of it are no gap, seconds.
+/// Minimum difference between the age and the observed duration of a connection that counts as a gap, seconds.
 const MIN_UNOBSERVED_GAP: f64 = 0.05;
 
 /// One connection. `null` always means unknown, never zero.
@@ -43,13 +43,13 @@ pub struct Connection {
     pub netns_inode: u32,
     /// This host's role. `null`: a plain TCP connection older than the agent.
     pub role: Option<Role>,
-    /// Local address of the initial subflow, or of the first one seen.
+    /// Local address of the initial subflow, or of the first subflow seen.
     #[schemars(with = "Option<String>")]
     pub local: Option<SocketAddr>,
     /// Its remote address.
     #[schemars(with = "Option<String>")]
     pub remote: Option<SocketAddr>,
-    /// The process that connected it, has it open, or closed it. `null`: none is known, as of a connection that no process has accepted.
+    /// The process that connected it, has it open, or closed it. `null`: unknown, for example because no process has accepted it yet.
     pub process: Option<Process>,
     /// Control group, as a path in the cgroup2 hierarchy. It begins with `/...` if it has more than 16 levels.
     pub cgroup: Option<String>,
@@ -71,8 +71,8 @@ pub struct Connection {
     pub protocol: Protocol,
     /// Set if the connection continues as plain TCP.
     pub fallback: Option<Fallback>,
-    /// Payload given to subflows, each byte once (`mptcpi_bytes_sent`, and what a Fast Open SYN carried). A subflow may not have sent the last
-    /// part of it yet.
+    /// Payload that MPTCP passed to subflows, each byte once (`mptcpi_bytes_sent`, plus the payload of a Fast Open SYN). The last part may still
+    /// wait in the send queue of a subflow.
     pub bytes_sent: Option<Bytes>,
     /// Payload acknowledged by the peer's MPTCP (`mptcpi_bytes_acked`; the DATA_FIN counts as one byte).
     pub bytes_acked: Option<Bytes>,
@@ -80,11 +80,11 @@ pub struct Connection {
     pub bytes_received: Option<Bytes>,
     /// Payload retransmitted by TCP, over all subflows.
     pub bytes_retransmitted: Bytes,
-    /// Payload that MPTCP reinjected on another subflow: what the subflows sent beyond the connection's own bytes; 0 with one subflow. `null`
-    /// for plain TCP, and if a subflow may have ended before tracing began.
+    /// Payload that MPTCP reinjected on another subflow: bytes sent by the subflows in excess of the connection's payload; 0 with one subflow.
+    /// `null`: plain TCP, or a subflow may have ended before tracing began.
     pub bytes_reinjected: Option<Bytes>,
-    /// The kernel's count of reinjections by its timer (`mptcpi_bytes_retrans`), without those at the end of a subflow. `null` for plain TCP,
-    /// and on kernels before 6.5.
+    /// Payload that MPTCP's retransmission timer reinjected (`mptcpi_bytes_retrans`); reinjections at the end of a subflow are not included.
+    /// `null`: plain TCP, or a kernel before 6.5.
     pub mptcp_bytes_retransmitted: Option<Bytes>,
     /// Payload that its subflows sent in the interval, retransmissions included: the sum of their rates. `null`: no interval was observed yet.
     #[serde(rename = "send_bps")]
@@ -92,18 +92,16 @@ pub struct Connection {
     /// Payload that its subflows received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
-    #[serde(default)]
+    /// The part of it that mpwatch observed; CPU time and energy cover this part only. `null`: its payload is unknown.
     pub observed: Option<Observed>,
     /// Whether mpwatch did not observe all of it: it is older than mpwatch, or mpwatch was not running for a time.
-    #[serde(default)]
     pub partly_observed: bool,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
-    /// CPU time of its network path on this machine since tracing began: the sum of its subflows'. `null`: not accounted.
+    /// CPU time of its network path on this machine since tracing began: the sum over its subflows. `null`: not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy of its network path on this machine since tracing began: the sum of its subflows'. `null`: CPU time is not accounted, or nothing
+    /// Energy of its network path on this machine since tracing began: the sum over its subflows. `null`: CPU time is not accounted, or nothing
     /// was charged yet.
     pub energy: Option<FlowEnergy>,
     /// Jain's fairness index of the subflows' goodputs `[RN10]`. `null` with fewer than two.
@@ -122,7 +120,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Moves all its times.
+    /// Moves all its times by this many nanoseconds.
     pub fn shift(&mut self, by_ns: i64) {
         let shift = |at: &mut Timestamp| *at = shifted(*at, by_ns);
         self.opened_at.iter_mut().chain(&mut self.closed_at).for_each(shift);
@@ -149,11 +147,11 @@ impl Connection {
 
     /// Payload that was observed. Without a counter of the connection, the sum over its subflows.
     pub fn observed_payload(&self) -> Bytes {
-        let of_subflows = || self.subflows.iter().map(Subflow::observed_payload).sum();
+        let of_subflows = || self.subflows.iter().map(|subflow| subflow.observed.bytes).sum();
         self.observed.map_or_else(of_subflows, |observed| observed.bytes)
     }
 
-    /// For how many seconds mpwatch was not running since it first saw it. `None`: it observed all of that.
+    /// Seconds since the connection was first seen in which mpwatch was not running. `None`: it was always running.
     pub fn unobserved_gap(&self) -> Option<f64> {
         Some(self.age_s - self.observed?.duration.seconds()).filter(|gap| *gap > MIN_UNOBSERVED_GAP)
     }
@@ -168,12 +166,16 @@ impl Connection {
         self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
     }
 
-    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. Of a record by an earlier
-    /// mpwatch, part of all wire bytes. `None`: nothing was on the wire.
+    /// Payload and estimated wire bytes that were observed. Over its whole life if the connection's payload is unknown.
+    pub(crate) fn payload_and_wire(&self) -> (Bytes, Bytes) {
+        let all = || (self.payload(), self.wire_bytes_estimate());
+        self.observed.map_or_else(all, |observed| (observed.bytes, observed.wire_bytes_estimate))
+    }
+
+    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. `None`: nothing was on the
+    /// wire.
     pub fn excess_ratio(&self) -> Option<f64> {
-        let observed =
-            self.observed.and_then(|observed| Some((observed.bytes, observed.wire_bytes_estimate?)));
-        let (payload, wire) = observed.unwrap_or_else(|| (self.payload(), self.wire_bytes_estimate()));
+        let (payload, wire) = self.payload_and_wire();
         excess(payload, wire)
     }
 
@@ -201,7 +203,7 @@ impl Connection {
         self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
     }
 
-    /// Time since the opening or, if that was not seen, since the first known event.
+    /// Time since the opening or, if the opening was not traced, since the first known event.
     pub fn offset(&self, at: Timestamp) -> Offset {
         let first = self.opened_at.or_else(|| self.timeline.first().map(|entry| entry.at));
         Offset::between(first.unwrap_or(at), at)
@@ -221,9 +223,9 @@ pub struct SecondPath {
     /// From the opening of the connection to ESTABLISHED of the first joined subflow.
     #[serde(rename = "after_us")]
     pub after: Micros,
-    /// Payload of the connection by then. `null`: not traced.
+    /// Payload of the connection at that time. `null`: not traced.
     pub after_bytes: Option<Bytes>,
-    /// Payload of the connection that had arrived when a joined subflow had carried 10 % of it. The sender learns of arrivals by
-    /// acknowledgements, those of a slow subflow later: with unequal delays its value is the greater one. `null`: not yet.
+    /// Payload of the connection that had arrived when a joined subflow had carried 10 % of it. The sender counts acknowledged payload, so with
+    /// unequal delays its value is larger than the receiver's. `null`: not reached yet.
     pub effective_after_bytes: Option<Bytes>,
 }

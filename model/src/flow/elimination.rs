@@ -25,7 +25,7 @@ json_words! {
 }
 
 impl EliminationAction {
-    /// What it does, for `--help`.
+    /// Its effect, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Close => "Abort its TCP socket; the peer receives a RST",
@@ -53,11 +53,11 @@ crate::words! {
 /// When an extra subflow is removed, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EliminationPolicy {
-    /// What happens to it.
+    /// How it is removed.
     pub action: EliminationAction,
     /// How long the verdict must have been `shared` without interruption.
     pub stable: Nanos,
-    /// Verdicts with a lower probability are ignored. Verdicts without a probability are not.
+    /// Verdicts with a lower probability are ignored; verdicts without a probability are not.
     pub probability: f64,
     /// Maximum number of removals within any 60 s, over all connections.
     pub max_per_minute: u32,
@@ -85,7 +85,7 @@ pub struct Candidate {
     /// Remote address and port.
     #[schemars(with = "String")]
     pub remote: SocketAddr,
-    /// Payload acknowledged by the peer, mean of the last seconds.
+    /// Mean rate of acknowledged payload over the last seconds.
     #[serde(rename = "goodput_bps")]
     pub goodput: BitsPerSecond,
     /// Smoothed RTT. `null`: no sample yet.
@@ -96,9 +96,9 @@ pub struct Candidate {
 /// The removal of one extra subflow, with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Removal {
-    /// What happens to it.
+    /// How it is removed.
     pub action: EliminationAction,
-    /// The method whose verdict it is.
+    /// The method that gave the verdict.
     pub method: DetectionMethod,
     /// The subflows that share the bottleneck, this one and the kept one included.
     pub group: Vec<SubflowId>,
@@ -108,7 +108,7 @@ pub struct Removal {
     pub kept: Candidate,
     /// Probability that the two share a bottleneck. `null`: the method computes none.
     pub probability: Option<f64>,
-    /// How long the verdict on the two had been `shared` with this probability or a higher one than the threshold.
+    /// How long the verdict on this pair had been `shared` with a probability above the threshold.
     #[serde(rename = "stable_us")]
     pub stable: Micros,
     /// The figures behind the verdict. `null`: the method has none.
@@ -118,7 +118,7 @@ pub struct Removal {
 /// The throughput of a connection before and after an action: payload acknowledged by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
-    /// Mean of the last 5 s before the action, or of as much of them as was observed.
+    /// Mean of the last 5 s before the action, or of their observed part.
     #[serde(rename = "before_bps")]
     pub before: BitsPerSecond,
     /// Mean since the action.
@@ -136,7 +136,7 @@ pub enum EliminationStep {
     Removed(Box<Removal>),
     /// The kernel refused. The connection is left alone from now on.
     Failed {
-        /// What was tried.
+        /// The removal that failed.
         #[serde(flatten)]
         removal: Box<Removal>,
         /// Why it failed.
@@ -148,12 +148,12 @@ pub enum EliminationStep {
     LeftAlone(Throughput),
     /// A subflow is no longer a backup, because the throughput dropped.
     Undone {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
     },
     /// The kernel refused to end the backup role of a subflow.
     UndoFailed {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
         /// Why.
         error: String,
@@ -174,7 +174,7 @@ impl EliminationStep {
         }
     }
 
-    /// What is removed in this step, if something is.
+    /// The removal that this step plans, makes or fails to make.
     pub fn removal(&self) -> Option<&Removal> {
         match self {
             Self::Planned(removal) | Self::Removed(removal) | Self::Failed { removal, .. } => Some(removal),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a connection as cells, between the store, which reads it, and the encoders of exports.
+//! One end of a connection as table rows: the store reads them, and exports encode them.
 
 use crate::table::{Cell, Column, Row};
 
@@ -16,7 +16,7 @@ pub struct EndColumns {
     pub event: Vec<Column>,
 }
 
-/// A connection as one host saw it. Each row has the cells of the columns of the same name in [`EndColumns`].
+/// A connection as recorded on one host. Each row has the cells of the columns of the same name in [`EndColumns`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct End {
     /// The connection.
@@ -50,7 +50,7 @@ impl End {
         u64::try_from(self.integer(columns, "closed_at_ns")?).ok()
     }
 
-    /// The number that both ends of the connection have in common: see [`pair`].
+    /// The number that is the same at both ends of the connection: see [`pair`].
     pub fn pair(&self, columns: &EndColumns) -> Option<u64> {
         pair(self.text(columns, "token"), self.text(columns, "remote_token"))
     }
@@ -62,12 +62,12 @@ pub fn cell<'r>(columns: &[Column], row: &'r Row, name: &str) -> Option<&'r Cell
     row.get(place)?.as_ref()
 }
 
-/// The number that both ends of a connection have in common: the lesser of their tokens in the upper 32 bits, the greater one in the lower.
-/// `None`: a token is unknown, as of plain TCP, or is no hexadecimal number of 32 bits.
+/// A number that is the same at both ends of a connection: the smaller of their tokens in the upper 32 bits, the larger in the lower. `None`: a
+/// token is unknown, as for plain TCP, or is not a hexadecimal number of 32 bits.
 pub fn pair(token: Option<&str>, remote_token: Option<&str>) -> Option<u64> {
     let number = |text: Option<&str>| u32::from_str_radix(text?, 16).ok();
-    let (one, other) = (number(token)?, number(remote_token)?);
-    Some(u64::from(one.min(other)) << 32 | u64::from(one.max(other)))
+    let (local, remote) = (number(token)?, number(remote_token)?);
+    Some(u64::from(local.min(remote)) << 32 | u64::from(local.max(remote)))
 }
 
 #[cfg(test)]

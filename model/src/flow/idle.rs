@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idle connections of a snapshot: nothing has happened to them for some ticks. Consecutive snapshots share them, and each is built when it
-//! is read, so that a snapshot costs what has changed, and not what exists.
+//! is read, so the cost of a snapshot depends on what changed, not on the number of connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ impl Default for IdleConnections {
 
 impl PartialEq for IdleConnections {
     fn eq(&self, other: &Self) -> bool {
-        let ids = |all: &Self| all.iter().map(|one| one.id()).collect::<Vec<_>>();
+        let ids = |all: &Self| all.iter().map(|idle| idle.id()).collect::<Vec<_>>();
         self.len == other.len && ids(self) == ids(other)
     }
 }
@@ -79,12 +79,12 @@ impl IdleConnections {
     }
 
     /// Adds a connection that has become idle.
-    pub fn insert(&mut self, one: Arc<dyn IdleConnection>) {
-        let id = one.id();
+    pub fn insert(&mut self, idle: Arc<dyn IdleConnection>) {
+        let id = idle.id();
         self.remove(id);
-        self.counts.add(&one.connection(Nanos(0), 0));
+        self.counts.add(&idle.connection(Nanos(0), 0));
         self.len += 1;
-        Arc::make_mut(&mut self.parts[part(id)]).insert(id, one);
+        Arc::make_mut(&mut self.parts[part(id)]).insert(id, idle);
     }
 
     /// Removes a connection that is not idle any more. The counts do not depend on the time at which it is read.
@@ -92,14 +92,14 @@ impl IdleConnections {
         if !self.contains(id) {
             return;
         }
-        if let Some(one) = Arc::make_mut(&mut self.parts[part(id)]).remove(&id) {
-            self.counts.remove(&one.connection(Nanos(0), 0));
+        if let Some(idle) = Arc::make_mut(&mut self.parts[part(id)]).remove(&id) {
+            self.counts.remove(&idle.connection(Nanos(0), 0));
             self.len -= 1;
         }
     }
 }
 
-/// Cookies of sockets are counted up.
+/// Socket cookies are sequential, so they spread evenly.
 fn part(id: ConnectionId) -> usize {
     usize::try_from(id.birth.0 % PARTS as u64).unwrap_or(0)
 }
@@ -125,7 +125,7 @@ impl OpenCounts {
         self.count(connection, 1);
     }
 
-    /// Takes back what [`OpenCounts::add`] counted.
+    /// Undoes [`OpenCounts::add`].
     pub fn remove(&mut self, connection: &Connection) {
         self.count(connection, -1);
     }

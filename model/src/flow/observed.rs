@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch observed of a flow. CPU time and energy are known for this part only, so ratios divide by its payload.
+//! The observed part of a flow's life. CPU time and energy are known for this part only, so ratios divide by its payload.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,22 +9,19 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 /// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// Payload sent and received meanwhile, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. Of a flow that was
-    /// open when it was first seen, what it sent counts when it is acknowledged, also what was in flight then.
+    /// Payload sent and received during it, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was open
+    /// when it was first seen, sent payload counts when it is acknowledged, including payload in flight at that time.
     pub bytes: Bytes,
-    /// Of that, payload sent. `null`: written by an earlier mpwatch.
-    #[serde(default)]
-    pub bytes_sent: Option<Bytes>,
+    /// The sent part of `bytes`.
+    pub bytes_sent: Bytes,
     /// Time from the opening, or from when it was first seen, to the end of the connection.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Of that, the intervals between two snapshots in which it carried payload.
+    /// Total length of the intervals between two snapshots in which it carried payload.
     #[serde(rename = "active_ns")]
     pub active: Nanos,
-    /// Estimated bytes on the wire meanwhile in both directions, headers included; of a connection, over all its subflows. `null`: written
-    /// by an earlier mpwatch.
-    #[serde(default)]
-    pub wire_bytes_estimate: Option<Bytes>,
+    /// Estimated bytes on the wire during it in both directions, headers included; of a connection, over all its subflows.
+    pub wire_bytes_estimate: Bytes,
 }
 
 impl Observed {
@@ -43,10 +40,10 @@ impl Observed {
     pub fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
-            bytes_sent: self.bytes_sent.zip(other.bytes_sent).map(|(a, b)| a + b),
+            bytes_sent: self.bytes_sent + other.bytes_sent,
             duration: self.duration + other.duration,
             active: self.active + other.active,
-            wire_bytes_estimate: self.wire_bytes_estimate.zip(other.wire_bytes_estimate).map(|(a, b)| a + b),
+            wire_bytes_estimate: self.wire_bytes_estimate + other.wire_bytes_estimate,
         }
     }
 }
@@ -59,10 +56,10 @@ mod tests {
     fn goodput_is_payload_over_observed_time() {
         let half_idle = Observed {
             bytes: Bytes(1_000_000),
-            bytes_sent: Some(Bytes(1_000_000)),
+            bytes_sent: Bytes(1_000_000),
             duration: Nanos(2_000_000_000),
             active: Nanos(1_000_000_000),
-            wire_bytes_estimate: None,
+            wire_bytes_estimate: Bytes(0),
         };
         assert_eq!(half_idle.goodput(), Some(BitsPerSecond(4_000_000)));
         assert_eq!(half_idle.active_goodput(), Some(BitsPerSecond(8_000_000)));

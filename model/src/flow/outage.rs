@@ -12,9 +12,9 @@ use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
-/// A path that works for less than this between two failures has failed once, nanoseconds: one acknowledgement clears the kernel's mark.
+/// A shorter recovery does not end a failure, nanoseconds: a single acknowledgement clears the kernel's mark.
 const MIN_RECOVERY: i128 = 10_000_000_000;
-/// Maximum gap between two stalls of one outage, nanoseconds: hardly anything is carried in it.
+/// Maximum gap between two stalls of one outage, nanoseconds: a shorter gap carries hardly any payload.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
 /// Maximum time between a reset and the end of the connection that it ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
@@ -25,8 +25,8 @@ const INITIAL_RTO: Micros = Micros(1_000_000);
 /// The failure of a path: from the first sign of it until it works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// Start of the first stall of at least 200 ms, the least retransmission timeout, within 3 s before the failure was noticed; without one,
-    /// `noticed`.
+    /// Start of the first stall of at least 200 ms, the minimum retransmission timeout, within 3 s before the failure was noticed. Without such a
+    /// stall: `noticed`.
     pub at: Timestamp,
     /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
     pub noticed: Timestamp,
@@ -82,7 +82,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
         TimelineEvent::SubflowStale { subflow: id, stale } if id == subflow.id => Some((entry.at, stale)),
         _ => None,
     });
-    // A closed socket loses its mark: that is no recovery.
+    // A closed socket loses its mark, which is not a recovery.
     let mut signs: Vec<(Timestamp, bool)> =
         marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
     let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
@@ -92,7 +92,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
     signs
 }
 
-/// Whether mpwatch closed it on purpose, as an extra subflow. Kernels that clear the socket's error show that as a reset.
+/// Whether mpwatch closed it on purpose, as an extra subflow. Kernels that clear the socket's error report this as a reset.
 fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
     connection.timeline.iter().any(|entry| match &entry.event {
         TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
@@ -102,8 +102,8 @@ fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
     })
 }
 
-/// Stalls shorter than the least retransmission timeout are common on a busy host, and say nothing about the path. The query in docs/store.md
-/// computes the same.
+/// Start of the failure. Stalls shorter than the minimum retransmission timeout are common on a busy host and do not indicate a failed path.
+/// The query in docs/store.md computes the same.
 fn start(connection: &Connection, noticed: Timestamp) -> Timestamp {
     let is_long =
         |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { gap } if gap >= MIN_RTO);
@@ -121,7 +121,7 @@ pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
     subflow.stale || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
 }
 
-/// Whether the reset of this subflow ended the whole connection, or came after its end, so that it is no sign of a failed path.
+/// Whether the reset of this subflow ended the whole connection, or came after its end, so that it does not indicate a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let with_end = between(closed.at, end) < SAME_END || ended_all(connection, closed.at);
@@ -192,8 +192,8 @@ impl Outage {
     }
 }
 
-/// All outages of a connection, in order: those with a stall of at least a retransmission timeout, and those in which a path failed. On a
-/// busy host, shorter stalls are common in a healthy transfer.
+/// All outages of a connection, in order: with a stall of at least a retransmission timeout, or with a path failure. On a busy host, shorter
+/// stalls are common in a healthy transfer.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
     let mut outages = merged_stalls(connection);
     if outages.is_empty() {

@@ -13,20 +13,20 @@ use crate::kernel::cpu::CpuTimes;
 use crate::kernel::lifecycle::{CarriedBy, Role};
 use crate::unit::{Bytes, sum_if_all_known};
 
-/// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are used again.
+/// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are reused.
 const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
 
-/// A connection with all of its ends that a report has.
+/// A connection with those of its two ends that are in the report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow<'a> {
-    /// The end that connected, or the only one.
+    /// The end that connected, or the only end in the report.
     pub end: &'a Connection,
     /// The other end. `None`: it is not in the report, or on another host.
     pub other: Option<&'a Connection>,
 }
 
 impl<'a> Flow<'a> {
-    /// Its one or two ends, the one that connected first.
+    /// Its ends, the connecting end first.
     pub fn ends(self) -> impl Iterator<Item = &'a Connection> {
         std::iter::once(self.end).chain(self.other)
     }
@@ -48,7 +48,7 @@ impl<'a> Flow<'a> {
         self.other.filter(|other| payload(other) > payload(self.end)).unwrap_or(self.end)
     }
 
-    /// Payload that was observed, in both directions, each byte once: of the end that observed more of it.
+    /// Observed payload in both directions, each byte once, of the end that observed more.
     pub fn observed_payload(self) -> Bytes {
         self.best_observed().observed_payload()
     }
@@ -71,19 +71,19 @@ impl<'a> Flow<'a> {
 /// the same protocol, and begin within 5 s; loopback addresses belong to one network namespace.
 pub fn flows(connections: &[Connection]) -> Vec<Flow<'_>> {
     let mut flows: Vec<Flow<'_>> = Vec::with_capacity(connections.len());
-    let mut single: HashMap<Key, Vec<usize>> = HashMap::new();
-    for one in connections {
-        let Some(key) = Key::of(one) else {
-            flows.push(Flow { end: one, other: None });
+    let mut single: HashMap<EndsKey, Vec<usize>> = HashMap::new();
+    for connection in connections {
+        let Some(key) = EndsKey::new(connection) else {
+            flows.push(Flow { end: connection, other: None });
             continue;
         };
         let waiting = single.entry(key).or_default();
-        if let Some(nth) = waiting.iter().position(|&place| are_ends(flows[place].end, one)) {
+        if let Some(nth) = waiting.iter().position(|&place| are_ends(flows[place].end, connection)) {
             let flow = &mut flows[waiting.swap_remove(nth)];
-            *flow = joined(flow.end, one);
+            *flow = joined(flow.end, connection);
         } else {
             waiting.push(flows.len());
-            flows.push(Flow { end: one, other: None });
+            flows.push(Flow { end: connection, other: None });
         }
     }
     flows
@@ -95,16 +95,16 @@ fn joined<'a>(a: &'a Connection, b: &'a Connection) -> Flow<'a> {
     Flow { end, other: Some(other) }
 }
 
-/// What both ends have in common.
+/// The same for both ends of a connection.
 #[derive(PartialEq, Eq, Hash)]
-enum Key {
+enum EndsKey {
     Tokens(Token, Token),
     Addresses(SocketAddr, SocketAddr),
 }
 
-impl Key {
+impl EndsKey {
     /// `None`: nothing identifies its other end.
-    fn of(connection: &Connection) -> Option<Self> {
+    fn new(connection: &Connection) -> Option<Self> {
         if let (Some(ours), Some(theirs)) = (connection.token, connection.remote_token) {
             return Some(Self::Tokens(ours.min(theirs), ours.max(theirs)));
         }
@@ -113,7 +113,7 @@ impl Key {
     }
 }
 
-/// Whether it is plain TCP on the wire. The client of a server without MPTCP has fallen back, the server's end never was MPTCP.
+/// Whether it is plain TCP on the wire. If the server has no MPTCP, the client's end has fallen back, and the server's end never was MPTCP.
 fn is_plain(connection: &Connection) -> bool {
     connection.carried_by() != CarriedBy::Mptcp
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures of merit of one or several flows: fairness, excess traffic, retransmissions, RTT.
+//! Two figures of merit of multipath flows: fairness and excess traffic.
 
-use crate::flow::subflow::Subflow;
 use crate::unit::Bytes;
 
 /// Jain's fairness index `[RN10]`: 1 if all shares are equal, 1/n if one has all; rounded to 1e-6. `None`: fewer than two, or all zero.
@@ -18,22 +17,6 @@ pub fn jain_index(shares: impl Iterator<Item = f64>) -> Option<f64> {
 /// Excess traffic `[UPD18]`: `1 - goodput / throughput`, wire bytes that were not payload delivered once. `None`: no wire bytes.
 pub fn excess(payload: Bytes, wire: Bytes) -> Option<f64> {
     (wire.0 > 0).then(|| (1.0 - payload.0 as f64 / wire.0 as f64).max(0.0))
-}
-
-/// Retransmitted part of the payload that these subflows sent. `None`: they sent nothing.
-pub fn retransmitted_ratio<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
-    let (sent, again) = subflows.into_iter().fold((Bytes(0), Bytes(0)), |(sent, again), subflow| {
-        (sent + subflow.bytes_sent, again + subflow.bytes_retransmitted)
-    });
-    (sent.0 > 0).then(|| again.0 as f64 / sent.0 as f64)
-}
-
-/// Mean of the median RTTs of these subflows, in seconds, weighted by their RTT samples. `None`: there are no samples.
-pub fn mean_rtt<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
-    let known = subflows.into_iter().filter_map(|subflow| Some((subflow.rtt_p50?, subflow.rtt_samples)));
-    let (sum, samples) = known
-        .fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt.seconds() * samples as f64, all + samples));
-    (samples > 0).then(|| sum / samples as f64)
 }
 
 #[cfg(test)]

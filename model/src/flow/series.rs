@@ -31,8 +31,8 @@ pub struct CounterSample {
 }
 
 impl CounterSample {
-    /// The counters of a subflow, as they were read at a time.
-    pub fn of(subflow: &Subflow, at: Timestamp) -> Self {
+    /// The counters of a subflow, read at this time.
+    pub fn new(subflow: &Subflow, at: Timestamp) -> Self {
         Self {
             at,
             bytes_sent: subflow.bytes_sent,
@@ -48,15 +48,15 @@ impl CounterSample {
 /// The samples of each subflow in the order of time. Short connections have none.
 pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 
-/// How many samples of a subflow a collector keeps at most.
+/// Maximum number of samples per subflow in a collector.
 pub const MAX_SAMPLES: usize = 1_000;
 
-/// Collects samples of long flows from snapshots: of each, until a subflow has [`MAX_SAMPLES`]; then of every second one, and so on.
+/// Collects samples of long flows from every snapshot; once a subflow has [`MAX_SAMPLES`], from every second snapshot, and so on.
 #[derive(Debug)]
 pub struct SeriesCollector {
     series: CounterSeries,
     snapshots: usize,
-    /// Every how many snapshots a sample is kept.
+    /// A sample is kept of one in this many snapshots.
     stride: usize,
 }
 
@@ -75,10 +75,10 @@ impl SeriesCollector {
             return;
         }
         let mut most = 0;
-        for connection in snapshot.connections.iter().filter(|one| one.flow_class == FlowClass::Long) {
+        for connection in snapshot.connections.iter().filter(|flow| flow.flow_class == FlowClass::Long) {
             for subflow in connection.subflows.iter().filter(|subflow| subflow.closed.is_none()) {
                 let samples = self.series.entry((connection.id, subflow.id)).or_default();
-                samples.push(CounterSample::of(subflow, snapshot.at));
+                samples.push(CounterSample::new(subflow, snapshot.at));
                 most = most.max(samples.len());
             }
         }

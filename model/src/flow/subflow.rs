@@ -35,19 +35,17 @@ pub struct Subflow {
     pub local_id: u8,
     /// MPTCP id of the remote address.
     pub remote_id: u8,
-    /// Interface that it sends through. `null`: no route in the socket's cache.
+    /// Interface through which it sends. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
-    /// Congestion control, when a counter changed last. `null`: written by an earlier mpwatch.
-    #[serde(default)]
+    /// Name of the congestion control when a counter last changed. `null`: unknown.
     pub congestion_control: Option<Name>,
-    /// It opened the connection (MP_CAPABLE), or is a plain TCP connection.
+    /// Whether it opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
     /// Backup: one end asked to use it only if no other path works.
     pub backup: bool,
     /// Stale: the kernel gets no acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
-    /// How often its path failed; a path that works for less than 10 s in between has failed once.
-    #[serde(default)]
+    /// Number of failures of its path; a recovery of less than 10 s does not end a failure.
     pub path_failures: u32,
     /// TCP state.
     pub state: TcpState,
@@ -60,7 +58,7 @@ pub struct Subflow {
     /// From the opening of the connection to this subflow's ESTABLISHED. `null` for the initial subflow.
     #[serde(rename = "joined_after_us")]
     pub joined_after: Option<Micros>,
-    /// Payload of the connection by then, both directions. `null` for the initial subflow.
+    /// Payload of the connection in both directions at that time. `null` for the initial subflow.
     pub joined_after_bytes: Option<Bytes>,
     /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
     pub bytes_sent: Bytes,
@@ -70,9 +68,8 @@ pub struct Subflow {
     pub bytes_received: Bytes,
     /// Payload retransmitted by TCP (`tcpi_bytes_retrans` without refused attempts).
     pub bytes_retransmitted: Bytes,
-    /// Attempts to send payload that a full queue of this host refused. The kernel counts them in `tcpi_bytes_sent` and
+    /// Payload of attempts to send that a full queue of this host refused. The kernel counts them in `tcpi_bytes_sent` and
     /// `tcpi_bytes_retrans`.
-    #[serde(default)]
     pub bytes_refused: Bytes,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
@@ -87,13 +84,13 @@ pub struct Subflow {
     /// Mean deviation of the RTT (`tcpi_rttvar`).
     #[serde(rename = "rttvar_us")]
     pub rttvar: Option<Micros>,
-    /// Lowest RTT of the kernel's window (5 minutes by default).
+    /// Minimum RTT in the kernel's window (5 minutes by default).
     #[serde(rename = "rtt_min_us")]
     pub rtt_min: Option<Micros>,
     /// Median of all RTT samples since tracing began; within 6 %.
     #[serde(rename = "rtt_p50_us")]
     pub rtt_p50: Option<Micros>,
-    /// 99th percentile of those.
+    /// 99th percentile of all RTT samples since tracing began; within 6 %.
     #[serde(rename = "rtt_p99_us")]
     pub rtt_p99: Option<Micros>,
     /// Number of RTT samples for the two percentiles.
@@ -113,10 +110,10 @@ pub struct Subflow {
     /// Payload received in the interval.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy are of this part. `null`: written by an earlier mpwatch.
-    #[serde(default)]
-    pub observed: Option<Observed>,
-    /// Share of the observed payload that all subflows of the connection sent, without TCP retransmissions but with reinjections, 0 to 1. `null`: nothing sent yet.
+    /// The part of it that mpwatch observed; CPU time and energy cover this part only.
+    pub observed: Observed,
+    /// Its share of the observed payload sent by all subflows of the connection, 0 to 1. Reinjections count, TCP retransmissions do not.
+    /// `null`: nothing was sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
     pub wire_bytes_sent_estimate: Bytes,
@@ -124,7 +121,8 @@ pub struct Subflow {
     pub wire_bytes_received_estimate: Bytes,
     /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, no `--ledger exact`, or see `host.missing`).
     pub scheduler: Option<Scheduler>,
-    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--ledger off`, or see `host.missing`), or no window of a sampled ledger has ended yet.
+    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--ledger off`, or see `host.missing`), or no
+    /// window of a sampled ledger has ended yet.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
     /// Energy of its network path on this machine since tracing began. `null`: CPU time is not accounted, or nothing was charged yet.
@@ -153,20 +151,31 @@ impl Subflow {
         self.srtt.filter(|_| !has_failed)
     }
 
-    /// Payload that was observed, each byte once. Of a record by an earlier mpwatch, all of it.
-    pub fn observed_payload(&self) -> Bytes {
-        self.observed.map_or_else(|| self.unique_sent() + self.bytes_received, |observed| observed.bytes)
-    }
-
-    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire, or an earlier mpwatch wrote it.
+    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire.
     pub fn excess_ratio(&self) -> Option<f64> {
-        excess(self.observed?.bytes, self.observed?.wire_bytes_estimate?)
+        excess(self.observed.bytes, self.observed.wire_bytes_estimate)
     }
 
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.
     pub fn was_answered(&self) -> bool {
         self.handshake.is_some() || self.bytes_acked.0 + self.bytes_received.0 > 0
     }
+}
+
+/// Retransmitted part of the payload that these subflows sent. `None`: they sent nothing.
+pub fn retransmitted_ratio<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
+    let (sent, again) = subflows.into_iter().fold((Bytes(0), Bytes(0)), |(sent, again), subflow| {
+        (sent + subflow.bytes_sent, again + subflow.bytes_retransmitted)
+    });
+    (sent.0 > 0).then(|| again.0 as f64 / sent.0 as f64)
+}
+
+/// Mean of the median RTTs of these subflows, in seconds, weighted by their RTT samples. `None`: there are no samples.
+pub fn mean_rtt<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
+    let known = subflows.into_iter().filter_map(|subflow| Some((subflow.rtt_p50?, subflow.rtt_samples)));
+    let (sum, samples) = known
+        .fold((0.0, 0), |(sum, all), (rtt, samples)| (sum + rtt.seconds() * samples as f64, all + samples));
+    (samples > 0).then(|| sum / samples as f64)
 }
 
 /// Retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are in none of the three.
@@ -180,7 +189,7 @@ pub struct Retransmits {
     pub probe: u32,
 }
 
-/// Accounting of the default MPTCP scheduler (`mptcp_subflow_get_send`).
+/// Decisions of the default MPTCP scheduler (`mptcp_subflow_get_send`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scheduler {
     /// Rounds in which it considered this subflow.

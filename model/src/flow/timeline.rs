@@ -34,7 +34,7 @@ json_words! {
         Tracepoint = "tracepoint",
         /// Two samples differ: the time is up to one interval late.
         Sampled = "sampled",
-        /// mpwatch did it itself (`mpwatch control`): the time is that of the snapshot before it.
+        /// mpwatch itself did it (`mpwatch control`): the time of the preceding snapshot.
         Control = "control",
     }
 }
@@ -49,38 +49,38 @@ pub enum TimelineEvent {
     Adopted,
     /// A subflow sent or answered its SYN.
     SubflowOpened {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
     },
     /// A subflow reached ESTABLISHED.
     SubflowEstablished {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
     },
     /// A subflow ended.
     SubflowClosed {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
         /// Why.
         reason: CloseReason,
     },
     /// The kernel marked a subflow as failed (`stale`), or uses it again.
     SubflowStale {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
         /// `false`: it works again.
         stale: bool,
     },
     /// A subflow became a backup, or stopped being one.
     PriorityChanged {
-        /// Which one.
+        /// The subflow.
         subflow: SubflowId,
         /// Its new role.
         backup: bool,
     },
     /// This host announced addresses (ADD_ADDR sent).
     AddressAnnounced {
-        /// How many so far.
+        /// Number of announcements so far.
         total: u8,
     },
     /// The peer announced an address (ADD_ADDR received).
@@ -114,7 +114,7 @@ pub enum TimelineEvent {
 }
 
 impl ObservedBy {
-    /// How exact the times of each source are.
+    /// Accuracy of the times of each source.
     pub fn legend() -> String {
         format!(
             "{}: exact time, {}: up to one interval late",
@@ -156,7 +156,7 @@ impl TimelineEvent {
         }
     }
 
-    /// The event in plain words; `name` says how a subflow is called (1 is the first).
+    /// The event as a phrase; `name` gives the name of a subflow (1 is the first).
     pub fn sentence(&self, name: impl Fn(SubflowId) -> String) -> String {
         match self {
             Self::Opened => "connection opened".to_owned(),

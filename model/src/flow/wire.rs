@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::kernel::endpoint::ip_header_bytes;
 use crate::unit::Bytes;
 
-/// Ethernet header, as interface counters see it (no preamble, no check sequence).
+/// Ethernet header, as interface counters count it (no preamble, no check sequence).
 const ETHERNET: u64 = 14;
 /// DSS option: 64-bit data sequence number, 32-bit ACK, no checksum; 4 + 4 + 8 + 4 + 2, padded to four (RFC 8684 section 3.3).
 const DSS_DATA: u64 = 24;

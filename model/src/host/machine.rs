@@ -15,13 +15,13 @@ pub struct Host {
     pub kernel: String,
     /// Boot id (`/proc/sys/kernel/random/boot_id`): flow ids are unique within one boot.
     pub boot_id: String,
-    /// Version of mpwatch that recorded.
+    /// Version of mpwatch.
     pub mpwatch: String,
-    /// Upper bound of the error of the calendar clock, in nanoseconds, as the kernel has it from the program that synchronizes it
+    /// Upper bound of the error of the calendar clock, in nanoseconds, as set by the program that synchronizes it
     /// (`maxerror` of adjtimex(2)). `null`: the clock is not synchronized, or the kernel does not report it.
     #[serde(default, rename = "clock_error_ns")]
     pub clock_error: Option<Nanos>,
-    /// Hooks and fields that this kernel lacks or refused. Empty: nothing is missing.
+    /// Hooks and fields that this kernel lacks or refuses. Empty: nothing is missing.
     pub missing: Vec<MissingHook>,
 }
 
@@ -48,18 +48,18 @@ pub struct Losses {
     pub lost_bytes_sent: Bytes,
     /// Payload received by flows whose final record was lost, or that could not be traced.
     pub lost_bytes_received: Bytes,
-    /// Attempts to trace a socket that the kernel had no memory for. The next event of the socket tries again; the payload of one that never
-    /// succeeded is in `lost_bytes_sent` and `lost_bytes_received`.
+    /// Failed attempts to trace a socket, because the kernel had no memory. The next event of the socket tries again; the payload of a socket
+    /// that was never traced is in `lost_bytes_sent` and `lost_bytes_received`.
     pub storage_failed: u64,
     /// Sockets that did not fit into the CPU ledger; their `cpu_ns` is unknown.
     pub ledger_full: u64,
-    /// Delay samples that did not fit their ring. Bottleneck verdicts take longer; no counter is affected.
-    pub points_lost: u64,
+    /// Delay samples that did not fit their ring buffer. Bottleneck verdicts take longer; no counter is affected.
+    pub delay_samples_lost: u64,
     /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
     /// Events that a BPF program missed because the kernel does not run it again on a CPU where it was interrupted. RTT samples or
-    /// scheduler rounds may be missing; no total depends on them. Two programs handle state changes: only what both can have missed
-    /// counts. A connection whose opening was missed has `seen_open: false`.
+    /// scheduler rounds may be missing; no total depends on them. Two programs handle state changes, and an event counts only if both may
+    /// have missed it. A connection whose opening was missed has `seen_open: false`.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
@@ -67,16 +67,16 @@ pub struct Losses {
     pub vanished: u64,
     /// Timeline entries discarded because a connection had too many.
     pub timeline_dropped: u64,
-    /// Closed connections that the report of `record` and `replay` leaves out: it has the latest 50 000. The recording has them, and so has
-    /// a database (`--db`).
+    /// Closed connections that are not in the report of `record` and `replay`, which has the latest 50 000. The recording and a database
+    /// (`--db`) have all.
     pub connections_unreported: u64,
     /// Namespaces that could not be searched for connections older than the agent.
     pub namespaces_unreadable: u64,
     /// Ticks without a snapshot, because reading the kernel failed, for example for lack of descriptors or memory. Counters are
-    /// cumulative, so the next snapshot has what was missed.
+    /// cumulative, so the next snapshot is complete again.
     pub ticks_failed: u64,
-    /// Snapshots that the store (`--db`) skipped because its writer was behind or had no file yet. Only samples of long connections are
-    /// missing if it was behind.
+    /// Snapshots that the store (`--db`) skipped because its writer was late or had no file yet. If it was late, only samples of long
+    /// connections are missing.
     pub store_snapshots_dropped: u64,
     /// Connections whose last counters could not be written to the store.
     pub store_flows_lost: u64,
@@ -87,7 +87,7 @@ pub struct Losses {
 impl Losses {
     /// Whether recorded data was lost for good. Missed packet events and delay samples do not count: no total depends on them.
     pub fn any(&self) -> bool {
-        Self { ring_full_recovered: 0, events_missed: 0, points_lost: 0, ..*self } != Self::default()
+        Self { ring_full_recovered: 0, events_missed: 0, delay_samples_lost: 0, ..*self } != Self::default()
     }
 
     /// What was lost for good, one phrase per counter that is not zero.
@@ -99,7 +99,7 @@ impl Losses {
             lost_bytes_received,
             storage_failed,
             ledger_full,
-            points_lost: _,
+            delay_samples_lost: _,
             energy_windows_broken,
             events_missed: _,
             decode_errors,
@@ -122,10 +122,7 @@ impl Losses {
             (decode_errors, "records that could not be decoded"),
             (vanished, "flows that disappeared without a final record"),
             (timeline_dropped, "timeline entries discarded"),
-            (
-                connections_unreported,
-                "older connections left out of this report, which a database has (--db FILE)",
-            ),
+            (connections_unreported, "older connections not in this report; a database has them (--db FILE)"),
             (namespaces_unreadable, "namespaces not searched for older connections"),
             (ticks_failed, "snapshots that could not be read from the kernel"),
             (store_snapshots_dropped, "snapshots skipped by the store"),
@@ -152,10 +149,10 @@ pub struct KernelCounters {
     pub mapping_problems: MappingErrors,
     /// SYN-ACKs retransmitted.
     pub synack_retransmits: u64,
-    /// Delay samples received, from which bottleneck verdicts are made.
-    pub points: u64,
-    /// Bytes they occupied in their ring, batch headers included.
-    pub points_bytes: Bytes,
+    /// Delay samples received; bottleneck verdicts are based on them.
+    pub delay_samples: u64,
+    /// Bytes of the delay samples in their ring buffer, batch headers included.
+    pub delay_sample_bytes: Bytes,
     /// Runs of mpwatch's BPF programs, counted by the kernel's run-time statistics (`sysctl kernel.bpf_stats_enabled=1`). `null`: disabled.
     pub program_runs: Option<u64>,
     /// Total time of those runs, including the measurement itself.

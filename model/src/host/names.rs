@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that are found for numbers of the kernel: of network namespaces, control groups and pods.
+//! Names of network namespaces, control groups and pods, which the kernel reports as numbers.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::id::NetnsCookie;
 /// The name of a network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetnsName {
-    /// The namespace. `None` in recordings of older versions: all namespaces with this inode, which the kernel reuses.
+    /// The namespace. `None`: all namespaces with this inode, which the kernel reuses.
     #[serde(default)]
     pub netns: Option<NetnsCookie>,
     /// Inode of the namespace.

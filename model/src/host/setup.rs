@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a run was made: labels of its user, and the settings that a methods section of a paper names.
+//! Labels and settings of a run, as the methods section of a paper needs them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,32 +11,32 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of the name and of the value of a label, in bytes.
 const MAX_LENGTH: usize = 64;
 
-/// Labels and settings of a run. Recordings and databases of older versions have none.
+/// Labels and settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Setup {
     /// Labels that the user gave to the run (`--label`), by name.
     pub labels: BTreeMap<String, String>,
-    /// Time between two snapshots that was asked for, in milliseconds. `null`: unknown.
+    /// Configured time between two snapshots, in milliseconds. `null`: unknown.
     pub interval_ms: Option<u64>,
     /// Model of the CPU (`/proc/cpuinfo`). `null`: unknown.
     pub cpu_model: Option<String>,
-    /// Scaling governors of the CPUs, the same one named once. `null`: frequencies are not scaled, as in most virtual machines.
+    /// Frequency scaling governors of the CPUs, each named once. `null`: frequencies are not scaled, as in most virtual machines.
     pub governor: Option<String>,
-    /// Sysctls below `net.mptcp` when tracing began, by name: among them `scheduler` and `path_manager` or `pm_type`. Of the network
-    /// namespace of `--netns`, of the client of a demo, else of mpwatch itself. Empty: unknown.
+    /// Sysctls below `net.mptcp` when tracing began, by name: among them `scheduler` and `path_manager` or `pm_type`. They are read in the
+    /// network namespace of `--netns`, of a demo's client, or else of mpwatch itself. Empty: unknown.
     pub mptcp_sysctls: BTreeMap<String, String>,
 }
 
 impl Setup {
-    /// What two runs have in common; what differs is unknown.
+    /// The values that are equal in two runs; the others are unknown.
     #[must_use]
     pub fn in_common(&self, other: &Self) -> Self {
-        fn same<T: Clone + PartialEq>(one: Option<&T>, other: Option<&T>) -> Option<T> {
-            one.filter(|_| one == other).cloned()
+        fn same<T: Clone + PartialEq>(own: Option<&T>, other: Option<&T>) -> Option<T> {
+            own.filter(|_| own == other).cloned()
         }
-        let shared = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
-            let entries = one.iter().filter(|(name, value)| other.get(*name) == Some(*value));
+        let shared = |own: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
+            let entries = own.iter().filter(|(name, value)| other.get(*name) == Some(*value));
             entries.map(|(name, value)| (name.clone(), value.clone())).collect()
         };
         Self {
@@ -55,8 +55,8 @@ pub fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers in place of a name: who made the CPU, which one it
-/// is, and its variant.
+/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers in place of a name: implementer, part, variant and
+/// revision.
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| cpuinfo_field(cpuinfo, name);
     let by_number = || {
@@ -82,7 +82,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// A label that cannot be used. The text says what one looks like.
+/// The text is not a valid label. The message has an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelError(String);
 

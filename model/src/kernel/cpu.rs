@@ -13,7 +13,7 @@ json_words! {
     /// When CPU time is accounted.
     #[derive(Default)]
     pub enum LedgerMode {
-        /// All the time, by programs at every task switch, system call and softirq.
+        /// Always, by programs at every task switch, system call and softirq.
         #[default]
         Exact = "exact",
         /// In short windows; estimated between them from the packets and the payload of each flow.
@@ -23,26 +23,25 @@ json_words! {
     }
 }
 
-/// What a sampled ledger reads at every tick, whether a window is open or not.
+/// Values read at every tick for a sampled ledger, whether or not a window is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSampling {
-    /// Of each CPU, by the kernel's idle time.
+    /// Load of each CPU, from the kernel's idle time.
     pub loads: Vec<CpuLoad>,
-    /// What the kernel counted as idle time in windows, of all CPUs. Zero: unknown. It is less than that of the ledger, because the kernel
+    /// Idle time of all CPUs in windows, as counted by the kernel; zero: unknown. It is less than the idle time of the ledger, because the kernel
     /// counts only while its tick is stopped.
     #[serde(default)]
     pub window_idle: Nanos,
-    /// Packets that the kernel has received since the start of tracing, of all namespaces, traced or not; and of these in windows that have
-    /// closed. Zero: unknown.
+    /// Packets that the kernel has received in all namespaces since the start of tracing, traced or not. Zero: unknown.
     #[serde(default)]
     pub packets: u64,
-    /// See `packets`.
+    /// The part of `packets` that was received in windows that have closed.
     #[serde(default)]
     pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
-    /// Whether CPU time and energy since the last tick for which this was true are charged: a window has ended since, or some seconds have
-    /// passed, or tracing ends.
+    /// Whether this tick charges the CPU time and energy since the previous charge: a window has ended, some seconds have passed, or tracing
+    /// ends.
     pub charges: bool,
 }
 
@@ -84,7 +83,7 @@ impl CpuTimes {
         [self.syscall.unwrap_or_default().0, self.rx_softirq.0, self.tx.0, self.timer.0, self.worker.0]
     }
 
-    /// Builds it from its classes. `calls`: whether the first is known.
+    /// From the time of each class. `calls`: whether the first is known.
     pub fn from_classes([syscall, rx_softirq, tx, timer, worker]: [u64; 5], calls: bool) -> Self {
         Self {
             syscall: calls.then_some(Nanos(syscall)),

@@ -73,7 +73,7 @@ impl JsonSchema for Name {
     }
 }
 
-/// The interface of the route in the socket's cache, by which a subflow sends.
+/// The interface through which a subflow sends: that of the route cached in its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Interface {
     /// Index in its namespace.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_no_text_is_read_back_as_it_was_written() {
-        // The kernel cuts names at 15 bytes, also within a character; and whoever names a process may use any bytes.
+        // The kernel cuts names at 15 bytes, also within a character, and a process may have any bytes in its name.
         for bytes in
             [*b"\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\0", *b"abcdefghijklm\xe4\xb8\0"]
         {

@@ -8,7 +8,7 @@ use crate::unit::{Micros, Nanos};
 
 /// The state of a subflow when an acknowledgement arrived. Serialized as an array of numbers: recordings hold thousands per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Row", into = "Row")]
+#[serde(from = "Numbers", into = "Numbers")]
 pub struct DelaySample {
     /// Arrival of the acknowledgement (`delivered_mstamp`), boot clock. Differences are monotonic: calendar steps do not affect them.
     pub at: Nanos,
@@ -22,27 +22,26 @@ pub struct DelaySample {
     pub cut: bool,
 }
 
-type Row = (u64, u64, u32, u32, u8);
+type Numbers = (u64, u64, u32, u32, u8);
 
-impl From<Row> for DelaySample {
-    fn from((at, rtt, delivered, lost, cut): Row) -> Self {
+impl From<Numbers> for DelaySample {
+    fn from((at, rtt, delivered, lost, cut): Numbers) -> Self {
         Self { at: Nanos(at), rtt: Micros(rtt), delivered, lost, cut: cut != 0 }
     }
 }
 
-impl From<DelaySample> for Row {
+impl From<DelaySample> for Numbers {
     fn from(sample: DelaySample) -> Self {
         (sample.at.0, sample.rtt.0, sample.delivered, sample.lost, sample.cut.into())
     }
 }
 
-/// Consecutive samples of one subflow, oldest first. The kernel side takes at most one per millisecond and 16 per round trip.
+/// Consecutive samples of one subflow, oldest first: at most one per millisecond and 16 per round trip.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleBatch {
     /// The subflow.
     pub id: SubflowId,
     /// The samples.
-    #[serde(rename = "points")]
     pub samples: Vec<DelaySample>,
 }
 

@@ -16,10 +16,10 @@ pub struct Distribution<T: 'static> {
     pub unit: Unit,
     /// Upper bounds of the buckets, ascending; larger values count only in the total.
     pub bounds: &'static [f64],
-    /// Number of observations of a flow so far: a new value is observed when it has grown.
+    /// Number of observations of a flow so far: when it grows, the current value is observed.
     pub observations: fn(&T) -> u64,
     /// The observed value. `None`: unknown.
-    pub of: fn(&T) -> Option<f64>,
+    pub value: fn(&T) -> Option<f64>,
 }
 
 const DURATIONS: &[f64] = &[0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0];
@@ -30,7 +30,7 @@ const DELAYS: &[f64] = &[
     5.0,
 ];
 
-/// For a histogram of each interface: fewer buckets, because there may be many interfaces.
+/// For a histogram per interface: fewer buckets, because there may be many interfaces.
 const PATH_DELAYS: &[f64] = &[0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 
 fn closed(connection: &Connection) -> u64 {
@@ -45,7 +45,7 @@ pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
         unit: Unit::Seconds,
         bounds: DURATIONS,
         observations: closed,
-        of: |c| c.seen_open.then_some(c.age_s),
+        value: |c| c.seen_open.then_some(c.age_s),
     },
     Distribution {
         name: "mpwatch_host_flow_size_bytes",
@@ -53,7 +53,7 @@ pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
         unit: Unit::Bytes,
         bounds: SIZES,
         observations: closed,
-        of: |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64),
+        value: |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64),
     },
     Distribution {
         name: "mpwatch_host_flow_active_joules",
@@ -61,7 +61,7 @@ pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
         unit: Unit::Joules,
         bounds: ENERGIES,
         observations: closed,
-        of: |c| Some(c.energy.as_ref()?.active?.joules()),
+        value: |c| Some(c.energy.as_ref()?.active?.joules()),
     },
     Distribution {
         name: "mpwatch_host_second_path_after_seconds",
@@ -69,7 +69,7 @@ pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |c| u64::from(c.second_path.is_some()),
-        of: |c| c.second_path.map(|path| path.after.seconds()),
+        value: |c| c.second_path.map(|path| path.after.seconds()),
     },
 ];
 
@@ -81,7 +81,7 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |s| u64::from(s.handshake.is_some()),
-        of: |s| s.handshake.map(Micros::seconds),
+        value: |s| s.handshake.map(Micros::seconds),
     },
     Distribution {
         name: "mpwatch_host_rtt_seconds",
@@ -89,7 +89,7 @@ pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
         unit: Unit::Seconds,
         bounds: DELAYS,
         observations: |s| s.rtt_samples,
-        of: |s| s.rtt.map(Micros::seconds),
+        value: |s| s.rtt.map(Micros::seconds),
     },
 ];
 
@@ -100,5 +100,5 @@ pub static INTERFACE_DISTRIBUTIONS: &[Distribution<Subflow>] = &[Distribution {
     unit: Unit::Seconds,
     bounds: PATH_DELAYS,
     observations: |s| s.rtt_samples,
-    of: |s| s.rtt.map(Micros::seconds),
+    value: |s| s.rtt.map(Micros::seconds),
 }];

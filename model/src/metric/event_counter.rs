@@ -16,7 +16,7 @@ pub struct EventCounter<T: 'static> {
     /// All values of the label; each series exists from the start.
     pub values: &'static [&'static str],
     /// The kind of event that happened. `None`: it has not happened, or is unknown.
-    pub of: fn(&T) -> Option<&'static str>,
+    pub kind: fn(&T) -> Option<&'static str>,
 }
 
 const ROLES: &[&str] = &["client", "server", "unknown"];
@@ -32,21 +32,21 @@ pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
         help: "Connections whose opening was traced.",
         label: "role",
         values: ROLES,
-        of: |c| c.seen_open.then(|| role(c)),
+        kind: |c| c.seen_open.then(|| role(c)),
     },
     EventCounter {
         name: "mpwatch_host_connections_closed_total",
         help: "Connections that closed.",
         label: "role",
         values: ROLES,
-        of: |c| c.closed_at.map(|_| role(c)),
+        kind: |c| c.closed_at.map(|_| role(c)),
     },
     EventCounter {
         name: "mpwatch_host_fallbacks_total",
         help: "Connections that fell back to plain TCP, of those whose opening was traced.",
         label: "reason",
         values: FallbackReason::WORDS,
-        of: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
+        kind: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
     },
 ];
 
@@ -57,13 +57,13 @@ pub static SUBFLOW_EVENTS: &[EventCounter<Subflow>] = &[
         help: "Subflows whose SYN was traced.",
         label: "kind",
         values: &["initial", "join"],
-        of: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),
+        kind: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),
     },
     EventCounter {
         name: "mpwatch_host_subflows_closed_total",
         help: "Subflows that ended.",
         label: "reason",
         values: CloseReason::WORDS,
-        of: |s| s.closed.map(|closed| closed.reason.as_str()),
+        kind: |s| s.closed.map(|closed| closed.reason.as_str()),
     },
 ];

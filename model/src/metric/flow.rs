@@ -37,10 +37,10 @@ metrics! {
         "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
         "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);
         "mpwatch_subflow_path_failures_total" Counter Count "PATH FAILS" "Failures of its path: no acknowledgements, a timeout, an unreachable peer or a reset." |s| Some(f64::from(s.path_failures));
-        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval; unknown of a closed one." |s| s.send.filter(|_| s.closed.is_none()).map(rate);
-        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval; unknown of a closed one." |s| s.receive.filter(|_| s.closed.is_none()).map(rate);
-        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed?.goodput().map(rate) => "goodput_bps";
-        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed?.active_goodput().map(rate) => "active_goodput_bps";
+        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval; unknown once it has closed." |s| s.send.filter(|_| s.closed.is_none()).map(rate);
+        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval; unknown once it has closed." |s| s.receive.filter(|_| s.closed.is_none()).map(rate);
+        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed.goodput().map(rate) => "goodput_bps";
+        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
         "mpwatch_subflow_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of its observed wire bytes (estimated) that was not payload: headers and retransmissions." |s| s.excess_ratio() => "excess_ratio";
         "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the observed payload sent by all subflows of the connection." |s| s.share_sent;
@@ -76,8 +76,8 @@ metrics! {
         "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP reinjected on another subflow." |c| c.bytes_reinjected.map(bytes);
         "mpwatch_connection_outages_total" Counter Count "OUTAGES" "Intervals of at least a retransmission timeout in which no path made progress." |c| Some(outage::outages(c).len() as f64);
         "mpwatch_connection_outage_seconds_total" Counter Seconds "OUTAGE" "Total length of its outages." |c| Some(outage::outages(c).iter().map(|outage| outage.duration.seconds()).sum());
-        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload that its subflows sent in the interval; unknown of a closed one." |c| c.send.filter(|_| c.is_open()).map(rate);
-        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload that its subflows received in the interval; unknown of a closed one." |c| c.receive.filter(|_| c.is_open()).map(rate);
+        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload that its subflows sent in the interval; unknown once it has closed." |c| c.send.filter(|_| c.is_open()).map(rate);
+        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload that its subflows received in the interval; unknown once it has closed." |c| c.receive.filter(|_| c.is_open()).map(rate);
         "mpwatch_connection_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |c| c.observed?.goodput().map(rate) => "goodput_bps";
         "mpwatch_connection_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |c| c.observed?.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values as people read them.
+//! Values as text for people.
 
 use super::unit::Unit;
 
@@ -20,7 +20,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is what the title says.
+/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is omitted, as titles have it.
 pub fn compact(unit: Unit, value: Option<f64>) -> String {
     display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
 }
@@ -30,7 +30,7 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Power as people read it: watts, or milliwatts.
+/// Power with three significant digits: watts, or milliwatts.
 pub fn watts(value: f64) -> String {
     prefixed(value, "W")
 }
@@ -47,7 +47,7 @@ pub fn prefixed(value: f64, unit: &str) -> String {
 
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let (mut value, mut unit) = (value, 0);
-    // What would be rounded up to "1000 kB" is 1.00 MB.
+    // A value that would be rounded up to "1000 kB" is 1.00 MB.
     while value >= step * 0.9995 && unit + 1 < units.len() {
         value /= step;
         unit += 1;

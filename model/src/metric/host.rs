@@ -45,13 +45,13 @@ macro_rules! families {
 families! {
     "mpwatch_build_info" Gauge Count ["version"] "The version of mpwatch that runs; always 1." |s, emit| emit(&[&s.host.mpwatch], 1.0);
     "mpwatch_host_info" Gauge Count ["kernel", "boot_id"] "The machine; always 1." |s, emit| emit(&[&s.host.kernel, &s.host.boot_id], 1.0);
-    "mpwatch_host_missing_hook" Gauge Count ["what"] "What is missing: a hook or field that this kernel lacks, whose values are unknown, or what the budget leaves out, so that values are less precise. Always 1." |s, emit| s.host.missing.iter().for_each(|one| emit(&[&one.what], 1.0));
-    "mpwatch_overhead_ratio" Gauge Ratio [] "Estimated share of the CPU time of all CPUs that mpwatch costs, 0 to 1: its process and its programs in the kernel." |s, emit| if let Some(overhead) = s.overhead { emit(&[], overhead.ratio) };
-    "mpwatch_overhead_budget_ratio" Gauge Ratio [] "Highest share of the CPU time of all CPUs that mpwatch may cost (trace.budget)." |s, emit| if let Some(budget) = s.overhead.and_then(|overhead| overhead.budget) { emit(&[], budget) };
-    "mpwatch_overhead_reductions" Gauge Count [] "Steps that were taken to keep the budget, 0 to 5; mpwatch_host_missing_hook tells what is less precise." |s, emit| if let Some(overhead) = s.overhead { emit(&[], f64::from(overhead.reductions)) };
-    "mpwatch_host_connections" Gauge Count ["state"] "Connections that are open." connections;
+    "mpwatch_host_missing_hook" Gauge Count ["what"] "A hook or field that this kernel lacks, so that values are unknown, or that the budget disables, so that values are less precise; always 1." |s, emit| s.host.missing.iter().for_each(|hook| emit(&[&hook.what], 1.0));
+    "mpwatch_overhead_ratio" Gauge Ratio [] "Estimated share of the CPU time of all CPUs that mpwatch uses, 0 to 1: its process and its BPF programs." |s, emit| if let Some(overhead) = s.overhead { emit(&[], overhead.ratio) };
+    "mpwatch_overhead_budget_ratio" Gauge Ratio [] "Maximum share of the CPU time of all CPUs that mpwatch may use (trace.budget)." |s, emit| if let Some(budget) = s.overhead.and_then(|overhead| overhead.budget) { emit(&[], budget) };
+    "mpwatch_overhead_reductions" Gauge Count [] "Number of reductions in force to keep the budget, 0 to 5; mpwatch_host_missing_hook lists the values that are less precise." |s, emit| if let Some(overhead) = s.overhead { emit(&[], f64::from(overhead.reductions)) };
+    "mpwatch_host_connections" Gauge Count ["state"] "Open connections." connections;
     "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and continue as plain TCP." |s, emit| emit(&[], s.open_counts().fallbacks as f64);
-    "mpwatch_host_subflows" Gauge Count [] "Subflows that are open." |s, emit| emit(&[], s.open_counts().subflows as f64);
+    "mpwatch_host_subflows" Gauge Count [] "Open subflows." |s, emit| emit(&[], s.open_counts().subflows as f64);
     "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections beyond one per bottleneck, where known." |s, emit| emit(&[], s.open_counts().extra_subflows as f64);
     "mpwatch_host_subflow_pairs" Gauge Count ["verdict"] "Pairs of subflows of open connections, by whether they share a bottleneck." pairs;
     "mpwatch_host_cpu_account_seconds_total" Counter Seconds ["account"] "CPU time of all CPUs by account; the accounts sum to the elapsed time of all CPUs." cpu_accounts;
@@ -69,9 +69,9 @@ families! {
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
     "mpwatch_loss_sent_bytes_total" Counter Bytes [] "Payload sent by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_sent.0 as f64);
     "mpwatch_loss_received_bytes_total" Counter Bytes [] "Payload received by flows whose final record was lost, or that could not be traced." |s, emit| emit(&[], s.losses.lost_bytes_received.0 as f64);
-    "mpwatch_loss_storage_failed_total" Counter Count [] "Attempts to trace a socket that the kernel had no memory for; its next event tries again." |s, emit| emit(&[], s.losses.storage_failed as f64);
+    "mpwatch_loss_storage_failed_total" Counter Count [] "Failed attempts to trace a socket, because the kernel had no memory; its next event tries again." |s, emit| emit(&[], s.losses.storage_failed as f64);
     "mpwatch_loss_ledger_full_total" Counter Count [] "Sockets whose CPU time is unknown because the ledger was full." |s, emit| emit(&[], s.losses.ledger_full as f64);
-    "mpwatch_loss_sample_points_total" Counter Count [] "Delay samples that did not fit their ring buffer; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.points_lost as f64);
+    "mpwatch_loss_delay_samples_total" Counter Count [] "Delay samples that did not fit their ring buffer; bottleneck verdicts take longer." |s, emit| emit(&[], s.losses.delay_samples_lost as f64);
     "mpwatch_loss_store_snapshots_total" Counter Count [] "Snapshots skipped by the store." |s, emit| emit(&[], s.losses.store_snapshots_dropped as f64);
     "mpwatch_loss_store_flows_total" Counter Count [] "Connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_flows_lost as f64);
     "mpwatch_loss_store_samples_total" Counter Count [] "Samples of long connections that could not be written to the store." |s, emit| emit(&[], s.losses.store_samples_lost as f64);
@@ -81,7 +81,7 @@ families! {
     "mpwatch_loss_vanished_total" Counter Count [] "Flows that disappeared without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
     "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries discarded." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
     "mpwatch_loss_namespaces_unreadable_total" Counter Count [] "Namespaces not searched for connections older than the agent." |s, emit| emit(&[], s.losses.namespaces_unreadable as f64);
-    "mpwatch_loss_connections_unreported_total" Counter Count [] "Connections left out of the report of a recording; a daemon makes none." |s, emit| emit(&[], s.losses.connections_unreported as f64);
+    "mpwatch_loss_connections_unreported_total" Counter Count [] "Connections that are not in the report of a recording; 0 in a daemon, which makes no report." |s, emit| emit(&[], s.losses.connections_unreported as f64);
     "mpwatch_loss_ticks_failed_total" Counter Count [] "Snapshots that could not be read from the kernel." |s, emit| emit(&[], s.losses.ticks_failed as f64);
 }
 
@@ -94,11 +94,11 @@ fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
     // A socket may close between two reads: open, but in a state that only closed sockets have.
-    let is_of_open =
+    let is_open =
         |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
     let states = || TcpState::ALL.into_iter().zip(snapshot.open_counts().states);
-    let others: i64 = states().filter(|(state, _)| !is_of_open(state)).map(|(_, count)| count).sum();
-    for (state, count) in states().filter(|(state, _)| is_of_open(state)) {
+    let others: i64 = states().filter(|(state, _)| !is_open(state)).map(|(_, count)| count).sum();
+    for (state, count) in states().filter(|(state, _)| is_open(state)) {
         let others = if state == TcpState::Unknown { others } else { 0 };
         emit(&[state.as_str()], (count + others) as f64);
     }

@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(SUBFLOW[3].name_of("interface"), "mpwatch_interface_retransmitted_bytes_total");
     }
 
-    /// What a name ends with, before `_total`.
+    /// The end of a name, before `_total`.
     fn suffix(unit: Unit) -> &'static str {
         match unit {
             Unit::Bytes => "_bytes",
@@ -80,7 +80,7 @@ mod tests {
             assert!(stem.ends_with(suffix(unit)), "{name} does not end in {}", suffix(unit));
             assert!(
                 help.ends_with('.') && help.starts_with(char::is_uppercase),
-                "{name}: the help is no sentence"
+                "{name}: the help is not a sentence"
             );
         }
     }

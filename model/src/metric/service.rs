@@ -38,7 +38,7 @@ pub struct Service {
     pub series_merged: u64,
     /// The store. `None`: there is none.
     pub store: Option<StoreState>,
-    /// What elimination did. `None`: it is off.
+    /// Steps of elimination. `None`: it is off.
     pub elimination: Option<EliminationCounts>,
     /// The targets that connections are exported to.
     pub exports: Vec<ExportState>,
@@ -49,7 +49,7 @@ pub struct Service {
 pub struct ExportState {
     /// Kind of the target, the value of the label `target`.
     pub target: &'static str,
-    /// Connections that the target has confirmed; one that was resent after a change counts again.
+    /// Connections that the target has confirmed; a connection that is resent after a change counts again.
     pub connections: u64,
     /// Compressed size of the confirmed requests.
     pub sent: Bytes,
@@ -118,7 +118,7 @@ pub struct DaemonProcess {
     /// Open file descriptors.
     pub open_files: Option<u64>,
     /// Limit of open file descriptors.
-    pub most_files: Option<u64>,
+    pub max_files: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,
     /// When it started.
@@ -146,12 +146,12 @@ metrics! {
         "mpwatch_agent_socket_frames_dropped_total" Counter Count "" "Snapshots not sent to clients of the Unix socket that were too slow." |s| count(s.frames_dropped);
         "mpwatch_agent_clients_refused_total" Counter Count "" "Clients of the Unix socket or the web server that were refused or disconnected because there were too many." |s| Some(s.clients_refused as f64);
         "mpwatch_agent_series_merged_total" Counter Count "" "Label values merged into __other__." |s| Some(s.series_merged as f64);
-        "mpwatch_agent_store_paused" Gauge Count "" "Whether the store cannot be written, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
-        "mpwatch_agent_store_connections_written_total" Counter Count "" "Connections written to the store; one that is updated counts again." |s| s.store.map(|store| store.written as f64);
+        "mpwatch_agent_store_paused" Gauge Count "" "Whether writing to the store is suspended, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
+        "mpwatch_agent_store_connections_written_total" Counter Count "" "Connections written to the store; a connection that is updated counts again." |s| s.store.map(|store| store.written as f64);
         "mpwatch_agent_store_connections_retired_total" Counter Count "" "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
         "mpwatch_agent_store_waiting_connections" Gauge Count "" "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
         "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages." |s| s.store.map(|store| store.size.0 as f64);
-        "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; without elimination there is no such series." |s| s.elimination.map(|counts| counts.removed as f64);
+        "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; absent without elimination." |s| s.elimination.map(|counts| counts.removed as f64);
         "mpwatch_agent_elimination_planned_total" Counter Count "" "Extra subflows that a dry run of elimination would have removed." |s| s.elimination.map(|counts| counts.planned as f64);
         "mpwatch_agent_elimination_failures_total" Counter Count "" "Steps of elimination that the kernel refused." |s| s.elimination.map(|counts| counts.failed as f64);
         "mpwatch_agent_elimination_left_alone_total" Counter Count "" "Connections that elimination leaves alone because their throughput dropped." |s| s.elimination.map(|counts| counts.left_alone as f64);
@@ -161,7 +161,7 @@ metrics! {
         "process_resident_memory_bytes" Gauge Bytes "" "Resident memory of the daemon's process." |s| s.process.resident.map(|bytes| bytes.0 as f64);
         "process_virtual_memory_bytes" Gauge Bytes "" "Mapped memory of the daemon's process." |s| s.process.mapped.map(|bytes| bytes.0 as f64);
         "process_open_fds" Gauge Count "" "Open file descriptors of the daemon's process." |s| count(s.process.open_files);
-        "process_max_fds" Gauge Count "" "Limit of open file descriptors of the daemon's process." |s| count(s.process.most_files);
+        "process_max_fds" Gauge Count "" "Limit of open file descriptors of the daemon's process." |s| count(s.process.max_files);
         "process_threads" Gauge Count "" "Threads of the daemon's process." |s| count(s.process.threads);
         "process_start_time_seconds" Gauge Seconds "" "When the daemon's process started." |s| unix_time(s.process.started_at);
     }
@@ -170,7 +170,7 @@ metrics! {
 metrics! {
     /// Metrics of each export, with the label `target`.
     EXPORT: ExportState {
-        "mpwatch_export_connections_total" Counter Count "" "Connections that a target has confirmed; one that was resent after a change counts again." |e| Some(e.connections as f64);
+        "mpwatch_export_connections_total" Counter Count "" "Connections that a target has confirmed; a connection that is resent after a change counts again." |e| Some(e.connections as f64);
         "mpwatch_export_sent_bytes_total" Counter Bytes "" "Compressed size of the requests that a target has confirmed." |e| Some(e.sent.0 as f64);
         "mpwatch_export_failures_total" Counter Count "" "Requests to a target that failed; they are repeated." |e| Some(e.failures as f64);
         "mpwatch_export_rejected_connections_total" Counter Count "" "Connections that a target has rejected for good." |e| Some(e.rejected as f64);

@@ -2,7 +2,7 @@
 //! The quantities that are compared, and how each is read from a flow.
 
 use mpwatch_model::flow::pairing::Flow;
-use mpwatch_model::flow::ratio::{mean_rtt, retransmitted_ratio};
+use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};
 use mpwatch_model::metric::{self, Unit};
 use serde::Serialize;
 

@@ -294,7 +294,7 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     if all > 0.0 {
         let _ = write!(text, ", {:.0} %", 100.0 * of(subflow) / all);
     }
-    if let Some(goodput) = subflow.observed.and_then(|observed| observed.goodput()) {
+    if let Some(goodput) = subflow.observed.goodput() {
         let _ = write!(text, ", {}", metric::display(Unit::BitsPerSecond, Some(goodput.0 as f64)));
     }
     let energy = metric::find(SUBFLOW, "mpwatch_subflow_active_joules_total");

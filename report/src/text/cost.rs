@@ -61,7 +61,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = sum_if_all_known(others.iter().map(|subflow| subflow.cpu))?;
-    let carried: Bytes = others.iter().map(|subflow| subflow.observed_payload()).sum();
+    let carried: Bytes = others.iter().map(|subflow| subflow.observed.bytes).sum();
     let mut text = format!(
         "{}: {} of payload, {} of CPU time",
         count(others.len(), "subflow"),

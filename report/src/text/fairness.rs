@@ -3,7 +3,8 @@
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::ratio::{jain_index, retransmitted_ratio};
+use mpwatch_model::flow::ratio::jain_index;
+use mpwatch_model::flow::subflow::retransmitted_ratio;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
@@ -75,9 +76,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
 /// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
-    // The observed part; the whole life if it is unknown which part was observed.
-    let observed =
-        flow.observed.and_then(|observed| Some((observed.bytes_sent?, observed.duration.seconds())));
+    let observed = flow.observed.map(|observed| (observed.bytes_sent, observed.duration.seconds()));
     let (carried, seconds) = observed.unwrap_or((sent, flow.age_s));
     (sent > received && seconds > 0.0).then(|| carried.0 as f64 * 8.0 / seconds)
 }
@@ -96,7 +95,7 @@ mod tests {
         // Only its last 8 s were observed.
         let bytes = Bytes(bytes);
         let duration = Nanos(8_000_000_000);
-        flow.observed = Some(Observed { bytes, bytes_sent: Some(bytes), duration, ..Observed::default() });
+        flow.observed = Some(Observed { bytes, bytes_sent: bytes, duration, ..Observed::default() });
         flow
     }
 

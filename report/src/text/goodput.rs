@@ -35,7 +35,7 @@ fn overhead(flows: &[Flow<'_>]) -> Option<String> {
 
 /// `None`: the period has no duration, or no connection.
 fn goodput(report: &Report) -> Option<String> {
-    let goodput = Goodput::of(report)?;
+    let goodput = Goodput::new(report)?;
     let show =
         |rate: Option<BitsPerSecond>| metric::display(Unit::BitsPerSecond, rate.map(|rate| rate.0 as f64));
     goodput.over_period.is_some().then(|| {

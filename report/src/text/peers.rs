@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use mpwatch_model::flow::class_totals::{energy, excess_ratio};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::{Flow, flows};
-use mpwatch_model::flow::ratio::retransmitted_ratio;
+use mpwatch_model::flow::subflow::retransmitted_ratio;
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::metric::{self, Unit};

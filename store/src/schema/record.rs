@@ -98,7 +98,7 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     open.map(move |(subflow, place)| SampleRow {
         connection: key.id,
         place,
-        sample: CounterSample::of(subflow, key.seen_at),
+        sample: CounterSample::new(subflow, key.seen_at),
     })
 }
 

@@ -16,7 +16,7 @@ fn mode(path: &Path) -> u32 {
 /// A store that has written a closed connection, and is still open.
 fn written(file: &Path) -> Store {
     let store = Store::open(file, &Limits::none()).unwrap();
-    store.deliver(&tick(0, vec![consistent(fixture::closed(1))]));
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
     let deadline = Instant::now() + Duration::from_secs(20);
     while store.figures().written == 0 {
         assert!(Instant::now() < deadline, "{:?}", store.losses());

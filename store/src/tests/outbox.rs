@@ -21,7 +21,7 @@ fn tokens(ends: &[StoredEnd]) -> Vec<u32> {
 }
 
 fn closed(tokens: std::ops::RangeInclusive<u32>) -> Vec<Connection> {
-    tokens.map(|token| consistent(fixture::closed(token))).collect()
+    tokens.map(fixture::closed).collect()
 }
 
 fn write(file: &std::path::Path, second: i64, connections: Vec<Connection>) {
@@ -53,13 +53,13 @@ fn what_was_not_confirmed_is_read_again() {
 fn a_row_that_changes_after_it_was_sent_is_sent_again_with_a_greater_version() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
-    let mut open = consistent(fixture::connection(1, 2));
+    let mut open = fixture::connection(1, 2);
     open.age_s = 20.0;
-    store.deliver(&tick(0, vec![open.clone(), consistent(fixture::closed(2))]));
+    store.deliver(&tick(0, vec![open.clone(), fixture::closed(2)]));
     let mut outbox = Outbox::open(&file, "a").unwrap();
     let before = committed(&mut outbox, 2);
     outbox.confirm().unwrap();
-    let mut end = consistent(fixture::closed(1));
+    let mut end = fixture::closed(1);
     end.id = open.id;
     store.deliver(&tick(1, vec![end]));
     let after = committed(&mut outbox, 1);

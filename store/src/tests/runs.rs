@@ -17,9 +17,9 @@ fn adopted(connection: &Connection) -> Connection {
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
     flow.age_s = 1.0;
     let (bytes, duration) = (Bytes(1_000_000), Nanos(2_000_000_000));
-    let wire_bytes_estimate = Some(Bytes(1_100_000));
+    let wire_bytes_estimate = Bytes(1_100_000);
     flow.observed =
-        Some(Observed { bytes, bytes_sent: None, duration, active: duration, wire_bytes_estimate });
+        Some(Observed { bytes, bytes_sent: bytes, duration, active: duration, wire_bytes_estimate });
     for subflow in &mut flow.subflows {
         (subflow.created_at, subflow.handshake, subflow.joined_after) = (None, None, None);
         (subflow.joined_after_bytes, subflow.retransmits) = (None, None);
@@ -45,7 +45,7 @@ fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Connection>>) {
 #[test]
 fn a_connection_that_outlives_a_run_keeps_its_row() {
     let (_folder, file) = folder();
-    let first = consistent(fixture::connection(1, 2));
+    let first = fixture::connection(1, 2);
     run(&file, 0, vec![vec![first.clone()]]);
     let mut second = adopted(&first);
     second.bytes_sent = first.bytes_sent.map(|bytes| bytes + Bytes(7));
@@ -123,7 +123,7 @@ fn another_boot_is_another_connection() {
 #[test]
 fn counters_of_two_runs_at_the_same_time_are_not_added() {
     let (_folder, file) = folder();
-    let flow = consistent(fixture::closed(1));
+    let flow = fixture::closed(1);
     run(&file, 0, vec![vec![flow.clone()], Vec::new()]);
     // A recording of the same time, with an earlier beginning, imported late.
     let mut seen = fixture::snapshot(vec![fixture::connection(1, 2)]);
@@ -159,7 +159,7 @@ fn a_run_that_the_file_has_is_refused() {
 #[test]
 fn a_run_without_energy_keeps_the_energy_of_the_one_before() {
     let (_folder, file) = folder();
-    let first = consistent(fixture::connection(1, 1));
+    let first = fixture::connection(1, 1);
     run(&file, 0, vec![vec![first.clone()]]);
     let mut second = adopted(&first);
     second.subflows[0].energy = Some(FlowEnergy::absent(mpwatch_model::unit::Nanos(10)));
@@ -172,7 +172,7 @@ fn a_run_without_energy_keeps_the_energy_of_the_one_before() {
 #[test]
 fn a_run_without_idle_power_makes_the_energy_unknown_and_adds_to_its_bounds() {
     let (_folder, file) = folder();
-    let first = consistent(fixture::connection(1, 1));
+    let first = fixture::connection(1, 1);
     run(&file, 0, vec![vec![first.clone()]]);
     let mut second = adopted(&first);
     let energy = second.subflows[0].energy.unwrap();
@@ -305,8 +305,7 @@ fn reading_creates_nothing_beside_the_file() {
 fn runs_are_selected_by_their_label() {
     let (_folder, file) = folder();
     for (second, algorithm, number) in [(0, "cubic", 1), (20, "bbr", 5)] {
-        let mut snapshot =
-            Arc::unwrap_or_clone(tick(second, vec![consistent(fixture::connection(number, 2))]));
+        let mut snapshot = Arc::unwrap_or_clone(tick(second, vec![fixture::connection(number, 2)]));
         let labels = BTreeMap::from([("cc".to_owned(), algorithm.to_owned())]);
         snapshot.setup = Arc::new(Setup { labels, ..Setup::default() });
         let store = Store::open(&file, &Limits::none()).unwrap();

@@ -13,7 +13,7 @@ fn has_column(file: &std::path::Path, table: &str, column: &str) -> bool {
 fn the_first_writer_adds_columns_that_a_file_lacks() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
-    store.deliver(&tick(0, vec![consistent(fixture::closed(1))]));
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
     store.close();
     let before = read(&file).0;
     let database = Database::open(&file).unwrap();

@@ -57,7 +57,7 @@ impl EarlierRecord {
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut one = new.clone();
     one.subflows = subflows(&old.subflows, &new.subflows, overlaps);
-    one.observed = observed(old.observed, new.observed, overlaps);
+    one.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
     one.remote_token = new.remote_token.or(old.remote_token);
     one.role = new.role.or(old.role);
     one.process = new.process.or(old.process);
@@ -116,9 +116,12 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
 }
 
 /// Runs that follow each other have observed different parts.
-fn observed(old: Option<Observed>, new: Option<Observed>, overlaps: bool) -> Option<Observed> {
-    let longer = |one: Observed, other: Observed| if one.duration > other.duration { one } else { other };
-    both(old, new, |a, b| if overlaps { longer(a, b) } else { a.plus(b) })
+fn observed(old: Observed, new: Observed, overlaps: bool) -> Observed {
+    match overlaps {
+        true if old.duration > new.duration => old,
+        true => new,
+        false => old.plus(new),
+    }
 }
 
 fn both<T>(old: Option<T>, new: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {

@@ -2,8 +2,10 @@
 //! Sample values for tests of outputs and for the examples in docs/. No program depends on this crate.
 
 pub mod bottleneck;
+pub mod delay_samples;
 pub mod elimination;
 pub mod formula;
+pub mod simulator;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -113,13 +115,13 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         timeouts: Some(2),
         send: Some(BitsPerSecond(61_000_000 / nth)),
         receive: Some(BitsPerSecond(1_100 / nth)),
-        observed: Some(Observed {
+        observed: Observed {
             bytes: Bytes(80_001_200 / nth),
-            bytes_sent: Some(Bytes(80_000_000 / nth)),
+            bytes_sent: Bytes(80_000_000 / nth),
             duration: Nanos(12_479_850_000),
             active: Nanos(10_000_000_000),
-            wire_bytes_estimate: Some(Bytes(87_350_000 / nth)),
-        }),
+            wire_bytes_estimate: Bytes(87_350_000 / nth),
+        },
         share_sent: None,
         wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
         wire_bytes_received_estimate: Bytes(2_050_000 / nth),
@@ -219,7 +221,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
     connection
 }
 
-/// Recomputes a connection's totals and shares from its subflows.
+/// Computes a connection's totals, shares and other derived values from its subflows.
 pub fn settle(connection: &mut Connection) {
     let subflows = &mut connection.subflows;
     let unique: Bytes = subflows.iter().map(Subflow::unique_sent).sum();
@@ -230,11 +232,11 @@ pub fn settle(connection: &mut Connection) {
     connection.send = subflows.iter().filter_map(|s| s.send).reduce(|a, b| a + b);
     connection.receive = subflows.iter().filter_map(|s| s.receive).reduce(|a, b| a + b);
     let (duration, active) = (Nanos(12_500_000_000), Nanos(10_000_000_000));
-    let wire = subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
-    let (bytes, wire_bytes_estimate) = (sent + received, Some(wire));
-    let bytes_sent = Some(sent);
-    connection.observed = Some(Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate });
-    connection.flow_class = FlowClass::of(sent, received);
+    let wire_bytes_estimate =
+        subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum();
+    let bytes = sent + received;
+    connection.observed = Some(Observed { bytes, bytes_sent: sent, duration, active, wire_bytes_estimate });
+    connection.flow_class = FlowClass::from_payload(sent, received);
     connection.local = subflows.first().map(|s| s.local);
     connection.remote = subflows.first().map(|s| s.remote);
     *connection = settled(connection.clone());
@@ -333,12 +335,15 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
-    let wire_bytes_estimate = Some(Bytes(9_200));
-    let bytes_sent = Some(Bytes(7_500));
+    let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));
     let observed = Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate };
-    connection.subflows[0].observed = Some(observed);
+    connection.subflows[0].observed = observed;
+    // In proportion to its payload.
+    let energy = connection.subflows[0].energy.as_mut();
+    let parts = energy.map(|e| [&mut e.active, &mut e.lo, &mut e.hi, &mut e.full]);
+    parts.into_iter().flatten().flatten().for_each(|part| part.0 /= 10_000);
     settle(&mut connection);
-    connection.observed = connection.subflows[0].observed;
+    connection.observed = Some(observed);
     connection.energy = connection.energy.map(|energy| energy.over(bytes));
     connection.timeline = vec![entry(1_500_000, ObservedBy::Sampled, TimelineEvent::Adopted)];
     connection

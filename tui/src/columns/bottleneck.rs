@@ -6,7 +6,7 @@ use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::subflow::Subflow;
 
-use super::column::{Column, Rows, Value, words};
+use super::column::{Column, RowKind, Value, words};
 use super::order::Order;
 use super::row::{Row, Subject};
 use crate::aggregate::SharedPath;
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("bottleneck", "BOTTLENECK", "subflows that share a bottleneck"),
         (12, 14),
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(bottleneck, |row| {
             Order::number(row.connection().and_then(|connection| connection.extra_subflows).map(f64::from))
         }),
@@ -25,7 +25,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("group", "BOTTLENECK", "paths that share a bottleneck"),
         (10, 14),
-        Rows::Aggregates,
+        RowKind::Aggregates,
         Value::Cell(shared_path, |row| {
             Order::number(row.sums().and_then(|sums| sums.shared).map(|shared| -f64::from(shared.group)))
         }),

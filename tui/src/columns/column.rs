@@ -12,7 +12,7 @@ use crate::text::Text;
 
 /// The rows that have values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rows {
+pub(crate) enum RowKind {
     Flows,
     Aggregates,
     All,
@@ -29,7 +29,7 @@ pub(crate) struct Column {
     pub(crate) max: usize,
     /// Numbers align to the right, and are never cut.
     pub(crate) is_number: bool,
-    pub(crate) rows: Rows,
+    pub(crate) rows: RowKind,
     pub(super) value: Value,
 }
 
@@ -50,18 +50,18 @@ pub(super) enum Value {
 type Names = (&'static str, &'static str, &'static str);
 
 /// A column of words with its narrowest and widest useful width.
-pub(super) const fn words(names: Names, (min, max): (usize, usize), rows: Rows, value: Value) -> Column {
+pub(super) const fn words(names: Names, (min, max): (usize, usize), rows: RowKind, value: Value) -> Column {
     Column { key: names.0, title: names.1, help: names.2, min, max, is_number: false, rows, value }
 }
 
 /// A column of numbers that are usually this wide.
-pub(super) const fn numbers(names: Names, width: usize, rows: Rows, value: Value) -> Column {
+pub(super) const fn numbers(names: Names, width: usize, rows: RowKind, value: Value) -> Column {
     Column { is_number: true, ..words(names, (width, width + 1), rows, value) }
 }
 
 /// A column of words about connections, without a limit.
 pub(super) const fn word(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
-    words(names, (names.1.len(), 50), Rows::Flows, Value::Word(read))
+    words(names, (names.1.len(), 50), RowKind::Flows, Value::Word(read))
 }
 
 /// A column of numbers of aggregates.
@@ -71,7 +71,7 @@ pub(super) const fn sum(
     unit: Unit,
     read: fn(&Aggregate) -> Option<f64>,
 ) -> Column {
-    numbers(names, width, Rows::Aggregates, Value::Sum(unit, read))
+    numbers(names, width, RowKind::Aggregates, Value::Sum(unit, read))
 }
 
 impl Column {
@@ -80,7 +80,7 @@ impl Column {
         match (self.value, row.subject) {
             (Value::Cell(text, _), _) => text(row, width),
             (Value::Word(read), _) => {
-                Text::plain(row.connection().and_then(|one| read(row, one)).unwrap_or_default())
+                Text::plain(row.connection().and_then(|connection| read(row, connection)).unwrap_or_default())
             }
             (Value::Sum(unit, read), Subject::Aggregate { sums, .. }) => shown(row, unit, read(sums)),
             (Value::Metric(Some(metric), _), Subject::Connection(connection, _)) => {

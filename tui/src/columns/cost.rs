@@ -7,7 +7,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::unit::Microjoules;
 
-use super::column::{Column, Rows, Value, numbers, shown, sum, words};
+use super::column::{Column, RowKind, Value, numbers, shown, sum, words};
 use super::order::Order;
 use super::row::Row;
 use crate::text::Text;
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: &[Column] = &[
     numbers(
         ("watts", "POWER", "power above idle, mean over 5 s"),
         7,
-        Rows::All,
+        RowKind::All,
         Value::Cell(
             |row, _| {
                 let mark = row.estimate_mark();
@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("bounds", "RANGE", "bounds of the energy above idle"),
         (13, 19),
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(bounds, |row| {
             Order::number(row.energy().and_then(|energy| energy.hi).map(Microjoules::joules))
         }),
@@ -39,7 +39,7 @@ pub(super) const COLUMNS: &[Column] = &[
     numbers(
         ("wasted", "WASTED", "energy of subflows that add no throughput"),
         7,
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(
             |row, _| {
                 let Some(connection) = row.own_connection() else { return Text::default() };
@@ -56,7 +56,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("source", "SOURCE", "source of the energy figures"),
         (9, 13),
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(
             |row, _| Text::new(source(row).unwrap_or("-"), Ink::Faint),
             |row| Order::Word(source(row).unwrap_or_default().to_owned()),

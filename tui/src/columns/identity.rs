@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names as cells: of connections, subflows and aggregates, with what is unusual about them.
+//! Names of connections, subflows and aggregates as cells, with unusual states.
 
 use std::net::SocketAddr;
 
@@ -10,11 +10,11 @@ use mpwatch_model::kernel::endpoint::{Name, printable};
 use mpwatch_model::kernel::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::metric::Unit;
 
-use super::column::{Column, Rows, Value, numbers, sum, word, words};
+use super::column::{Column, RowKind, Value, numbers, sum, word, words};
 use super::order::Order;
 use super::row::{Fold, Row, Subject};
 use crate::aggregate::AggregateKey;
-use crate::digest::Path;
+use crate::digest::PathKey;
 use crate::mask::Mask;
 use crate::text::{Text, clip};
 use crate::theme::Ink;
@@ -27,7 +27,7 @@ pub(super) const COLUMNS: &[Column] = &[
             "the connection, and below it its subflows; partly, *: mpwatch did not observe all of it",
         ),
         (24, 54),
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(flow, |row| {
             let process = row.connection().and_then(|connection| connection.process);
             Order::Word(process.map(|process| process.comm.text().into_owned()).unwrap_or_default())
@@ -36,7 +36,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("name", "NAME", "path, peer, process or namespace"),
         (21, 60),
-        Rows::Aggregates,
+        RowKind::Aggregates,
         Value::Cell(
             |row, width| {
                 let (failed, working) = row.sums().map_or((0, 0), |sums| (sums.failed, sums.working));
@@ -91,7 +91,7 @@ pub(super) const COLUMNS: &[Column] = &[
     numbers(
         ("failed", "FAILED", "subflows whose path failed"),
         6,
-        Rows::Aggregates,
+        RowKind::Aggregates,
         Value::Cell(
             |row, _| match row.sums().map_or(0, |sums| sums.failed) {
                 0 => Text::new("0", Ink::Faint),
@@ -102,9 +102,9 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// What the mark of a connection means of which mpwatch did not observe all.
+/// The meaning of the mark of a connection that mpwatch did not observe completely.
 pub(crate) const PARTLY_LEGEND: &str =
-    "partly, *: not all of the connection was observed; CPU time, energy and ratios are of the observed part";
+    "partly, *: not all of the connection was observed; CPU time, energy and ratios cover the observed part";
 
 fn flow(row: &Row<'_>, width: usize) -> Text {
     let forms = match row.subject {
@@ -144,7 +144,7 @@ pub(crate) fn full_names(mask: &Mask, connection: &Connection) -> [String; 2] {
     [format!("{process}  {local} {arrow} {remote}"), format!("{process}  {arrow} {remote}")]
 }
 
-/// The arrow of a server points at itself.
+/// The arrow points to the server.
 fn arrow(connection: &Connection) -> &'static str {
     if connection.role == Some(Role::Server) { "←" } else { "→" }
 }
@@ -210,7 +210,7 @@ fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: 
     ]
 }
 
-/// What is unusual about a subflow, in two lengths.
+/// The unusual state of a subflow, in two lengths.
 fn tags(connection: &Connection, subflow: &Subflow) -> [(String, Ink); 2] {
     if outage::has_failed(connection, subflow) {
         let failure = outage::path_failure(connection, subflow);
@@ -242,7 +242,7 @@ fn names(row: &Row<'_>) -> Vec<String> {
         example.map_or_else(unknown, |connection| mask.name("netns", &connection.netns))
     };
     match sums.key {
-        AggregateKey::Path(Path { interface, local, remote, .. }) => {
+        AggregateKey::Path(PathKey { interface, local, remote, .. }) => {
             let interface = interface.map_or_else(|| "-".to_owned(), text);
             let [local, remote] = [local, remote].map(|ip| mask.ip(ip));
             vec![

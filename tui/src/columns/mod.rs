@@ -12,7 +12,7 @@ mod table;
 mod traffic;
 mod views;
 
-pub(crate) use column::{Column, Rows};
+pub(crate) use column::{Column, RowKind};
 pub(crate) use identity::{PARTLY_LEGEND, full_names};
 pub(crate) use order::{Order, ranks};
 pub use registry::names;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All columns: our own, and a column for every metric.
+//! All columns: the screen's own, and a column for every metric.
 
 use std::sync::LazyLock;
 
 use mpwatch_model::metric::{CONNECTION, SUBFLOW, Unit};
 
-use super::column::{Column, Rows, Value, numbers};
+use super::column::{Column, RowKind, Value, numbers};
 use super::row::Row;
 use super::{bottleneck, cost, identity, traffic};
 
@@ -25,14 +25,14 @@ fn metrics() -> Vec<Column> {
         // The column `share` draws this metric.
         .filter(|metric| key(metric.name) != "sent_share_ratio")
         .map(|metric| {
-            let same = CONNECTION.iter().find(|one| key(one.name) == key(metric.name));
+            let same = CONNECTION.iter().find(|other| key(other.name) == key(metric.name));
             let names = (key(metric.name), metric.title, metric.help);
-            numbers(names, usual_width(metric.unit), Rows::Flows, Value::Metric(same, Some(metric)))
+            numbers(names, usual_width(metric.unit), RowKind::Flows, Value::Metric(same, Some(metric)))
         });
     let is_only = |name| SUBFLOW.iter().all(|metric| key(metric.name) != key(name));
     let of_connections = CONNECTION.iter().filter(|metric| is_only(metric.name)).map(|metric| {
         let names = (key(metric.name), metric.title, metric.help);
-        numbers(names, usual_width(metric.unit), Rows::Flows, Value::Metric(Some(metric), None))
+        numbers(names, usual_width(metric.unit), RowKind::Flows, Value::Metric(Some(metric), None))
     });
     of_subflows.chain(of_connections).collect()
 }
@@ -52,7 +52,7 @@ pub(crate) fn search_text(row: &Row<'_>) -> String {
     columns.map(|column| column.text(row, UNLIMITED).string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Those of these names that exist.
+/// The names of columns that exist.
 pub(crate) fn known(names: &[(String, bool)]) -> Vec<(&'static str, bool)> {
     names.iter().filter_map(|(name, shown)| Some((find(name)?.key, *shown))).collect()
 }
@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn no_two_columns_of_a_table_have_the_same_title() {
-        for rows in [Rows::Flows, Rows::Aggregates] {
-            let of_it = COLUMNS.iter().filter(|column| column.rows == rows || column.rows == Rows::All);
-            let mut titles: Vec<&str> = of_it.map(|column| column.title).collect();
+        for rows in [RowKind::Flows, RowKind::Aggregates] {
+            let columns = COLUMNS.iter().filter(|column| column.rows == rows || column.rows == RowKind::All);
+            let mut titles: Vec<&str> = columns.map(|column| column.title).collect();
             titles.sort_unstable();
             let all = titles.clone();
             titles.dedup();

@@ -12,7 +12,7 @@ use crate::history::{Series, Track};
 /// How the row of a connection shows its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// Rows below it.
+    /// RowKind below it.
     Open,
     /// Folded away.
     Folded,
@@ -20,7 +20,7 @@ pub(crate) enum Fold {
     Never,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Connection(&'a Connection, Fold),
@@ -38,7 +38,7 @@ pub(crate) enum Subject<'a> {
     },
 }
 
-/// A row with all that its cells read.
+/// A row, with the data that its cells read.
 #[derive(Clone, Copy)]
 pub(crate) struct Row<'a> {
     pub(crate) context: Context<'a>,
@@ -68,7 +68,7 @@ impl<'a> Row<'a> {
         if let Subject::Aggregate { sums, .. } = self.subject { Some(sums) } else { None }
     }
 
-    /// Sent and received now, bit/s; zero once closed. `None`: unknown.
+    /// Current rates of sending and receiving, bit/s; zero once closed. `None`: unknown.
     pub(super) fn rates(&self) -> Option<(u64, u64)> {
         let (send, receive) = match self.subject {
             Subject::Connection(connection, _) => (connection.send?.0, connection.receive?.0),
@@ -91,7 +91,7 @@ impl<'a> Row<'a> {
         self.energy().map_or("", |energy| energy.source.mark())
     }
 
-    /// Power now; unknown of what has closed.
+    /// Current power. `None`: unknown, or closed.
     pub(super) fn watts(&self) -> Option<f64> {
         match self.subject {
             _ if self.is_closed() => None,
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Rate over time, and the rates that set its scale: those of the connection, so that subflows can be compared.
+    /// Rate over time, and the rates of the whole connection, which set the scale so that subflows can be compared.
     pub(super) fn trend(&self) -> (Vec<f32>, Vec<f32>) {
         if let Subject::Aggregate { rates, .. } = self.subject {
             return (rates.to_vec(), rates.to_vec());
@@ -116,7 +116,7 @@ impl<'a> Row<'a> {
         let values = |track: Option<Track<'_>>| {
             track.map(|track| track.values(Series::Rate, self.context.tick)).unwrap_or_default()
         };
-        let whole = self.connection().and_then(|one| self.context.history.connection(one.id));
+        let whole = self.connection().and_then(|connection| self.context.history.connection(connection.id));
         (values(self.track()), values(whole))
     }
 

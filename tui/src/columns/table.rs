@@ -33,7 +33,10 @@ impl Table {
     /// Shows another title above a column.
     #[must_use]
     pub(crate) fn with_title(mut self, key: &str, title: &'static str) -> Self {
-        self.columns.iter_mut().filter(|(column, ..)| column.key == key).for_each(|one| one.1 = title);
+        self.columns
+            .iter_mut()
+            .filter(|(column, ..)| column.key == key)
+            .for_each(|(_, shown, _)| *shown = title);
         self
     }
 

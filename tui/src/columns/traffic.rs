@@ -4,30 +4,32 @@
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::unit::Micros;
 
-use super::column::{Column, Rows, Value, numbers, sum, words};
+use super::column::{Column, RowKind, Value, numbers, sum, words};
 use super::order::Order;
 use super::row::{Row, Subject};
 use crate::aggregate::{Aggregate, TREND};
 use crate::text::{Text, bar, pad, sparkline};
 use crate::theme::Ink;
 
-/// Retransmitted share from which a path is marked.
+/// Paths with a larger retransmitted share are marked.
 const HIGH_LOSS: f64 = 0.02;
 
 pub(super) const COLUMNS: &[Column] = &[
     words(
-        ("share", "SHARE", "share of what its subflows have sent, without TCP retransmissions"),
+        ("share", "SHARE", "share of the payload sent by its subflows, without TCP retransmissions"),
         (9, 17),
-        Rows::Flows,
+        RowKind::Flows,
         Value::Cell(share, |row| {
             let subflows = row.connection().map(|connection| connection.subflows.iter());
-            Order::number(subflows.and_then(|all| all.filter_map(|one| one.share_sent).reduce(f64::max)))
+            Order::number(
+                subflows.and_then(|all| all.filter_map(|subflow| subflow.share_sent).reduce(f64::max)),
+            )
         }),
     ),
     numbers(
         ("rate", "RATE", "current rate; the arrow is the busier direction"),
         8,
-        Rows::All,
+        RowKind::All,
         Value::Cell(rate, |row| {
             Order::number(row.rates().map(|(send, receive)| send.saturating_add(receive) as f64))
         }),
@@ -35,7 +37,7 @@ pub(super) const COLUMNS: &[Column] = &[
     words(
         ("rates", "TREND", "rate over time, subflows on the scale of their connection"),
         (8, TREND),
-        Rows::All,
+        RowKind::All,
         Value::Cell(trend, |row| Order::Number(row.recent())),
     ),
     sum(("rtt", "RTT", "median of the smoothed RTTs"), 7, Unit::Seconds, |sums| {
@@ -47,7 +49,7 @@ pub(super) const COLUMNS: &[Column] = &[
     numbers(
         ("loss", "RETX %", "retransmitted share of the bytes sent"),
         6,
-        Rows::Aggregates,
+        RowKind::Aggregates,
         Value::Cell(
             |row, _| {
                 let share = retransmitted(row);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which columns a table shows, and which of them first when it is narrow.
+//! The columns of each table, and their priority on narrow screens.
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct Choice {
     pub(crate) is_extra: bool,
 }
 
-/// Declares the columns of a table in the order in which they are shown, each with its rank; the extra ones after `+`.
+/// Declares the columns of a table in the order in which they are shown, each with its rank; extra columns after `+`.
 macro_rules! view {
     ($(#[$doc:meta])* $name:ident: $($key:ident $rank:literal)+ + $($extra:ident $extra_rank:literal)*) => {
         $(#[$doc])*
@@ -76,7 +76,7 @@ view! {
 pub(super) const ALL: &[&[Choice]] =
     &[CONNECTIONS, ENERGY, DETAIL, AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, BATCH, LIST];
 
-/// Whether a column is empty where no energy is known.
+/// Whether a column is empty if no energy is known.
 pub(crate) fn is_of_energy(key: &str) -> bool {
     const PREFIXES: [&str; 6] = ["watts", "active_joules", "full_joules", "joules", "bounds", "wasted"];
     ["source", "j_per_gb"].contains(&key) || PREFIXES.iter().any(|prefix| key.starts_with(prefix))

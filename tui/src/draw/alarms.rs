@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines below the tabs: what is missing from the data or not what it seems, most important first.
+//! Lines below the tabs: missing or simulated data, most important first.
 
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::endpoint::printable;
@@ -20,23 +20,24 @@ pub(crate) fn lines(app: &App) -> Vec<Text> {
     lines.extend(app.settings.banner.iter().map(|banner| match app.link {
         Link::Ended => {
             let key = app.settings.keys.key(Action::Quit);
-            let text = format!("THE DEMO IS OVER: look around, or press {key} to quit and see its report");
+            let text =
+                format!("THE DEMO IS OVER: explore the screen, or press {key} to quit and see its report");
             Text::new(text, Ink::Warning)
         }
         _ => Text::new(banner.clone(), Ink::Accent),
     }));
     let Some(snapshot) = app.snapshot() else { return lines };
-    // A line that is cut still shows the key that leads to all of it.
+    // A line that is cut still shows the key that opens the complete list.
     let more = format!(" ({}: more)", app.settings.keys.key(Action::Health));
     let room = usize::from(app.size.0).saturating_sub(more.width());
-    lines.extend(of_snapshot(snapshot).into_iter().map(|(text, ink, has_more)| {
+    lines.extend(alarms(snapshot).into_iter().map(|(text, ink, has_more)| {
         Text::new(if has_more { format!("{}{more}", clip(&text, room)) } else { text }, ink)
     }));
     lines
 }
 
-/// What is missing from a snapshot; `true` where the health view has more.
-pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
+/// Data that is missing from a snapshot, or simulated; `true`: the health view has more.
+pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
     let mut lines = Vec::new();
     if snapshot.losses.any() {
         lines.push((format!("INCOMPLETE: {}", snapshot.losses.phrases().join("; ")), Ink::Alarm, true));
@@ -45,7 +46,7 @@ pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
         lines.push(("SIMULATED ENERGY: no counter of this machine was read".to_owned(), Ink::Alarm, false));
     }
     if !snapshot.host.missing.is_empty() {
-        let costs: Vec<_> = snapshot.host.missing.iter().map(|one| printable(&one.costs)).collect();
+        let costs: Vec<_> = snapshot.host.missing.iter().map(|hook| printable(&hook.costs)).collect();
         let text = format!("not available on this kernel: {}", costs.join("; "));
         lines.push((text, Ink::Warning, true));
     }

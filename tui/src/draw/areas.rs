@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where each part of the screen is. Drawing and the mouse share it.
+//! The area of each part of the screen, for drawing and for the mouse.
 
 use ratatui::layout::Rect;
 

@@ -22,14 +22,14 @@ use crate::theme::{Ink, Theme};
 /// Lines of an aggregate; more could not be distinguished.
 const MAX_LINES: usize = 7;
 
-/// What a line of a chart shows, and its name in the legend.
-struct Subject {
+/// A line of a chart: its subflow, and its name in the legend.
+struct ChartLine {
     subflow: SubflowId,
     name: String,
 }
 
 /// Draws the charts of the selected row.
-pub(super) fn of_selection(app: &App, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw_selection(app: &App, frame: &mut Frame<'_>, area: Rect) {
     if let Some(connection) = app.selected() {
         return draw(app, frame, area, connection);
     }
@@ -44,7 +44,7 @@ pub(super) fn of_selection(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let subjects = members.into_iter().take(MAX_LINES).filter_map(|(member, subflow)| {
         let connection = app.context().connection(member.connection)?;
         let name = format!("{}:{}", connection.id.short(), member.subflow + 1);
-        Some(Subject { subflow: subflow.id, name })
+        Some(ChartLine { subflow: subflow.id, name })
     });
     both(app, frame, area, &subjects.collect::<Vec<_>>(), number);
 }
@@ -53,13 +53,13 @@ pub(super) fn of_selection(app: &App, frame: &mut Frame<'_>, area: Rect) {
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
     let subjects = connection.subflows.iter().zip(1..).map(|(subflow, number)| {
         let interface = subflow.interface.map(|name| printable(&name.text()).into_owned());
-        Subject { subflow: subflow.id, name: format!("{number} {}", interface.unwrap_or_default()) }
+        ChartLine { subflow: subflow.id, name: format!("{number} {}", interface.unwrap_or_default()) }
     });
     both(app, frame, area, &subjects.collect::<Vec<_>>(), connection.subflows.len());
 }
 
 /// The rate at the left, the RTT at the right; in the energy view the power.
-fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[Subject], all: usize) {
+fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], all: usize) {
     if area.height < 4 || subjects.is_empty() {
         return;
     }
@@ -78,8 +78,8 @@ fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[Subject], all:
 }
 
 /// The time of the latest value, seconds since 1970, and the length of the time axis before it. Both charts have the same.
-fn time(app: &App, subjects: &[Subject], series: [Series; 2]) -> (f64, f64) {
-    let lines = series.into_iter().flat_map(|series| subjects.iter().map(move |one| (one, series)));
+fn time(app: &App, subjects: &[ChartLine], series: [Series; 2]) -> (f64, f64) {
+    let lines = series.into_iter().flat_map(|series| subjects.iter().map(move |subject| (subject, series)));
     let points = lines.flat_map(|(subject, series)| runs_of(app, subject, series)).flatten();
     let times: Vec<f64> = points.map(|(at, _)| at).collect();
     let end = times.iter().copied().fold(f64::MIN, f64::max);
@@ -95,7 +95,7 @@ fn name_of(series: Series) -> &'static str {
 }
 
 /// The name of a chart with its legend, from the longest form to the shortest.
-fn titles(name: &str, subjects: &[Subject], left_out: usize) -> [Text; 3] {
+fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
     let title = |legend: fn(&str) -> &str| {
         let text =
             subjects.iter().enumerate().fold(Text::new(name, Ink::Strong), |text, (index, subject)| {
@@ -107,7 +107,7 @@ fn titles(name: &str, subjects: &[Subject], left_out: usize) -> [Text; 3] {
 }
 
 /// Runs of known values of a line, each as points: seconds since 1970, value.
-fn runs_of(app: &App, subject: &Subject, series: Series) -> Vec<Vec<(f64, f64)>> {
+fn runs_of(app: &App, subject: &ChartLine, series: Series) -> Vec<Vec<(f64, f64)>> {
     let Some(track) = app.history.subflow(subject.subflow) else { return Vec::new() };
     let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
     let points: Vec<(f64, f64)> =
@@ -121,7 +121,7 @@ fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
     (series, (end, window)): (Series, (f64, f64)),
-    subjects: &[Subject],
+    subjects: &[ChartLine],
 ) {
     let mut lines: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
     for (index, subject) in subjects.iter().enumerate() {

@@ -48,7 +48,7 @@ fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
     Parts { facts, subflows, findings, charts, timeline }
 }
 
-/// How far its timeline can be scrolled.
+/// Maximum scroll offset of the timeline.
 pub(crate) fn max_scroll(app: &App) -> usize {
     let Some(connection) = app.selected() else { return 0 };
     let parts = parts(app, areas(app).body, connection);

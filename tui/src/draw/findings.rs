@@ -19,7 +19,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put_lines(app, frame, below, fitting(app, connection, below));
 }
 
-/// The findings that fit into an area; `…` ends the last line if something is left out.
+/// The findings that fit into an area; `…` ends the last line if some do not.
 pub(super) fn fitting(app: &App, connection: &Connection, area: Rect) -> Vec<Text> {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let mut lines = lines(app, connection, width);

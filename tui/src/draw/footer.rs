@@ -55,7 +55,7 @@ fn word(prompt: Prompt) -> &'static str {
     }
 }
 
-/// The line that the user types. An error that does not fit beside it is below it.
+/// The line that the user types. An error follows it, or is below it if it does not fit.
 fn input(app: &App, prompt: Prompt, edit: &Edit) -> Vec<Text> {
     let typed = Text::new(word(prompt), Ink::Accent).and(edit.text(), Ink::Strong);
     let suggestions = if prompt == Prompt::Filter { edit.suggestions() } else { Vec::new() };

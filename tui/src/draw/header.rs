@@ -22,7 +22,7 @@ use crate::text::{Text, clip, count};
 use crate::theme::Ink;
 use crate::units::Units;
 
-/// The power in the title is the mean over this time, nanoseconds: it would jump otherwise.
+/// The power in the title is the mean over this time, nanoseconds, so that it does not jump.
 const POWER_WINDOW: i128 = 5_000_000_000;
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
@@ -42,7 +42,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     put_lines(app, frame, areas.alarms, alarms::lines(app));
 }
 
-/// What is unusual about the snapshot that is shown.
+/// Marks a snapshot that is old, recorded or the last.
 fn badge(app: &App) -> Text {
     match (&app.link, app.frozen) {
         (Link::Gone(_), _) => Text::new(" DAEMON GONE ", Ink::Alarm),
@@ -92,15 +92,15 @@ pub(crate) fn titles(
     ]
 }
 
-/// The snapshots of the latest seconds, the one that is shown first.
+/// The snapshots of the latest seconds; the first is the one on the screen.
 fn recent(app: &App) -> Vec<&Snapshot> {
     let frames = (0..=app.tick()).rev().map_while(|tick| app.history.frame(tick));
     let snapshots = frames.map(|frame| &*frame.snapshot);
     let newest = app.snapshot().map(|snapshot| snapshot.at.as_nanosecond()).unwrap_or_default();
-    snapshots.take_while(|one| newest - one.at.as_nanosecond() < POWER_WINDOW).collect()
+    snapshots.take_while(|snapshot| newest - snapshot.at.as_nanosecond() < POWER_WINDOW).collect()
 }
 
-/// The mean power of the machine over some snapshots, and its source. `None`: known in none of them.
+/// The mean power of the machine over some snapshots, and its source. `None`: unknown in all of them.
 fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
     let (mark, source) = match snapshots.first()?.energy.as_ref()?.source {
         EnergySource::Absent => return Some(("no energy counter".to_owned(), "")),
@@ -108,11 +108,11 @@ fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
         EnergySource::Model | EnergySource::VmShare => ("~", "estimated"),
         EnergySource::RaplPerf | EnergySource::RaplPowercap => ("", "RAPL"),
     };
-    let of_one = |snapshot: &&Snapshot| {
+    let power = |snapshot: &&Snapshot| {
         let zones = snapshot.energy.as_ref()?.zones.iter().map(|zone| zone.power_uw);
         Some((snapshot.interval_s.unwrap_or(0.0), sum_if_all_known(zones)? as f64 / 1e6))
     };
-    let known: Vec<(f64, f64)> = snapshots.iter().filter_map(of_one).collect();
+    let known: Vec<(f64, f64)> = snapshots.iter().filter_map(power).collect();
     let seconds: f64 = known.iter().map(|(seconds, _)| seconds).sum();
     let joules: f64 = known.iter().map(|(seconds, power)| seconds * power).sum();
     let mean = if seconds > 0.0 { Some(joules / seconds) } else { known.first().map(|(_, power)| *power) };

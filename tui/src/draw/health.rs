@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The health view: what mpwatch missed, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
+//! The health view: lost data, missing hooks, CPU time of the machine and of mpwatch, kernel counters.
 
 use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::kernel::endpoint::printable;
@@ -16,7 +16,7 @@ use crate::state::settings::Origin;
 use crate::text::{Text, count, glyph, stacked, wrapped};
 use crate::theme::{Ink, Theme};
 
-/// How far it can be scrolled.
+/// Maximum scroll offset.
 pub(crate) fn max_scroll(app: &App) -> usize {
     let body = areas(app).body;
     lines(app, body.width.into()).len().saturating_sub(body.height.into())
@@ -77,7 +77,7 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
     ]
 }
 
-/// Time between two snapshots, in seconds. The last one of a run comes early.
+/// Time between two snapshots, in seconds. The last snapshot of a run comes early.
 fn interval(app: &App, snapshot: &Snapshot) -> Option<f64> {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let before = before.and_then(|before| before.snapshot.interval_s);
@@ -94,7 +94,7 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
     let harmless = [
         (losses.ring_full_recovered, "final records that arrived late, through the overflow ring"),
         (losses.events_missed, "events missed on the packet path; no total depends on them"),
-        (losses.points_lost, "delay samples missed; bottleneck verdicts take longer"),
+        (losses.delay_samples_lost, "delay samples missed; bottleneck verdicts take longer"),
     ];
     let known = harmless.iter().filter(|(count, _)| *count > 0);
     lines.extend(known.map(|(count, what)| Text::new(format!("  · {what}: {count}"), Ink::Faint)));
@@ -103,8 +103,8 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
 
 fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
     let mut lines = Vec::new();
-    for one in &snapshot.host.missing {
-        let [costs, what, why] = [&one.costs, &one.what, &one.why].map(|text| printable(text));
+    for hook in &snapshot.host.missing {
+        let [costs, what, why] = [&hook.costs, &hook.what, &hook.why].map(|text| printable(text));
         let text = format!("{costs} (no {what}: {why})");
         for (number, line) in wrapped(&text, width.saturating_sub(4)).into_iter().enumerate() {
             let mark = if number == 0 { "!" } else { " " };
@@ -132,9 +132,10 @@ fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     for (index, (name, time, ink)) in parts.into_iter().enumerate() {
         let percent = time.0 as f64 / wall as f64 * 100.0;
         let seconds = display(Unit::Seconds, Some(time.seconds()));
-        let of_one = percent * cpus.len() as f64;
-        let of_one = if name == "mpwatch" { format!("   {of_one:.1} % of one CPU") } else { String::new() };
-        let text = format!("{name:<20} {seconds:>9} {percent:>6.1} %{of_one}");
+        let of_one_cpu = percent * cpus.len() as f64;
+        let suffix =
+            if name == "mpwatch" { format!("   {of_one_cpu:.1} % of one CPU") } else { String::new() };
+        let text = format!("{name:<20} {seconds:>9} {percent:>6.1} %{suffix}");
         lines.push(Text::new(format!("  {} ", glyph(theme, index)), ink).and(text, Ink::Normal));
     }
     lines
@@ -153,7 +154,7 @@ fn cost(snapshot: &Snapshot) -> String {
     format!("about {} of the machine's CPU time; {limit}{reduced}", percent(overhead.ratio))
 }
 
-/// What our BPF programs cost over the latest interval; an event is one run, or two.
+/// CPU time of the BPF programs over the latest interval; an event is a run, or two.
 fn programs(app: &App, snapshot: &Snapshot) -> String {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let measured = before.and_then(|before| {

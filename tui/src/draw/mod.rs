@@ -17,6 +17,6 @@ mod screen;
 pub(crate) mod table;
 mod ticks;
 
-pub(crate) use alarms::of_snapshot as alarms_of;
+pub(crate) use alarms::alarms;
 pub(crate) use header::titles as header_titles;
 pub use screen::draw;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What replaces the table when there are no rows: why, and what to try.
+//! Replaces the table when there are no rows: the reason, and what to try.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -8,7 +8,7 @@ use super::frame::put_lines;
 use crate::state::app::App;
 use crate::state::key::Action;
 use crate::state::message::Link;
-use crate::state::view::Closed;
+use crate::state::view::ClosedFilter;
 use crate::text::{Text, count, wrapped};
 use crate::theme::Ink;
 
@@ -96,7 +96,7 @@ fn no_connection(app: &App) -> Vec<Text> {
     }
     let mut lines = vec![Text::new("  No open MPTCP connection.", Ink::Strong)];
     let closed = app.history.closed().len();
-    if closed > 0 && app.closed == Closed::Recent {
+    if closed > 0 && app.closed == ClosedFilter::Recent {
         let key = app.settings.keys.key(Action::Closed);
         let text = format!("  {} closed before: {key} shows all.", count(closed, "connection"));
         lines.push(Text::plain(text));

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::frame::{put, put_lines, scrollbar, styled};
 use crate::state::app::App;
-use crate::state::choices::{Choice, Mark, choices};
+use crate::state::choices::{ListItem, Mark, choices};
 use crate::state::key::BINDINGS;
 use crate::state::view::Pick;
 use crate::text::{Text, clip, pad, wrapped};
@@ -72,7 +72,7 @@ fn help_sections(app: &App, width: usize) -> Vec<Vec<Text>> {
     sections
 }
 
-/// A line of terms and what they mean. If it is too wide, the meaning is below the terms.
+/// A line of terms with their meaning. If it is too wide, the meaning is below the terms.
 fn hanging(line: &str, width: usize) -> Vec<String> {
     const INDENT: &str = "      ";
     if line.width() <= width {
@@ -152,13 +152,13 @@ struct List {
 }
 
 /// The list when a choice is selected. Long helps are wrapped.
-fn list_of(app: &App, pick: Pick, selected: usize, choices: &[Choice]) -> List {
+fn list_of(app: &App, pick: Pick, selected: usize, choices: &[ListItem]) -> List {
     let names = choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0);
-    let beside = names + MARK + 2;
-    let wanted = choices.iter().map(|choice| beside + choice.help.width()).max().unwrap_or(0);
+    let before_help = names + MARK + 2;
+    let wanted = choices.iter().map(|choice| before_help + choice.help.width()).max().unwrap_or(0);
     let wanted = wanted.max(title_of_list(pick).len() + 2);
     let width = wanted.min(MAX_LIST_WIDTH).min(usize::from(app.size.0).saturating_sub(4));
-    let helps = choices.iter().map(|choice| wrapped(choice.help, width.saturating_sub(beside)));
+    let helps = choices.iter().map(|choice| wrapped(choice.help, width.saturating_sub(before_help)));
     let lines: Vec<(usize, String)> =
         helps.enumerate().flat_map(|(index, help)| help.into_iter().map(move |line| (index, line))).collect();
     let outer = centred(app, (width, lines.len()));

@@ -13,7 +13,7 @@ use crate::state::message::Link;
 use crate::state::view::{Mode, Tab};
 use crate::text::Text;
 
-/// Draws everything. Nothing, if the terminal has another size than the screen knows: the event that says so is still to come.
+/// Draws everything. If the terminal was resized and the event is still pending, draws nothing.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
     if app.size != (frame.area().width, frame.area().height) {
         return;
@@ -59,7 +59,7 @@ fn view(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
         placeholder::no_rows(app, frame, areas.body.union(areas.charts).union(areas.findings));
     } else {
         table::draw(app, frame, areas.body);
-        charts::of_selection(app, frame, areas.charts);
+        charts::draw_selection(app, frame, areas.charts);
         findings::draw(app, frame, areas.findings);
     }
 }

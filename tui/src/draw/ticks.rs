@@ -28,11 +28,11 @@ pub(super) fn above(max: f64) -> f64 {
     [1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
         .into_iter()
         .map(|digit| digit * power)
-        .find(|one| *one >= max)
+        .find(|value| *value >= max)
         .unwrap_or(10.0 * power)
 }
 
-/// A time on the axis: that of the latest value is 0.
+/// A time on the axis; the latest value is at 0.
 pub(super) fn ago(seconds: f64) -> String {
     match seconds {
         0.0 => "0 s".to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The screen's memory: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
+//! The history of the screen: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
 
 mod activity;
 mod series;
@@ -16,7 +16,7 @@ use crate::digest::{Digest, Digested, Entry};
 pub(crate) use activity::Activity;
 pub(crate) use series::{Series, Span, Tick};
 pub(crate) use tracks::Track;
-use tracks::{Tracks, Value};
+use tracks::{FlowValues, Tracks};
 
 /// Maximum number of snapshots that can be stepped through.
 const MAX_FRAMES: usize = 600;
@@ -35,8 +35,8 @@ pub(crate) struct ClosedConnection {
 }
 
 impl ClosedConnection {
-    fn of(connection: &Connection) -> Self {
-        Self { connection: connection.clone(), digest: Digest::of(slice::from_ref(connection)) }
+    fn new(connection: &Connection) -> Self {
+        Self { connection: connection.clone(), digest: Digest::new(slice::from_ref(connection)) }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -86,7 +86,7 @@ impl History {
         tick
     }
 
-    /// Frees snapshots that are no longer needed. With ten thousand flows that takes longer than drawing them.
+    /// Frees snapshots that are no longer needed. With ten thousand flows this takes longer than drawing.
     pub(crate) fn tidy(&mut self) {
         self.retired.clear();
     }
@@ -94,14 +94,14 @@ impl History {
     fn track(&mut self, digest: &Digest, span: Span) {
         let interval = span.1 - span.0;
         self.connections.begin(self.ticks, span);
-        for one in &digest.connections {
-            let value = Value { rate: one.rate, rtt: None, active: one.active };
-            self.connections.add(one.id, interval, value);
+        for flow in &digest.connections {
+            let values = FlowValues { rate: flow.rate, rtt: None, active: flow.active };
+            self.connections.add(flow.id, interval, values);
         }
         self.subflows.begin(self.ticks, span);
         for flow in &digest.subflows {
             let active = flow.energy.and_then(|energy| energy.active);
-            self.subflows.add(flow.id, interval, Value { rate: flow.rate(), rtt: flow.rtt, active });
+            self.subflows.add(flow.id, interval, FlowValues { rate: flow.rate(), rtt: flow.rtt, active });
         }
     }
 
@@ -109,11 +109,11 @@ impl History {
         if !self.closed_ids.insert(connection.id) {
             // A second record has the final values.
             if let Some(old) = self.closed.iter_mut().rev().find(|old| old.connection.id == connection.id) {
-                *old = ClosedConnection::of(connection);
+                *old = ClosedConnection::new(connection);
             }
             return;
         }
-        self.closed.push_back(ClosedConnection::of(connection));
+        self.closed.push_back(ClosedConnection::new(connection));
         if self.closed.len() > MAX_CLOSED
             && let Some(oldest) = self.closed.pop_front()
         {
@@ -126,7 +126,7 @@ impl History {
     fn forget(&mut self, tick: Tick) {
         if tick.is_multiple_of(FORGET_EVERY) {
             let old = tick.saturating_sub(FORGET_EVERY);
-            let closed = self.closed.iter().flat_map(|one| &one.digest.subflows);
+            let closed = self.closed.iter().flat_map(|closed| &closed.digest.subflows);
             let kept: HashSet<SubflowId> = closed.map(|flow| flow.id).collect();
             let ids = &self.closed_ids;
             self.connections.forget(old, |id| ids.contains(id));
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn frame(connections: Vec<Connection>) -> Arc<Digested> {
-        Arc::new(Digested::of(fixture::snapshot(connections)))
+        Arc::new(Digested::new(fixture::snapshot(connections)))
     }
 
     fn fed(snapshots: usize) -> History {
@@ -233,8 +233,8 @@ mod tests {
         }
         assert_eq!(history.closed().len(), MAX_CLOSED);
         assert!(history.closed_at(0).is_none(), "its number is not reused");
-        for (number, one) in history.closed_with_numbers() {
-            assert_eq!(history.closed_at(number).unwrap().connection.id, one.connection.id);
+        for (number, closed) in history.closed_with_numbers() {
+            assert_eq!(history.closed_at(number).unwrap().connection.id, closed.connection.id);
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns in which values are kept, one for each tick.
+//! Storage of values over time: a column for each tick.
 
 use std::collections::VecDeque;
 
-/// Values kept of each flow.
+/// Number of values kept of each flow.
 pub(crate) const SAMPLES: usize = 120;
 
 /// The number of a snapshot, counted from the first.
@@ -25,7 +25,7 @@ pub(crate) type Span = (f64, f64);
 
 /// The values of a tick by slot; `NaN`: unknown. Slots added later are missing.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Column {
+pub(super) struct TickColumn {
     pub(super) span: Span,
     pub(super) rate: Vec<f32>,
     pub(super) rtt: Vec<f32>,
@@ -33,7 +33,7 @@ pub(super) struct Column {
     pub(super) step: Vec<i16>,
 }
 
-impl Column {
+impl TickColumn {
     fn clear(&mut self, slots: usize) {
         self.step.clear();
         self.step.resize(slots, 0);
@@ -43,7 +43,7 @@ impl Column {
         }
     }
 
-    pub(super) fn of(&self, series: Series) -> &[f32] {
+    pub(super) fn values(&self, series: Series) -> &[f32] {
         match series {
             Series::Rate => &self.rate,
             Series::Rtt => &self.rtt,
@@ -52,18 +52,18 @@ impl Column {
     }
 
     pub(super) fn at(&self, series: Series, slot: usize) -> f32 {
-        self.of(series).get(slot).copied().unwrap_or(f32::NAN)
+        self.values(series).get(slot).copied().unwrap_or(f32::NAN)
     }
 }
 
-/// The latest columns; the last one is that of `tick`.
+/// The latest columns; the last column belongs to `tick`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Columns {
+pub(super) struct TickColumns {
     pub(super) tick: Tick,
-    pub(super) all: VecDeque<Column>,
+    pub(super) all: VecDeque<TickColumn>,
 }
 
-impl Columns {
+impl TickColumns {
     pub(super) fn begin(&mut self, tick: Tick, span: Span, slots: usize) {
         let reused = if self.all.len() == SAMPLES { self.all.pop_front() } else { None };
         let mut column = reused.unwrap_or_default();
@@ -78,7 +78,7 @@ impl Columns {
         &self,
         from: Tick,
         to: Tick,
-    ) -> impl DoubleEndedIterator<Item = &Column> + ExactSizeIterator {
+    ) -> impl DoubleEndedIterator<Item = &TickColumn> + ExactSizeIterator {
         let oldest = self.tick + 1 - self.all.len() as Tick;
         let index = |tick: Tick| usize::try_from(tick.saturating_sub(oldest)).unwrap_or(usize::MAX);
         let end = if to < oldest { 0 } else { index(to + 1).min(self.all.len()) };

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each action does.
+//! The effect of each action.
 
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Report;
 
 use crate::aggregate::AggregateKey;
-use crate::digest::Path;
+use crate::digest::PathKey;
 use crate::history::MAX_CLOSED;
 use crate::state::app::App;
 use crate::state::choices::{Mark, choices};
 use crate::state::edit::Edit;
 use crate::state::key::Action;
 use crate::state::message::{ExportFormat, Request};
-use crate::state::view::{Closed, Detail, Mode, Pick, Prompt, RowKey, Tab};
+use crate::state::view::{ClosedFilter, Detail, Mode, Pick, Prompt, RowKey, Tab};
 
 impl App {
     pub(super) fn act_in_mode(&mut self, action: Action) -> Option<Request> {
@@ -64,7 +64,7 @@ impl App {
             Action::NextHit => self.find_row(true, false),
             Action::PreviousHit => self.find_row(false, false),
             Action::Sort if has_table => {
-                let chosen = choices(self, Pick::Sort).iter().position(|one| one.mark == Mark::Chosen);
+                let chosen = choices(self, Pick::Sort).iter().position(|item| item.mark == Mark::Chosen);
                 self.mode = Mode::Pick(Pick::Sort, chosen.unwrap_or(0));
             }
             Action::Columns if has_table => self.mode = Mode::Pick(Pick::Columns, 0),
@@ -91,7 +91,8 @@ impl App {
 
     fn show_closed(&mut self) {
         self.closed = self.closed.next();
-        let most = if self.closed == Closed::All { format!(", up to {MAX_CLOSED}") } else { String::new() };
+        let most =
+            if self.closed == ClosedFilter::All { format!(", up to {MAX_CLOSED}") } else { String::new() };
         self.notify(&format!("closed connections: {}{most}", self.closed.as_str()));
         self.rebuild();
     }
@@ -128,7 +129,7 @@ impl App {
             return;
         }
         let filter = match key {
-            AggregateKey::Path(Path { interface, local, remote, .. }) => {
+            AggregateKey::Path(PathKey { interface, local, remote, .. }) => {
                 let interface = interface.map(|name| format!(" iface:={name}")).unwrap_or_default();
                 Some(format!("local:{local} peer:{remote}{interface}"))
             }
@@ -173,7 +174,7 @@ impl App {
         self.rebuild();
     }
 
-    /// An export of the selected connection, or of those of the selected aggregate.
+    /// An export of the selected connection, or of the connections of the selected aggregate.
     pub(super) fn export(&mut self, format: ExportFormat) -> Option<Request> {
         let connections: Vec<Connection> = match (&self.detail, &self.table().selected) {
             (None, Some(RowKey::Aggregate(key))) => {
@@ -183,7 +184,7 @@ impl App {
             _ => self.selected().cloned().into_iter().collect(),
         };
         let snapshot = self.snapshot()?;
-        let report = Report::of_snapshot(snapshot, connections);
+        let report = Report::from_snapshot(snapshot, connections);
         if report.connections.is_empty() {
             self.notify("nothing is selected");
             return None;

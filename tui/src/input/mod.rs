@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What events do to the state. Knows where things are drawn; what has to be done outside is returned as a request.
+//! The effect of events on the state. Uses the areas of the screen; returns requests for the caller.
 
 mod act;
 mod mouse;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mouse events do.
+//! The effect of mouse events.
 
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 

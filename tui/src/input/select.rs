@@ -9,7 +9,7 @@ use crate::draw::{detail, health};
 use crate::state::app::{App, Rows};
 use crate::state::view::Tab;
 
-/// Aggregates computed beyond the page: a line above the table may disappear without any event.
+/// Number of aggregates computed beyond the page: a line above the table may disappear without an event.
 const SPARE_ROWS: usize = 3;
 
 impl App {

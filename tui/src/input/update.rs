@@ -8,7 +8,7 @@ use crate::state::app::App;
 use crate::state::edit::Edit;
 use crate::state::key::Chord;
 use crate::state::message::{Event, Feed, Link, Notice, Request};
-use crate::state::view::{Closed, Mode, Prompt};
+use crate::state::view::{ClosedFilter, Mode, Prompt};
 
 impl App {
     /// Handles an event.
@@ -56,8 +56,8 @@ impl App {
                     self.settings.origin.clone_from(origin);
                 }
                 // At its end, most connections of a recording have closed.
-                if link == Link::Ended && self.is_replay() && self.closed == Closed::Recent {
-                    self.closed = Closed::All;
+                if link == Link::Ended && self.is_replay() && self.closed == ClosedFilter::Recent {
+                    self.closed = ClosedFilter::All;
                     self.rebuild();
                 }
                 self.link = link;
@@ -71,7 +71,7 @@ impl App {
             self.type_key(*prompt, edit.clone(), key);
             return None;
         }
-        let action = self.settings.keys.action(Chord::of(key))?;
+        let action = self.settings.keys.action(Chord::from_event(key))?;
         self.act_in_mode(action)
     }
 

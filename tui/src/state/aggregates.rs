@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the paths and peers views, up to one per flow: only their members and rate are known; sums are computed for those on the screen
-//! or sorted by. An aggregate keeps its number from snapshot to snapshot, and nothing is allocated for each of them.
+//! Rows of the paths and peers views, up to one per flow. Only their members and rates are stored; sums are computed for rows on the screen,
+//! or for the column to sort by. An aggregate keeps its number from snapshot to snapshot, and none needs an allocation of its own.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use crate::columns::{Column, Order, Row, Subject, find, ranks};
 use crate::context::{Context, Location};
 use crate::digest::Entry;
 use crate::history::{Activity, Tick};
-use crate::state::view::{Closed, Tab};
+use crate::state::view::{ClosedFilter, Tab};
 
-/// What is aggregated. Numbers of aggregates are valid as long as it is the same.
+/// The aggregated flows. Numbers of aggregates are valid as long as the scope is the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) tab: Tab,
     pub(crate) grouping: Grouping,
-    pub(crate) closed: Closed,
+    pub(crate) closed: ClosedFilter,
     pub(crate) filter: String,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Scope {
 struct Numbers {
     keys: Vec<AggregateKey>,
     of_key: HashMap<AggregateKey, u32>,
-    /// The number after the latest: aggregates mostly come in the order of the snapshot before, which saves the search.
+    /// The number after the latest: aggregates mostly come in the order of the previous snapshot, so most searches are saved.
     next: u32,
 }
 
 impl Numbers {
-    fn of(&mut self, key: &AggregateKey) -> u32 {
+    fn number(&mut self, key: &AggregateKey) -> u32 {
         let number = if self.keys.get(self.next as usize) == Some(key) {
             self.next
         } else {
@@ -85,7 +85,7 @@ impl Aggregates {
 
     /// The subflows of a row.
     pub(crate) fn members(&self, row: usize) -> &[Member] {
-        self.order.get(row).map(|number| self.of(*number)).unwrap_or_default()
+        self.order.get(row).map(|number| self.members_of(*number)).unwrap_or_default()
     }
 
     /// The row of an aggregate.
@@ -104,7 +104,7 @@ impl Aggregates {
     /// Any row without its sums, for its names.
     pub(crate) fn empty(&self, row: usize) -> Option<Aggregate> {
         let number = *self.order.get(row)?;
-        let example = self.of(number).first().map(|member| member.connection);
+        let example = self.members_of(number).first().map(|member| member.connection);
         Some(Aggregate::empty(self.numbers.keys[number as usize], example))
     }
 
@@ -117,7 +117,9 @@ impl Aggregates {
     /// Computes these rows.
     pub(crate) fn compute(&self, context: Context<'_>, first: usize, count: usize) -> Vec<ShownAggregate> {
         let rows = self.order.iter().skip(first).take(count);
-        let shown = |number: &u32| ShownAggregate::of(context, self.sums(context, *number), self.of(*number));
+        let shown = |number: &u32| {
+            ShownAggregate::new(context, self.sums(context, *number), self.members_of(*number))
+        };
         rows.map(shown).collect()
     }
 
@@ -126,14 +128,15 @@ impl Aggregates {
         self.computed = (first, computed);
     }
 
-    fn of(&self, number: u32) -> &[Member] {
+    fn members_of(&self, number: u32) -> &[Member] {
         let number = number as usize;
         let Some([from, to]) = self.ends.get(number..number + 2) else { return &[] };
         &self.members[*from as usize..*to as usize]
     }
 
     fn sums(&self, context: Context<'_>, number: u32) -> Aggregate {
-        let mut sums = Aggregate::of(context, self.numbers.keys[number as usize], self.of(number));
+        let mut sums =
+            Aggregate::from_members(context, self.numbers.keys[number as usize], self.members_of(number));
         sums.shared = self.shared(number);
         sums
     }
@@ -166,7 +169,7 @@ impl Aggregates {
         self.found.push((number, member));
     }
 
-    /// To be called after all subflows were added; `links`: pairs of paths that share a bottleneck.
+    /// Called after all subflows were added; `links`: pairs of paths that share a bottleneck.
     fn finish(&mut self, tick: Tick, links: &[(u32, u32)]) {
         let aggregates = self.numbers.keys.len();
         by_number(&self.found, aggregates, &mut self.members, &mut self.ends);
@@ -241,7 +244,7 @@ fn connected(paths: usize, links: &[(u32, u32)]) -> Vec<Option<SharedPath>> {
 }
 
 impl Aggregates {
-    /// The aggregates of a new snapshot, sorted; those of the same scope keep their numbers.
+    /// The aggregates of a new snapshot, sorted. Aggregates of the same scope keep their numbers.
     pub(crate) fn update<'a>(
         self,
         context: Context<'a>,
@@ -254,9 +257,9 @@ impl Aggregates {
         let mut links = Vec::new();
         for (connection, entry) in entries.filter(|(_, entry)| !entry.subflows().is_empty()) {
             let first = all.found.len();
-            let peer = (!is_by_path).then(|| all.numbers.of(&AggregateKey::of(entry.digest, grouping)));
+            let peer = (!is_by_path).then(|| all.numbers.number(&AggregateKey::new(entry.digest, grouping)));
             for ((subflow, path), index) in entry.subflows().iter().zip(entry.paths()).zip(0..) {
-                let number = peer.unwrap_or_else(|| all.numbers.of(&AggregateKey::Path(*path)));
+                let number = peer.unwrap_or_else(|| all.numbers.number(&AggregateKey::Path(*path)));
                 let (send, receive) = subflow.current().unwrap_or_default();
                 all.add(number, Member { connection, subflow: index }, send + receive);
             }
@@ -272,14 +275,15 @@ impl Aggregates {
     /// The aggregates that have members, sorted.
     fn sorted(&self, context: Context<'_>, column: Option<&Column>, reverse: bool) -> Vec<u32> {
         let numbers = 0..u32::try_from(self.numbers.keys.len()).unwrap_or(u32::MAX);
-        let live: Vec<u32> = numbers.filter(|number| !self.of(*number).is_empty()).collect();
+        let live: Vec<u32> = numbers.filter(|number| !self.members_of(*number).is_empty()).collect();
         let order = |number: &u32| match column {
             // By default, aggregates of similar activity keep their places.
             None => Order::Number(f64::from(self.activities[*number as usize].step())),
             Some(column) if column.key == "rate" => Order::Number(self.rates[*number as usize] as f64),
             Some(column) => {
                 let sums = self.sums(context, *number);
-                let recent = if column.key == "rates" { recent(context, self.of(*number)) } else { 0.0 };
+                let recent =
+                    if column.key == "rates" { recent(context, self.members_of(*number)) } else { 0.0 };
                 column.order(&Row::aggregate(context, &sums, recent))
             }
         };
@@ -358,10 +362,10 @@ mod tests {
     fn an_aggregate_keeps_its_number() {
         let mut numbers = Numbers::default();
         let keys = [5, 7, 6, 7].map(AggregateKey::Namespace);
-        assert_eq!(keys.map(|key| numbers.of(&key)), [0, 1, 2, 1]);
+        assert_eq!(keys.map(|key| numbers.number(&key)), [0, 1, 2, 1]);
         numbers.next = 0;
         let reversed = [8, 7, 6, 5].map(AggregateKey::Namespace);
-        assert_eq!(reversed.map(|key| numbers.of(&key)), [3, 1, 2, 0]);
+        assert_eq!(reversed.map(|key| numbers.number(&key)), [3, 1, 2, 0]);
         assert_eq!(numbers.keys.len(), 4);
     }
 }

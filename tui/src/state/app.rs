@@ -20,7 +20,7 @@ use crate::state::aggregates::Aggregates;
 use crate::state::flow_rows::{FlowRow, FlowRows};
 use crate::state::message::{Link, Notice};
 use crate::state::settings::{Origin, Settings};
-use crate::state::view::{Closed, Detail, Mode, RowKey, Tab, TableState};
+use crate::state::view::{ClosedFilter, Detail, Mode, RowKey, Tab, TableState};
 
 /// The rows of the table that is shown.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,7 @@ pub struct App {
     /// Connections whose fold differs from `all_folded`.
     pub(crate) folded: HashSet<ConnectionId>,
     pub(crate) all_folded: bool,
-    pub(crate) closed: Closed,
+    pub(crate) closed: ClosedFilter,
     pub(crate) mask: Mask,
     pub(crate) notice: Option<Notice>,
     pub(crate) rows: Rows,
@@ -141,20 +141,20 @@ impl App {
     pub(crate) fn columns(&self) -> Vec<Choice> {
         let by_user = &self.table().columns;
         let mut choices = chosen(self.tab.columns(), by_user);
-        choices.retain(|one| self.has_values(*one) || by_user.contains(&(one.key, true)));
+        choices.retain(|column| self.has_values(*column) || by_user.contains(&(column.key, true)));
         choices
     }
 
     /// The columns of the subflows of an open connection, likewise.
     pub(crate) fn detail_columns(&self) -> Vec<Choice> {
-        DETAIL.iter().copied().filter(|one| self.has_values(*one)).collect()
+        DETAIL.iter().copied().filter(|column| self.has_values(*column)).collect()
     }
 
     fn has_values(&self, column: Choice) -> bool {
         !is_of_energy(column.key) || self.knows_energy()
     }
 
-    /// The column that the table is sorted by where the user chose none.
+    /// The column that the table is sorted by if the user chose none.
     pub(crate) fn default_sort(&self) -> &'static str {
         match self.tab {
             Tab::Energy if self.knows_energy() => "watts",
@@ -176,9 +176,11 @@ impl App {
             (None, Some(RowKey::Flow(id, _))) => id,
             (None, Some(RowKey::Aggregate(_)) | None) => return None,
         };
-        // Mostly the selected row says where it is, which saves the search.
+        // The selected row mostly has its location, which saves the search.
         let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
-        let found = row.and_then(|row| self.context().connection(row.location)).filter(|one| one.id == id);
+        let found = row
+            .and_then(|row| self.context().connection(row.location))
+            .filter(|connection| connection.id == id);
         found.or_else(|| self.context().find(id))
     }
 

@@ -15,7 +15,7 @@ pub(crate) enum Mark {
     None,
 }
 
-pub(crate) struct Choice {
+pub(crate) struct ListItem {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) mark: Mark,
@@ -26,29 +26,29 @@ pub(crate) fn columns_of(tab: Tab) -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| tab.has(column.rows)).collect()
 }
 
-pub(crate) fn choices(app: &App, pick: Pick) -> Vec<Choice> {
+pub(crate) fn choices(app: &App, pick: Pick) -> Vec<ListItem> {
     let columns = columns_of(app.tab).into_iter();
     match pick {
         Pick::Export => ExportFormat::ALL
             .iter()
             .map(|format| {
                 let (name, help) = format.description();
-                Choice { name, help, mark: Mark::None }
+                ListItem { name, help, mark: Mark::None }
             })
             .collect(),
         Pick::Sort => {
             let sort = app.table().sort;
             let mark = |key| if sort == key { Mark::Chosen } else { Mark::None };
-            let default = Choice { name: "activity", help: "the default order", mark: mark(None) };
-            let of = |column: &Column| Choice {
+            let default = ListItem { name: "activity", help: "the default order", mark: mark(None) };
+            let item = |column: &Column| ListItem {
                 name: column.title,
                 help: column.help,
                 mark: mark(Some(column.key)),
             };
-            std::iter::once(default).chain(columns.map(of)).collect()
+            std::iter::once(default).chain(columns.map(item)).collect()
         }
         Pick::Columns => columns
-            .map(|column| Choice { name: column.title, help: column.help, mark: mark_of(app, column.key) })
+            .map(|column| ListItem { name: column.title, help: column.help, mark: mark_of(app, column.key) })
             .collect(),
     }
 }

@@ -24,7 +24,7 @@ impl Edit {
         self.0.value().chars().take(self.0.cursor()).collect()
     }
 
-    /// How the word before the cursor can go on, if it is the beginning of terms of a filter.
+    /// Terms of a filter that begin with the word before the cursor.
     pub(crate) fn suggestions(&self) -> Vec<String> {
         let before = self.before();
         let word = before.rsplit(' ').next().unwrap_or_default();
@@ -37,7 +37,7 @@ impl Edit {
         let suggestions = self.suggestions();
         let Some(first) = suggestions.first() else { return false };
         let is_common =
-            |length: &usize| suggestions.iter().all(|one| one.get(..*length) == first.get(..*length));
+            |length: &usize| suggestions.iter().all(|text| text.get(..*length) == first.get(..*length));
         let common = (0..=first.len()).rev().find(is_common).and_then(|length| first.get(..length));
         let before = self.before();
         let word = before.rsplit([' ', '!']).next().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Edit {
         !missing.is_empty()
     }
 
-    /// Handles a key; returns whether it was one of an input line.
+    /// Handles a key; returns whether an input line uses it.
     pub(crate) fn press(&mut self, key: KeyEvent) -> bool {
         self.0.handle_event(&Event::Key(key)).is_some()
     }

@@ -140,7 +140,7 @@ impl Chord {
         Some(Self { code, control })
     }
 
-    pub(crate) fn of(event: KeyEvent) -> Self {
+    pub(crate) fn from_event(event: KeyEvent) -> Self {
         let control = event.modifiers.contains(KeyModifiers::CONTROL);
         Self { code: event.code, control }
     }
@@ -179,7 +179,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The default bindings with other keys for some actions, taken from their default action. A key for two actions is an error.
+    /// The default bindings with other keys for some actions. A key that is given loses its default action. A key for two actions is an error.
     pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, String> {
         let mut map = Self::default();
         let mut given: Vec<(Chord, &'static Binding)> = Vec::new();
@@ -189,7 +189,7 @@ impl Keymap {
             map.bound.retain(|(_, action)| *action != row.action);
             for key in keys {
                 let chord = Chord::parse(key).ok_or_else(|| {
-                    format!("`{key}` is no key; examples: q, G, ctrl-c, f1, space, pgdn, shift-tab")
+                    format!("`{key}` is not a key; examples: q, G, ctrl-c, f1, space, pgdn, shift-tab")
                 })?;
                 if let Some((_, other)) = given.iter().find(|(taken, _)| *taken == chord) {
                     return Err(format!("the key `{key}` is already bound to `{}`", other.name));
@@ -214,7 +214,7 @@ impl Keymap {
 
     /// The keys of an action.
     pub fn keys(&self, action: Action) -> Vec<String> {
-        self.bound.iter().filter(|(_, of)| *of == action).map(|(chord, _)| chord.to_string()).collect()
+        self.bound.iter().filter(|(_, bound)| *bound == action).map(|(chord, _)| chord.to_string()).collect()
     }
 
     /// The first key of an action.
@@ -233,7 +233,7 @@ mod tests {
         for row in BINDINGS {
             assert!(!row.keys.is_empty(), "{}", row.name);
             for key in row.keys {
-                let chord = Chord::parse(key).unwrap_or_else(|| panic!("{key} is no key"));
+                let chord = Chord::parse(key).unwrap_or_else(|| panic!("{key} is not a key"));
                 assert_eq!(chord.to_string(), *key);
                 assert_eq!(map.action(chord), Some(row.action), "{key}");
             }
@@ -242,21 +242,21 @@ mod tests {
 
     #[test]
     fn keys_can_be_bound_to_other_actions() {
-        let of = |pairs: &[(&str, &[&str])]| {
+        let keymap = |pairs: &[(&str, &[&str])]| {
             let owned = pairs
                 .iter()
                 .map(|(name, keys)| ((*name).to_owned(), keys.iter().map(|key| (*key).to_owned()).collect()));
             Keymap::with(&owned.collect::<Vec<_>>())
         };
-        let map = of(&[("quit", &["f10"]), ("sort", &["q"])]).unwrap();
+        let map = keymap(&[("quit", &["f10"]), ("sort", &["q"])]).unwrap();
         assert_eq!(map.action(Chord::parse("q").unwrap()), Some(Action::Sort));
         assert_eq!(map.action(Chord::parse("f10").unwrap()), Some(Action::Quit));
         assert_eq!(map.action(Chord::parse("s").unwrap()), None);
         let error = |pairs: &[(&str, &[&str])], words: &str| {
-            assert!(of(pairs).unwrap_err().contains(words), "{words}");
+            assert!(keymap(pairs).unwrap_err().contains(words), "{words}");
         };
         error(&[("sorting", &["q"])], "no action `sorting`");
-        error(&[("sort", &["hyper-q"])], "`hyper-q` is no key");
+        error(&[("sort", &["hyper-q"])], "`hyper-q` is not a key");
         error(&[("sort", &["y"]), ("help", &["y"])], "`y` is already bound to `sort`");
         error(&[("quit", &[])], "`quit` needs a key");
     }

@@ -16,11 +16,11 @@ pub enum Link {
     /// Before the first snapshot.
     #[default]
     Starting,
-    /// This process cannot trace and there is no daemon; why, and what to do, a line each.
+    /// This process cannot trace and there is no daemon. Lines: the reason, and what to do.
     Blocked(Vec<String>),
     /// Snapshots arrive.
     Up(Origin),
-    /// The source is gone, and why. The caller tries to reconnect.
+    /// The source is gone, with the reason. The caller tries to reconnect.
     Gone(String),
     /// The recording or the demo is over.
     Ended,
@@ -38,11 +38,11 @@ pub enum Feed {
 impl Feed {
     /// A snapshot with its digest. With many flows this takes several frames' time: call it on the thread that delivers the snapshot.
     pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
-        Self::Snapshot(Arc::new(Digested::of(snapshot)))
+        Self::Snapshot(Arc::new(Digested::new(snapshot)))
     }
 }
 
-/// What happens to the screen.
+/// An event that the screen handles.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A key was pressed.
@@ -91,7 +91,7 @@ impl ExportFormat {
     }
 }
 
-/// What the caller has to do.
+/// A request to the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Quit.
@@ -109,6 +109,6 @@ pub enum Request {
     Play(bool),
     /// Show one more snapshot of a paused replay.
     Step,
-    /// Write this to a file and say where.
+    /// Write this to a file and answer with its path.
     Export(Box<Report>, ExportFormat),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the screen: what it shows, which rows it has, and what the user chose. Knows nothing of drawing.
+//! The state of the screen: its data, its rows, and the choices of the user. It does not depend on drawing.
 
 pub(crate) mod aggregates;
 pub(crate) mod app;

@@ -13,7 +13,7 @@ use crate::digest::{Digested, Entry};
 use crate::state::aggregates::{Aggregates, Scope};
 use crate::state::app::{App, Rows};
 use crate::state::flow_rows::{FlowRow, FlowRows};
-use crate::state::view::{Closed, RowKey, Tab};
+use crate::state::view::{ClosedFilter, RowKey, Tab};
 
 impl App {
     pub(crate) fn is_folded(&self, id: ConnectionId) -> bool {
@@ -30,7 +30,7 @@ impl App {
         row.row(self.context(), fold)
     }
 
-    /// What a row is about.
+    /// The subject of a row.
     pub(crate) fn key(&self, index: usize) -> Option<RowKey> {
         match &self.rows {
             Rows::None => None,
@@ -85,8 +85,9 @@ impl App {
 
     /// The connections that pass the filter.
     pub(crate) fn filtered(&self) -> impl Iterator<Item = (Location, Entry<'_>)> {
-        let matches = |one: &Entry<'_>| {
-            (one.digest.is_open || self.closed != Closed::Hidden) && self.filter.matches(one.connection)
+        let matches = |entry: &Entry<'_>| {
+            (entry.digest.is_open || self.closed != ClosedFilter::Hidden)
+                && self.filter.matches(entry.connection)
         };
         let shown = (0..).zip(self.digested().into_iter().flat_map(Digested::entries));
         let shown = shown.map(|(index, entry)| (Location::Shown(index), entry));
@@ -95,14 +96,14 @@ impl App {
 
     /// Connections that had closed before the snapshot that is shown, if the user asked for all.
     fn closed_before(&self) -> impl Iterator<Item = (Location, Entry<'_>)> {
-        let frame = self.digested().filter(|_| self.closed == Closed::All);
+        let frame = self.digested().filter(|_| self.closed == ClosedFilter::All);
         frame.into_iter().flat_map(|frame| {
             let closed = frame.entries().filter(|entry| !entry.digest.is_open);
             let in_frame: HashSet<ConnectionId> = closed.map(|entry| entry.digest.id).collect();
             self.history.closed_with_numbers().filter_map(move |(number, closed)| {
-                let one = closed.connection();
-                let is_before = one.closed_at.is_some_and(|at| at <= frame.snapshot.at);
-                let entry = closed.entry().filter(|_| is_before && !in_frame.contains(&one.id))?;
+                let connection = closed.connection();
+                let is_before = connection.closed_at.is_some_and(|at| at <= frame.snapshot.at);
+                let entry = closed.entry().filter(|_| is_before && !in_frame.contains(&connection.id))?;
                 Some((Location::Closed(number), entry))
             })
         })
@@ -157,7 +158,7 @@ impl App {
     }
 }
 
-/// What decides on the place of a connection, most important first. By default closed connections come last.
+/// The values that connections are sorted by, most important first. By default closed connections come last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranking {
     is_closed: bool,
@@ -176,13 +177,13 @@ fn put_ends_together(shown: &[(Location, Entry<'_>)], rankings: &mut [Ranking]) 
     }
     let clients = rankings.iter().filter(|ranking| !ranking.is_server);
     let by_tokens = clients.filter_map(|ranking| {
-        let one = shown[ranking.index as usize].1.connection;
-        Some(((one.token?, one.remote_token?), *ranking))
+        let client = shown[ranking.index as usize].1.connection;
+        Some(((client.token?, client.remote_token?), *ranking))
     });
     let clients: HashMap<(Token, Token), Ranking> = by_tokens.collect();
     for ranking in rankings.iter_mut().filter(|ranking| ranking.is_server) {
-        let one = shown[ranking.index as usize].1.connection;
-        let client = one.remote_token.zip(one.token).and_then(|tokens| clients.get(&tokens));
+        let server = shown[ranking.index as usize].1.connection;
+        let client = server.remote_token.zip(server.token).and_then(|tokens| clients.get(&tokens));
         if let Some(client) = client.filter(|client| client.is_closed == ranking.is_closed) {
             *ranking = Ranking { is_server: true, index: ranking.index, ..*client };
         }

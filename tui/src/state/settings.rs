@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is set when the screen starts.
+//! Settings that the screen starts with.
 
 use crate::state::key::Keymap;
 use crate::theme::Theme;

@@ -4,7 +4,7 @@
 use mpwatch_model::id::{ConnectionId, SubflowId};
 
 use crate::aggregate::AggregateKey;
-use crate::columns::{AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, CONNECTIONS, Choice, ENERGY, Rows};
+use crate::columns::{AGGREGATES_BY_PATH, AGGREGATES_BY_PEER, CONNECTIONS, Choice, ENERGY, RowKind};
 use crate::state::edit::Edit;
 
 mpwatch_model::words! {
@@ -43,10 +43,10 @@ impl Tab {
     }
 
     /// Whether its table can show the columns of some rows.
-    pub(crate) fn has(self, rows: Rows) -> bool {
+    pub(crate) fn has(self, rows: RowKind) -> bool {
         match self {
-            Self::Connections | Self::Energy => rows != Rows::Aggregates,
-            Self::Paths | Self::Peers => rows != Rows::Flows,
+            Self::Connections | Self::Energy => rows != RowKind::Aggregates,
+            Self::Paths | Self::Peers => rows != RowKind::Flows,
             Self::Health => false,
         }
     }
@@ -55,8 +55,8 @@ impl Tab {
 mpwatch_model::words! {
     /// Which closed connections are listed.
     #[derive(Default)]
-    pub(crate) enum Closed {
-        /// Those of the snapshot.
+    pub(crate) enum ClosedFilter {
+        /// Closed connections of the snapshot.
         #[default]
         Recent = "recent",
         /// All that are remembered.
@@ -65,7 +65,7 @@ mpwatch_model::words! {
     }
 }
 
-/// What a row is about; the same in every snapshot.
+/// The subject of a row; the same in every snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Flow(ConnectionId, Option<SubflowId>),

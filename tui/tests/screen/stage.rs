@@ -12,6 +12,7 @@ use mpwatch_model::flow::bottleneck::Bottlenecks;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::energy::{EnergySource, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SocketCookie;
+use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::{App, Chord, Event, Feed, Link, Origin, Request, Settings, draw};
@@ -202,11 +203,8 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
                 }
             }
         }
-        let costs: Vec<FlowEnergy> =
-            connection.subflows.iter().filter_map(|subflow| subflow.energy).collect();
-        let payload = connection.observed_payload();
-        connection.energy = (!costs.is_empty()).then(|| FlowEnergy::sum(&costs).over(payload));
         connection.send = connection.subflows.iter().filter_map(|subflow| subflow.send).reduce(|a, b| a + b);
+        *connection = settled(connection.clone());
     }
     snapshot
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch selftest`: compares our numbers for a known transfer with the application's, MPTCP_FULL_INFO and the interface counters.
+//! `mpwatch selftest`: compares mpwatch's numbers for a known transfer with the application's, MPTCP_FULL_INFO and the interface counters.
 
 mod check;
 mod compare;
@@ -19,7 +19,7 @@ use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
 use self::check::Check;
-use self::compare::{BuiltPath, End, Evidence};
+use self::compare::{BuiltPath, Measurements, TransferEnd};
 use super::output::print;
 use crate::cli::TraceOptions;
 use crate::live::Live;
@@ -61,10 +61,10 @@ pub(super) fn run(json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs the traffic while mpwatch traces it, and collects the numbers of all sources.
-fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Result<Evidence> {
+fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Result<Measurements> {
     let before = wire_bytes(topology)?;
     let began = Instant::now();
-    let mut traffic = Traffic::start(topology)?;
+    let mut traffic = SelftestTraffic::start(topology)?;
     let settings = TraceOptions::default().tracker(Closed::Keep);
     let report = session::run(live, settings, None, |snapshot| {
         ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
@@ -74,7 +74,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let [requests, transfer] = traffic.outcomes.try_into().ok().context("a transfer has no outcome")?;
     let requests = only_connection(&requests.client)?;
     let [client, server] = [&transfer.client, &transfer.server].map(only_connection);
-    Ok(Evidence {
+    Ok(Measurements {
         idle: traffic.idle.context("the transfer ended before its snapshot")?,
         report,
         ends: [end("client", topology.client(), client?)?, end("server", topology.server(), server?)?],
@@ -85,7 +85,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
 }
 
 /// Requests on an idle network, then the known transfer.
-struct Traffic {
+struct SelftestTraffic {
     running: Option<(Transfer, Arc<Control>)>,
     outcomes: Vec<TransferOutcome>,
     /// Everything was acknowledged before the latest tick.
@@ -94,7 +94,7 @@ struct Traffic {
     idle: Option<Snapshot>,
 }
 
-impl Traffic {
+impl SelftestTraffic {
     fn start(topology: &Topology) -> anyhow::Result<Self> {
         let requests = Workload::Requests {
             count: REQUESTS,
@@ -144,7 +144,7 @@ fn transfer(
 
 fn is_open(snapshot: &Snapshot, topology: &Topology) -> bool {
     let ours = [topology.client().name(), topology.server().name()];
-    snapshot.connections.iter().any(|one| one.is_open() && ours.contains(&one.netns.as_str()))
+    snapshot.connections.iter().any(|flow| flow.is_open() && ours.contains(&flow.netns.as_str()))
 }
 
 fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
@@ -154,8 +154,8 @@ fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
     report.connections.first().cloned().context("the traffic made no connection")
 }
 
-fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> anyhow::Result<End> {
-    Ok(End { name, netns: namespace.name().to_owned(), seen, mib: mib::read(namespace)? })
+fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> anyhow::Result<TransferEnd> {
+    Ok(TransferEnd { name, netns: namespace.name().to_owned(), seen, mib: mib::read(namespace)? })
 }
 
 fn built(path: &mpwatch_lab::topology::Path<'_>) -> BuiltPath {

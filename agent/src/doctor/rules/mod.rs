@@ -5,7 +5,7 @@ use caps::Capability::CAP_SYS_ADMIN;
 use mpwatch_ebpf::support::core_check::CoreReport;
 use mpwatch_ebpf::support::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::support::plan::AttachPlan;
-use mpwatch_ebpf::support::{CongestionSupport, Field, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
@@ -68,7 +68,7 @@ fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
     if let Attach::StorageIterator { map } = hook.attach {
         name = format!("{name}/{map}");
     }
-    // The CPU ledger is off if one of its hooks is missing; its other hooks are present all the same.
+    // The CPU ledger is off if one of its hooks is missing, but its other hooks are present.
     if !plan.missing.iter().any(|missing| missing.what == hook.target) && !hook.required
         || plan.programs.contains(&hook.program)
     {
@@ -104,13 +104,13 @@ fn fields(report: &CoreReport) -> Check {
     let names: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
     Check::fail(
         "fields",
-        format!("the kernel would reject our BPF programs because it lacks {}", names.join(", ")),
+        format!("the kernel would reject the BPF programs because it lacks {}", names.join(", ")),
     )
     .fix("report this as a bug of mpwatch, with the kernel release")
 }
 
 /// `None` if the kernel has it.
-fn optional_field(field: &Field, support: &KernelSupport) -> Option<Check> {
+fn optional_field(field: &KernelField, support: &KernelSupport) -> Option<Check> {
     let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
     (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))
 }
@@ -129,10 +129,10 @@ fn mptcp_enabled(facts: &Facts) -> Check {
 fn scheduler(facts: &Facts) -> Check {
     match facts.scheduler.as_deref() {
         Some("default") => Check::ok("mptcp_scheduler", "default"),
-        None => Check::ok("mptcp_scheduler", "the only one of this kernel"),
+        None => Check::ok("mptcp_scheduler", "the only scheduler of this kernel"),
         Some(other) => Check::warn(
             "mptcp_scheduler",
-            format!("`{other}`: how often a subflow is considered and picked is known only for the default scheduler"),
+            format!("`{other}`: the decisions of a scheduler are recorded only for the default scheduler"),
         )
         .fix("sysctl net.mptcp.scheduler=default"),
     }
@@ -157,14 +157,14 @@ fn capability(used: &Capability, held: Capabilities) -> Check {
 
 fn user_namespace(facts: &Facts) -> Check {
     if facts.in_initial_user_namespace == Some(false) {
-        let message = "not the initial one, as in a rootless container: the kernel does not load BPF programs from here";
+        let message = "not the initial user namespace, as in a rootless container: the kernel does not load BPF programs from here";
         return Check {
             is_permission: true,
             ..Check::fail("user_namespace", message)
                 .fix("run mpwatch on the host, or in a privileged container")
         };
     }
-    Check::ok("user_namespace", "the initial one")
+    Check::ok("user_namespace", "the initial user namespace")
 }
 
 fn lockdown(facts: &Facts) -> Check {

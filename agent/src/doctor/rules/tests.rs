@@ -77,7 +77,7 @@ fn changed_by(change: impl FnOnce(&mut Facts)) -> (Vec<(String, Status)>, Outcom
     let mut facts = capable_machine();
     change(&mut facts);
     let (before, after) = (machine(&capable_machine()), machine(&facts));
-    let outcome = Outcome::of(&after);
+    let outcome = Outcome::from_checks(&after);
     let changed = after.into_iter().filter(|check| !before.contains(check));
     (changed.map(|check| (check.name, check.status)).collect(), outcome)
 }
@@ -90,7 +90,7 @@ fn one(name: &str, status: Status) -> Vec<(String, Status)> {
 fn a_capable_machine_passes_every_check() {
     let checks = machine(&capable_machine());
     assert!(checks.iter().all(|check| check.status == Status::Ok && check.fix.is_none()), "{checks:?}");
-    assert_eq!(Outcome::of(&checks), Outcome::CanRun);
+    assert_eq!(Outcome::from_checks(&checks), Outcome::CanRun);
     let mut names: Vec<_> = checks.iter().map(|check| &check.name).collect();
     names.sort();
     names.dedup();

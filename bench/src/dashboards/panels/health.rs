@@ -63,7 +63,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                         ("sum(rate(mpwatch_loss_ticks_failed_total{$m}[$r]))", "snapshots not read"),
                         ("sum(rate(mpwatch_loss_store_flows_total{$m}[$r]))", "flows not stored"),
                         ("sum(rate(mpwatch_loss_store_snapshots_total{$m}[$r]))", "snapshots not stored"),
-                        ("sum(rate(mpwatch_loss_sample_points_total{$m}[$r]))", "RTT samples"),
+                        ("sum(rate(mpwatch_loss_delay_samples_total{$m}[$r]))", "RTT samples"),
                     ],
                 ),
                 panel(

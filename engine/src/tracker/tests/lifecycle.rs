@@ -139,7 +139,7 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     assert_eq!(rates, [800_000, 400_000]);
     let observed = connection.observed.unwrap();
     assert_eq!((observed.bytes, observed.active), (Bytes(125_000), Nanos(SECOND)));
-    assert_eq!(connection.subflows[0].observed.unwrap().bytes, Bytes(100_000));
+    assert_eq!(connection.subflows[0].observed.bytes, Bytes(100_000));
     // Of what was observed: 100 000 and 50 000 bytes.
     let shares: Vec<f64> = connection.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
     assert!(
@@ -317,7 +317,7 @@ fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
     let observed = tick(&mut tracker, 3 * SECOND).connections.remove(0);
     // 100 segments with 66 bytes of headers and 24 of MPTCP's option.
     let wire = 100_000 + 100 * (66 + 24);
-    assert_eq!(observed.observed.unwrap().wire_bytes_estimate, Some(Bytes(wire)));
+    assert_eq!(observed.observed.unwrap().wire_bytes_estimate, Bytes(wire));
     let expected = 1.0 - 100_000.0 / wire as f64;
     assert!((observed.excess_ratio().unwrap() - expected).abs() < 1e-9, "{:?}", observed.excess_ratio());
 }

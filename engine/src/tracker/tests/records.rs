@@ -6,7 +6,8 @@ use mpwatch_model::host::machine::Host;
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{
-    ConnectionRecord, End, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick, Traces,
+    ConnectionRecord, EndFlags, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick,
+    Traces,
 };
 use mpwatch_model::kernel::histogram::RttHistogram;
 use mpwatch_model::kernel::lifecycle::TcpState;
@@ -124,7 +125,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         backup: false,
         stale: false,
         last: false,
-        end: End::default(),
+        end: EndFlags::default(),
         rtts: RttHistogram::default(),
     }
 }

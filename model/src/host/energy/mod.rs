@@ -26,12 +26,12 @@ pub struct FlowEnergy {
     /// Energy above idle plus a share of the idle energy, both by CPU time, microjoules. Known even if the idle power is not.
     #[serde(rename = "full_uj")]
     pub full: Option<Microjoules>,
-    /// Joules of `active_uj` per gigabyte (10^9) of payload that was observed, in both directions. `null`: no energy known, or no payload yet.
+    /// Joules of `active_uj` per gigabyte (10^9 bytes) of observed payload in both directions. `null`: energy unknown, or no payload yet.
     pub j_per_gb: Option<f64>,
     /// Exclusive CPU time of its network path, nanoseconds.
     #[serde(rename = "cpu_ns")]
     pub cpu: Nanos,
-    /// Where the joules come from.
+    /// Source of the joules.
     pub source: EnergySource,
     /// How shared energy was divided.
     pub convention: Convention,
@@ -106,7 +106,7 @@ pub struct SnapshotEnergy {
 pub struct ZoneEnergy {
     /// Name given by the kernel: `package-0`, `package-0-die-1`; `package-0/dram` for a zone inside another.
     pub zone: String,
-    /// Energy of the zone in all windows that were not lost.
+    /// Energy of the zone in all windows whose energy is known.
     pub zone_uj: Microjoules,
     /// Power in the latest window, microwatts. `null`: its energy is not known.
     pub power_uw: Option<u64>,

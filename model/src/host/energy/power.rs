@@ -26,7 +26,7 @@ pub struct MeasuredZone {
     /// Whether the idle power was fitted because other programs used the CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_fitted: bool,
-    /// Power by utilisation, ascending. Fewer than two points: only the idle power is known.
+    /// Power by utilisation, ascending. Fewer than two knots: only the idle power is known.
     #[serde(default)]
     pub knots: Vec<CurvePoint>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::json_words;
 
 json_words! {
-    /// Where joules come from. All sources but the two `rapl` ones are estimates, and outputs mark them as such.
+    /// Source of the joules. All but the two `rapl` sources are estimates, and outputs mark them as such.
     #[derive(Default, PartialOrd, Ord)]
     pub enum EnergySource {
         /// RAPL counters, read through the kernel's `power` PMU (`perf_event_open`).
@@ -45,13 +45,14 @@ json_words! {
         /// Energy above idle, in proportion to exclusive CPU time.
         #[default]
         CpuTime = "cpu-time",
-        /// The same, with CPU time that was measured in windows and estimated between them from packets and payload. The bounds contain its error.
+        /// The same, with CPU time measured in windows, and estimated between them from packets and payload. The bounds include the error of the
+        /// estimate.
         SampledCpuTime = "sampled-cpu-time",
     }
 }
 
 json_words! {
-    /// Where the subtracted idle power comes from.
+    /// Source of the subtracted idle power.
     #[derive(Default, PartialOrd, Ord)]
     pub enum IdleSource {
         /// From `mpwatch calibrate` on this machine in this configuration.
@@ -60,7 +61,7 @@ json_words! {
         Observed = "observed",
         /// From a line through power against load over the windows of the last hour, for machines that are never idle.
         Fitted = "fitted",
-        /// Not known. With counters, `active_uj` is then `null`; with the source `model` it is the model's estimate.
+        /// Unknown. With counters, `active_uj` is then `null`; with the source `model` it is the model's estimate.
         #[default]
         Unknown = "unknown",
     }

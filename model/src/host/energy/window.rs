@@ -45,7 +45,7 @@ pub struct ZoneId {
     pub label: String,
     /// CPUs whose energy it includes.
     pub cpus: Cpus,
-    /// Where its energy comes from.
+    /// Source of its energy.
     pub source: EnergySource,
 }
 
@@ -101,10 +101,10 @@ pub struct ZoneWindow {
     pub outcome: ZoneOutcome,
 }
 
-/// All zones between two ticks. Callers keep it and pass it again, so that its buffers are reused.
+/// All zones between two ticks. Callers pass the same value again, so that its buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergyWindow {
-    /// Where the energy comes from. `Absent`: none is available.
+    /// Source of the energy. `Absent`: none is available.
     pub source: EnergySource,
     /// Time since the previous window; zero in the first.
     pub elapsed: Nanos,

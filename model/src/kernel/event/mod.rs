@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoded events of the kernel side: all that the tracker sees, so a replay gives the same report. Times: boot clock ([`Start`]).
+//! Decoded events of the kernel: the tracker's only input, so a replay gives the same report. Times: boot clock ([`Start`]).
 
 mod traces;
 
@@ -50,7 +50,7 @@ pub enum KernelEvent {
     Cgroup(CgroupName),
     /// The pod of a control group.
     Pod(PodName),
-    /// What elimination did to a connection: the only event that is not the kernel's. Recordings of a command that acts have it.
+    /// A step of elimination: not a kernel event. Recorded only by `mpwatch control` and by a daemon that eliminates.
     Elimination(EliminationRecord),
     /// The calendar was set, or is being slewed.
     Clock(ClockChange),
@@ -58,7 +58,7 @@ pub enum KernelEvent {
     Tick(Tick),
 }
 
-/// Begin of the stream: where, when and what is traced.
+/// Start of the stream: the machine, the time, and what is traced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
@@ -67,15 +67,15 @@ pub struct Start {
     pub boot_epoch_ns: i64,
     /// Boot-clock time at which tracing began.
     pub at: Nanos,
-    /// Labels and settings of the run. Older recordings have none.
+    /// Labels and settings of the run.
     #[serde(default)]
     pub setup: Arc<Setup>,
     /// What can be measured on this kernel.
     pub traces: Traces,
-    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates alike; old recordings lack it.
+    /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates in the same way.
     #[serde(default)]
     pub backoff: bool,
-    /// When the CPU ledger is kept. Older recordings are exact.
+    /// When CPU time is accounted.
     #[serde(default)]
     pub ledger: LedgerMode,
     /// The energy sources of the machine. `None`: energy is not measured.
@@ -112,7 +112,7 @@ pub struct Tick {
     /// Energy since the previous tick. `None`: energy is not measured.
     #[serde(default)]
     pub energy: Option<EnergyWindow>,
-    /// What mpwatch costs. `None`: not measured.
+    /// CPU time that mpwatch itself uses. `None`: not measured.
     #[serde(default)]
     pub overhead: Option<Overhead>,
     /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
@@ -135,9 +135,10 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which counts none; the only subflow carried everything. Or they are apart.
+    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which does not count them, so the only subflow carried all payload; or
+    /// `bytes_are_apart`.
     pub bytes: Option<MskBytes>,
-    /// Payload bytes are in the records of the MPTCP socket only, or counted as lost.
+    /// Only records of the MPTCP socket have the payload bytes, or these are counted as lost.
     #[serde(default)]
     pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
@@ -163,13 +164,13 @@ pub struct MskBytes {
     pub retransmitted: Option<Bytes>,
 }
 
-/// The part of `struct tcp_sock` that mpwatch shows.
+/// The counters of `struct tcp_sock` that mpwatch reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpCounters {
     /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
     pub bytes_sent: Bytes,
-    /// Attempts to send payload that a queue of this host refused. The kernel counts them as sent.
+    /// Payload of attempts to send that a queue of this host refused. The kernel counts it as sent.
     pub bytes_refused: Bytes,
     /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
@@ -220,7 +221,7 @@ pub struct Process {
     pub comm: Name,
 }
 
-/// An interval without progress of a connection, as one of its subflows saw it.
+/// An interval without progress of a connection, as recorded on one of its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// Last progress before it.
@@ -234,7 +235,7 @@ pub struct Stall {
 /// Shorter intervals are not stalls.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);
 
-/// Work of a packet, as much as that of so many KiB of payload.
+/// Work units of a packet. A KiB of payload is one unit.
 pub const WORK_PER_PACKET: u64 = 32;
 
 /// The record of one subflow (or of one plain TCP connection).
@@ -263,9 +264,9 @@ pub struct SubflowRecord {
     pub closed: Option<Nanos>,
     /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
     pub handshake: Option<Micros>,
-    /// Payload of the connection in both directions when this subflow was established. `None`: the programs did not see that.
+    /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
-    /// Payload in its SYN (TCP Fast Open), which the connection's counters leave out.
+    /// Payload in its SYN (TCP Fast Open), which the connection's counters do not include.
     #[serde(default)]
     pub syn_bytes: Bytes,
     /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
@@ -274,7 +275,7 @@ pub struct SubflowRecord {
     pub considered: u64,
     /// Scheduler rounds after which it had new data.
     pub picked: u64,
-    /// Last progress of the connection that was visible on this subflow.
+    /// Last progress of the connection on this subflow.
     pub progress: Option<Nanos>,
     /// Sent data was unacknowledged then.
     pub unacked: bool,
@@ -290,10 +291,10 @@ pub struct SubflowRecord {
     /// and 1 for each KiB of payload in both directions.
     #[serde(default)]
     pub work: u64,
-    /// Of that, in windows of the ledger.
+    /// The part of `work` in windows of the ledger.
     #[serde(default)]
     pub window_work: u64,
-    /// CPU time for this subflow in particular; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
+    /// CPU time for this subflow alone; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// Kernel counters, final if `last`.
     pub tcp: TcpCounters,
@@ -307,7 +308,7 @@ pub struct SubflowRecord {
     pub remote_id: u8,
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
-    /// Name of the congestion control. `None`: a recording of an earlier version.
+    /// Name of the congestion control. `None`: unknown.
     #[serde(default)]
     pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
@@ -320,7 +321,7 @@ pub struct SubflowRecord {
     pub reset_reason: u8,
     /// TCP header with its fixed options, in bytes.
     pub tcp_header: u16,
-    /// The programs saw it open. Otherwise it was open before tracing began.
+    /// Its opening was traced. `false`: it was open before tracing began.
     pub seen_open: bool,
     /// Opened the connection (MP_CAPABLE).
     pub mp_capable: bool,
@@ -337,7 +338,7 @@ pub struct SubflowRecord {
     /// A final record.
     pub last: bool,
     /// How it ended.
-    pub end: End,
+    pub end: EndFlags,
     /// Histogram of its RTTs.
     pub rtts: RttHistogram,
 }
@@ -345,7 +346,7 @@ pub struct SubflowRecord {
 /// How a subflow ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
-pub struct End {
+pub struct EndFlags {
     /// A reset was sent.
     pub reset_sent: bool,
     /// A reset was received.
@@ -383,13 +384,13 @@ pub struct ConnectionRecord {
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,
-    /// CPU time for the connection and no subflow in particular. `None`: there is no ledger, or it was full.
+    /// CPU time for the connection as a whole. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
     /// The process that connected it, or has it open, or closed it. `None`: unknown so far.
     pub owner: Option<Process>,
     /// A final record.
     pub last: bool,
-    /// Local and remote address, those of the initial subflow. `None`: not known to the kernel yet.
+    /// Local and remote address of the initial subflow. `None`: the kernel has none yet.
     #[serde(default)]
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel lets mpwatch measure.
+//! Which measurements a kernel supports.
 
 use serde::{Deserialize, Serialize};
 
-/// What can be measured only with a hook that a kernel may lack. `false`: outputs show `null`.
+/// Measurements that need a hook that a kernel may lack. `false`: outputs show `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latest values of many flows, a column per tick, read front to back: with ten thousand flows, any other order waits for memory.
+//! Latest values of many flows, a column per tick, read front to back: with ten thousand flows, any other order misses the cache.
 
 use std::cell::Cell;
 use std::hash::Hash;
@@ -8,11 +8,11 @@ use mpwatch_model::unit::{BitsPerSecond, Microjoules, Micros};
 use rustc_hash::FxHashMap;
 
 use super::activity::Activity;
-use super::series::{Column, Columns, Series, Span, Tick};
+use super::series::{Series, Span, Tick, TickColumn, TickColumns};
 
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Value {
+pub(super) struct FlowValues {
     /// Sent and received. `None`: unknown.
     pub(super) rate: Option<BitsPerSecond>,
     pub(super) rtt: Option<Micros>,
@@ -51,13 +51,13 @@ struct Kept {
 /// The values of all flows of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracks<Id> {
-    /// A fast hash: ids are numbers of the kernel, so that collisions are no attack; tens of thousands are looked up in each snapshot.
+    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so collisions cannot be provoked.
     slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
-    columns: Columns,
+    columns: TickColumns,
     kept: FxHashMap<Id, Kept>,
-    /// The slot after the one found last: flows are mostly looked up in the order of the snapshot.
+    /// The slot after the previous hit: flows are mostly looked up in the order of the snapshot.
     next: Cell<usize>,
 }
 
@@ -67,7 +67,7 @@ impl<Id> Default for Tracks<Id> {
             slot_of: FxHashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            columns: Columns::default(),
+            columns: TickColumns::default(),
             kept: FxHashMap::default(),
             next: Cell::new(0),
         }
@@ -83,7 +83,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
 
     /// Adds a flow of the current tick. `interval`: time since the previous tick, in seconds.
     #[expect(clippy::cast_possible_truncation, reason = "for drawing")]
-    pub(super) fn add(&mut self, id: Id, interval: f64, value: Value) {
+    pub(super) fn add(&mut self, id: Id, interval: f64, value: FlowValues) {
         let index = self.slot(id).unwrap_or_else(|| self.insert(id));
         let slot = &mut self.slots[index];
         slot.last = self.columns.tick;
@@ -140,11 +140,12 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
                 continue;
             }
             if is_kept(&id) {
-                let each =
-                    |column: &Column| [Series::Rate, Series::Rtt, Series::Watts].map(|s| column.at(s, index));
+                let each = |column: &TickColumn| {
+                    [Series::Rate, Series::Rtt, Series::Watts].map(|s| column.at(s, index))
+                };
                 let columns = || self.columns.between(since, last);
                 let (values, spans) =
-                    (columns().map(each).collect(), columns().map(|one| one.span).collect());
+                    (columns().map(each).collect(), columns().map(|column| column.span).collect());
                 self.kept.insert(id, Kept { last, values, spans });
             }
             self.slots[index].since = FREE;
@@ -162,7 +163,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         until: Tick,
         max: usize,
     ) -> Vec<f32> {
-        // Live flows are read column by column, as they are in memory; the few remembered ones one by one.
+        // Live flows are read column by column, as they are in memory; the few remembered flows are read separately.
         let (mut live, mut remembered) = (Vec::new(), Vec::new());
         for track in ids.filter_map(|id| self.get(id)) {
             match track.0 {
@@ -172,7 +173,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         }
         let mut sums = vec![0.0; max];
         let first = live.iter().map(|(_, since)| *since).min().unwrap_or(Tick::MAX);
-        let columns = self.columns.between(first, until).rev().map(|column| column.of(series));
+        let columns = self.columns.between(first, until).rev().map(|column| column.values(series));
         let mut longest = columns.len().min(max);
         for (sum, (values, tick)) in sums.iter_mut().rev().zip(columns.zip((0..=until).rev())) {
             let there = live.iter().filter(|(_, since)| *since <= tick);
@@ -197,7 +198,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     }
 }
 
-/// The sum of what is known; `NaN`: neither is.
+/// The sum of the known values; `NaN`: neither is known.
 fn known_sum(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => b,
@@ -212,7 +213,7 @@ pub(crate) struct Track<'a>(Source<'a>);
 
 #[derive(Clone, Copy, Debug)]
 enum Source<'a> {
-    Live { columns: &'a Columns, index: usize, since: Tick, last: Tick },
+    Live { columns: &'a TickColumns, index: usize, since: Tick, last: Tick },
     Kept(&'a Kept),
 }
 
@@ -260,7 +261,7 @@ impl<'a> Track<'a> {
         spans
     }
 
-    /// Adds the values up to a tick to `sums`, whose last element is that of the tick. Returns the number of values.
+    /// Adds the values up to a tick to `sums`, whose last element belongs to the tick. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
         for (sum, value) in sums.iter_mut().rev().zip(self.back_from(series, until)) {

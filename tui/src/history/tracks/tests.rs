@@ -8,8 +8,8 @@ fn span(tick: u32) -> Span {
     (f64::from(tick) - 1.0, f64::from(tick))
 }
 
-fn value(rate: u64) -> Value {
-    Value { rate: Some(BitsPerSecond(rate)), rtt: None, active: None }
+fn value(rate: u64) -> FlowValues {
+    FlowValues { rate: Some(BitsPerSecond(rate)), rtt: None, active: None }
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_remembered_flow_keeps_its_values_when_its_slot_is_freed() {
     for tick in 1..=3 {
         tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
         let (rtt, active) = (Some(Micros(tick * 1000)), Some(Microjoules(tick * 2_000_000)));
-        tracks.add(1, 1.0, Value { rate: Some(BitsPerSecond(tick)), rtt, active });
+        tracks.add(1, 1.0, FlowValues { rate: Some(BitsPerSecond(tick)), rtt, active });
     }
     let ticks = 3 + SAMPLES as Tick * 2;
     for tick in 4..=ticks {
@@ -76,7 +76,7 @@ fn power_is_the_mean_of_the_latest_seconds() {
         // Energy of one second is charged in one of four ticks.
         let active = Some(Microjoules(tick / 4 * 2_000_000));
         tracks.begin(tick, (tick as f64 / 4.0 - 0.25, tick as f64 / 4.0));
-        tracks.add(1, 0.25, Value { active, ..value(0) });
+        tracks.add(1, 0.25, FlowValues { active, ..value(0) });
     }
     let watts = |tick| tracks.get(1).unwrap().watts(tick);
     assert_eq!((watts(40), watts(37), watts(1)), (Some(2.0), Some(2.0), None));
@@ -87,8 +87,8 @@ fn a_sum_of_unknown_values_is_unknown() {
     let mut tracks: Tracks<u64> = Tracks::default();
     for tick in 1..=2 {
         tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
-        tracks.add(1, 1.0, Value { rate: (tick > 1).then_some(BitsPerSecond(5)), ..value(0) });
-        tracks.add(2, 1.0, Value { rate: None, ..value(0) });
+        tracks.add(1, 1.0, FlowValues { rate: (tick > 1).then_some(BitsPerSecond(5)), ..value(0) });
+        tracks.add(2, 1.0, FlowValues { rate: None, ..value(0) });
     }
     let sums = tracks.sums([1, 2].into_iter(), Series::Rate, 2, 4);
     assert!(sums[0].is_nan() && (sums[1] - 5.0).abs() < 1e-6, "{sums:?}");

@@ -14,7 +14,7 @@ use mpwatch_model::unit::Bytes;
 
 use super::check::Check;
 
-/// Accepted error of the wire estimate, which does not know the TCP options of each segment.
+/// Accepted error of the wire estimate, which does not include the TCP options of each segment.
 const WIRE_TOLERANCE: f64 = 0.02;
 /// Accepted excess of a round trip over the delay of its path: processes must be scheduled too.
 const RTT_TOLERANCE: f64 = 0.10;
@@ -30,12 +30,12 @@ const PATH_AND_APPLICATION: &str = "path, application";
 
 /// One end of the known transfer.
 #[derive(Clone, Debug)]
-pub(super) struct End {
+pub(super) struct TransferEnd {
     /// `client` or `server`.
     pub(super) name: &'static str,
     /// Its namespace.
     pub(super) netns: String,
-    /// What its application counted, and what the kernel reported on its socket.
+    /// Counts of its application, and the kernel's report on its socket.
     pub(super) seen: ConnectionReport,
     /// MPTCP counters of the namespace.
     pub(super) mib: Counters,
@@ -52,13 +52,13 @@ pub(super) struct BuiltPath {
 
 /// The numbers of all sources.
 #[derive(Clone, Debug)]
-pub(super) struct Evidence {
-    /// Of mpwatch, after the transfer and before its connection closed.
+pub(super) struct Measurements {
+    /// mpwatch's snapshot after the transfer, before its connection closed.
     pub(super) idle: Snapshot,
-    /// Of mpwatch, at the end.
+    /// mpwatch's report at the end.
     pub(super) report: Report,
     /// The client and the server of the transfer.
-    pub(super) ends: [End; 2],
+    pub(super) ends: [TransferEnd; 2],
     /// The client of the requests before the transfer: one small packet at a time.
     pub(super) requests: ConnectionReport,
     pub(super) paths: Vec<BuiltPath>,
@@ -67,21 +67,21 @@ pub(super) struct Evidence {
 }
 
 /// Every comparison.
-pub(super) fn all(evidence: &Evidence) -> Vec<Check> {
-    let [client, server] = &evidence.ends;
+pub(super) fn all(measured: &Measurements) -> Vec<Check> {
+    let [client, server] = &measured.ends;
     let mut checks = application(client, server);
     for (end, peer) in [(client, server), (server, client)] {
-        checks.extend(one_end(evidence, end, peer));
+        checks.extend(one_end(measured, end, peer));
     }
-    checks.push(wire(evidence, client));
-    checks.extend(round_trips(evidence, client));
-    checks.extend([client, server].into_iter().flat_map(|end| counts(&evidence.report, end)));
-    checks.push(losses(&evidence.report.losses));
+    checks.push(wire(measured, client));
+    checks.extend(round_trips(measured, client));
+    checks.extend([client, server].into_iter().flat_map(|end| counts(&measured.report, end)));
+    checks.push(losses(&measured.report.losses));
     checks
 }
 
 /// Whether the transfer itself was correct; otherwise the other checks mean nothing.
-fn application(client: &End, server: &End) -> Vec<Check> {
+fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
     let hashes = [server.seen.received_hash, client.seen.sent_hash].map(|hash| format!("{hash:016x}"));
     let [received, sent] = hashes;
     vec![
@@ -91,15 +91,16 @@ fn application(client: &End, server: &End) -> Vec<Check> {
 }
 
 /// The connection at one end. Values that an older kernel does not report are not compared.
-fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
+fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Vec<Check> {
     let named = |what: &str| format!("{}: {what}", end.name);
-    let found = find(&evidence.report.connections, end, &end.seen);
-    let idle = find(&evidence.idle.connections, end, &end.seen);
+    let found = find(&measured.report.connections, end, &end.seen);
+    let idle = find(&measured.idle.connections, end, &end.seen);
     let (Some(ours), Some(idle)) = (found, idle) else {
         return vec![Check::exact(named("the connection is known"), 0_u64, 1_u64, APPLICATION)];
     };
-    let full_info =
-        |end: &End| end.seen.socket_info.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default();
+    let full_info = |end: &TransferEnd| {
+        end.seen.socket_info.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default()
+    };
     let (kernel, kernel_of_peer) = (full_info(end), full_info(peer));
     let resent = ours.mptcp_bytes_retransmitted;
     let totals = [
@@ -121,9 +122,9 @@ fn one_end(evidence: &Evidence, end: &End, peer: &End) -> Vec<Check> {
     checks
 }
 
-/// Bytes are compared at the end; the kernel's include attempts that a queue of this host refused, which may be retransmissions. Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is
-/// retransmitted later counts as one.
-fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
+/// Bytes are compared at the end; the kernel's count includes attempts that a queue of this host refused, which may be retransmissions.
+/// Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is retransmitted later counts too.
+fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Check> {
     let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let name = format!("{}: subflows", end.name);
     let mut checks = vec![Check::exact(name, ours.subflows.len(), theirs.len(), FULL_INFO)];
@@ -146,30 +147,30 @@ fn subflows(ours: &Connection, idle: &Connection, end: &End) -> Vec<Check> {
     checks
 }
 
-fn wire(evidence: &Evidence, client: &End) -> Check {
-    let ours: u64 = in_namespace(&evidence.report, client)
+fn wire(measured: &Measurements, client: &TransferEnd) -> Check {
+    let ours: u64 = in_namespace(&measured.report, client)
         .flat_map(|connection| &connection.subflows)
         .map(|subflow| subflow.wire_bytes_sent_estimate.0)
         .sum();
-    Check::within(WIRE_TOLERANCE, "client: wire bytes (estimate)", ours, evidence.wire_bytes, INTERFACES)
+    Check::within(WIRE_TOLERANCE, "client: wire bytes (estimate)", ours, measured.wire_bytes, INTERFACES)
 }
 
 /// The lowest RTT of each path, and the median of the first one while its queues were empty.
-fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
-    let connections = &evidence.report.connections;
+fn round_trips(measured: &Measurements, client: &TransferEnd) -> Vec<Check> {
+    let connections = &measured.report.connections;
     let on = |seen: &ConnectionReport, path: &BuiltPath| {
         let connection = find(connections, client, seen)?;
         connection.subflows.iter().find(|subflow| subflow.local.ip() == path.client)
     };
     let micros = |path: &BuiltPath| u64::try_from(path.rtt.as_micros()).unwrap_or(u64::MAX);
     let mut checks = Vec::new();
-    for (path, place) in evidence.paths.iter().zip(1..) {
+    for (path, place) in measured.paths.iter().zip(1..) {
         let lowest = on(&client.seen, path).and_then(|subflow| subflow.rtt_min).map(|rtt| rtt.0);
         let name = format!("path {place}: lowest RTT in us");
         checks.push(Check::within(RTT_TOLERANCE, name, lowest, micros(path), PATH));
     }
-    if let Some(first) = evidence.paths.first() {
-        let seen = &evidence.requests;
+    if let Some(first) = measured.paths.first() {
+        let seen = &measured.requests;
         let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
         // On a busy machine a round trip takes longer than the delay of its path, but not longer than the exchange of the application.
         let exchange = seen.transfer_time.as_micros() / u128::from(seen.exchanges.max(1));
@@ -181,7 +182,7 @@ fn round_trips(evidence: &Evidence, client: &End) -> Vec<Check> {
 }
 
 /// Connections and joined subflows, compared with the namespace's counters of handshakes.
-fn counts(report: &Report, end: &End) -> [Check; 2] {
+fn counts(report: &Report, end: &TransferEnd) -> [Check; 2] {
     let handshakes = match end.name {
         "client" => ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"],
         _ => ["MPTcpExtMPCapableACKRX", "MPTcpExtMPJoinAckRx"],
@@ -204,11 +205,15 @@ fn losses(losses: &Losses) -> Check {
     Check::exact("losses", ours, "none".to_owned(), "expected")
 }
 
-fn in_namespace<'a>(report: &'a Report, end: &'a End) -> impl Iterator<Item = &'a Connection> {
+fn in_namespace<'a>(report: &'a Report, end: &'a TransferEnd) -> impl Iterator<Item = &'a Connection> {
     report.connections.iter().filter(|connection| connection.netns == end.netns)
 }
 
-fn find<'a>(connections: &'a [Connection], end: &End, seen: &ConnectionReport) -> Option<&'a Connection> {
+fn find<'a>(
+    connections: &'a [Connection],
+    end: &TransferEnd,
+    seen: &ConnectionReport,
+) -> Option<&'a Connection> {
     connections.iter().find(|connection| {
         connection.netns == end.netns
             && (connection.local, connection.remote) == (Some(seen.local), Some(seen.remote))

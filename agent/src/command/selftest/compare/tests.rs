@@ -50,7 +50,7 @@ fn reported(ours: &Connection, token: u32) -> ConnectionReport {
     }
 }
 
-fn agreement() -> Evidence {
+fn agreement() -> Measurements {
     let connection = |netns: &str, [own, of_peer]: [u32; 2]| {
         let mut connection = fixture::connection(own, 2);
         connection.netns = netns.to_owned();
@@ -65,7 +65,7 @@ fn agreement() -> Evidence {
     let [own, of_peer] = TOKENS;
     let (client, server) = (connection("c", [own, of_peer]), connection("s", [of_peer, own]));
     let mib = |names: [&str; 2]| names.iter().map(|name| ((*name).to_owned(), 1)).collect();
-    let end = |name, netns: &str, ours, token, names| End {
+    let end = |name, netns: &str, ours, token, names| TransferEnd {
         name,
         netns: netns.to_owned(),
         seen: reported(ours, token),
@@ -77,7 +77,7 @@ fn agreement() -> Evidence {
     };
     let mut report = fixture::report(vec![client.clone(), server.clone()]);
     report.losses = Losses::default();
-    Evidence {
+    Measurements {
         idle: fixture::snapshot(vec![client.clone(), server.clone()]),
         report,
         ends: [
@@ -90,20 +90,20 @@ fn agreement() -> Evidence {
     }
 }
 
-fn failures(evidence: &Evidence) -> Vec<String> {
-    let failed = all(evidence).into_iter().filter(|check| !check.ok);
+fn failures(measured: &Measurements) -> Vec<String> {
+    let failed = all(measured).into_iter().filter(|check| !check.ok);
     failed.map(|check| serde_json::to_value(check).unwrap()["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn equal_numbers_pass_every_check() {
-    let evidence = agreement();
-    assert_eq!(failures(&evidence), Vec::<String>::new());
-    assert!(all(&evidence).len() > 25);
+    let measured = agreement();
+    assert_eq!(failures(&measured), Vec::<String>::new());
+    assert!(all(&measured).len() > 25);
 }
 
 /// Changes one number of one source, and names the checks that must fail.
-type Break = (fn(&mut Evidence), &'static [&'static str]);
+type Break = (fn(&mut Measurements), &'static [&'static str]);
 
 #[test]
 fn every_wrong_number_fails_its_checks() {
@@ -141,29 +141,29 @@ fn every_wrong_number_fails_its_checks() {
         (|e| e.report.losses.records_lost = 1, &["losses"]),
     ];
     for (number, (break_it, expected)) in breaks.iter().enumerate() {
-        let mut evidence = agreement();
-        break_it(&mut evidence);
-        assert_eq!(failures(&evidence), *expected, "break {number}");
+        let mut measured = agreement();
+        break_it(&mut measured);
+        assert_eq!(failures(&measured), *expected, "break {number}");
     }
 }
 
 #[test]
 fn a_missing_subflow_or_connection_fails() {
-    let mut evidence = agreement();
-    evidence.report.connections[0].subflows.pop();
-    let failed = failures(&evidence);
+    let mut measured = agreement();
+    measured.report.connections[0].subflows.pop();
+    let failed = failures(&measured);
     assert!(failed.contains(&"client: subflows".to_owned()), "{failed:?}");
     assert!(failed.contains(&"client: joins".to_owned()), "{failed:?}");
-    evidence.report.connections.clear();
-    let failed = failures(&evidence);
+    measured.report.connections.clear();
+    let failed = failures(&measured);
     assert!(failed.contains(&"server: the connection is known".to_owned()), "{failed:?}");
 }
 
 #[test]
 fn values_that_an_older_kernel_lacks_are_not_compared() {
-    let mut evidence = agreement();
-    let mptcp = evidence.ends[0].seen.socket_info.as_mut().unwrap().mptcp.as_mut().unwrap();
+    let mut measured = agreement();
+    let mptcp = measured.ends[0].seen.socket_info.as_mut().unwrap().mptcp.as_mut().unwrap();
     (mptcp.bytes_sent, mptcp.bytes_received, mptcp.bytes_retrans) = (None, None, None);
-    let fewer = all(&evidence).len();
-    assert_eq!((failures(&evidence).len(), fewer), (0, all(&agreement()).len() - 3));
+    let fewer = all(&measured).len();
+    assert_eq!((failures(&measured).len(), fewer), (0, all(&agreement()).len() - 3));
 }

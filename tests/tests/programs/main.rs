@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that need programs of others which only maintainers install: the engine of ClickHouse and pandas in a Python (`MPWATCH_PYTHON`),
+//! a ClickHouse server, an OpenTelemetry Collector built with Go. `./dev check --all` runs them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod export_clickhouse;
+mod export_clickhouse_server;
+mod export_collector;
+mod export_parquet;
+mod export_queries;
+mod kubernetes;
+mod research;

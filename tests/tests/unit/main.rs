@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests that need nothing but mpwatch and the packages of `./dev test`, unprivileged. One program, because linking many takes longer than
+//! running them: each file is a module.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod architecture;
+mod bottleneck_traces;
+mod churn;
+mod cli;
+mod compare;
+mod core_offline;
+mod dashboards;
+mod docs_generated;
+mod docs_schema;
+mod export_otlp;
+mod export_tls;
+mod modules;
+mod packaging;
+mod prometheus;
+mod replay;
+mod replay_values;
+mod store;
