@@ -206,7 +206,8 @@ fn the_schema_in_the_repository_is_what_the_program_prints() {
     if std::env::var_os("MPWATCH_BLESS").is_some() {
         fs::write(&file, &printed).unwrap();
     }
-    let advice = "MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test programs export_clickhouse regenerates it";
+    let advice =
+        "MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test programs export_clickhouse regenerates it";
     assert!(fs::read_to_string(&file).unwrap_or_default() == printed, "{}: {advice}", file.display());
 }
 
