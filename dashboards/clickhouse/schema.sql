@@ -1,4 +1,4 @@
--- ClickHouse tables of mpwatch 0.1.0, schema 6. Nothing is deleted: --keep adds what deletes old rows.
+-- ClickHouse tables of mpwatch 0.1.0, schema 1. Nothing is deleted: --keep adds what deletes old rows.
 CREATE DATABASE IF NOT EXISTS mpwatch;
 
 -- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.
@@ -359,4 +359,4 @@ WHERE (hour, version) IN (SELECT hour, max(version) FROM mpwatch.site_hour_state
 -- `mpwatch export clickhouse` sends nothing to tables of another version.
 CREATE TABLE IF NOT EXISTS mpwatch.schema_version (version UInt32, mpwatch String, applied DateTime DEFAULT now())
 ENGINE = MergeTree() ORDER BY version;
-INSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (6, '0.1.0');
+INSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (1, '0.1.0');

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
-use mpwatch_study::fabric::{Fabric, FabricSpec, Forwarding, FabricKind, address};
+use mpwatch_study::fabric::{Fabric, FabricKind, FabricSpec, Forwarding, address};
 use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
 use serde_json::Value;
 
@@ -85,7 +85,8 @@ fn run(experiment: &str) -> Value {
 fn assert_measured(study: &Value, quantities: &[&str]) {
     for cell in list(&list(study, "experiments")[0], "cells") {
         assert_eq!(number(cell, "runs"), 1, "{cell:#}");
-        let found: Vec<&str> = list(cell, "measured").iter().map(|measured| text(measured, "quantity")).collect();
+        let found: Vec<&str> =
+            list(cell, "measured").iter().map(|measured| text(measured, "quantity")).collect();
         for quantity in quantities {
             assert!(found.contains(quantity), "{quantity} of {cell:#}");
         }
@@ -108,8 +109,10 @@ fn every_method_of_detection_judges_the_same_run() {
         let methods: Vec<&str> = cells.iter().map(|cell| text(&list(cell, "factors")[1], "value")).collect();
         assert_eq!(methods, ["concordance", "ese", "rfc8382", "dcw", "dwc"]);
         let found = |cell: &Value| {
-            let found =
-                list(cell, "measured").iter().find(|measured| text(measured, "quantity") == "found_ratio").unwrap();
+            let found = list(cell, "measured")
+                .iter()
+                .find(|measured| text(measured, "quantity") == "found_ratio")
+                .unwrap();
             found["mean"].as_f64().unwrap()
         };
         assert!(found(&cells[0]) >= 0.6, "five connections with an extra subflow on each path: {study:#}");

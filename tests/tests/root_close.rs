@@ -62,7 +62,12 @@ fn a_subflow_that_the_peer_destroyed_received_the_reset() {
 fn a_deleted_endpoint_is_removed_by_admin_at_the_client_and_by_the_peer_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::EndpointDeleted, 1) else { return };
     let received = removals_received(&result);
-    assert_eq!(reasons(&result, 2), ["removed_by_admin", reason_after(received)], "{}", show(result.server()));
+    assert_eq!(
+        reasons(&result, 2),
+        ["removed_by_admin", reason_after(received)],
+        "{}",
+        show(result.server())
+    );
     let removals = timeline_entries(result.server(), "peer_address_removed");
     assert_eq!(removals.len() as u64, received, "{}", show(result.server()));
     assert!(removals.iter().all(|removal| removal["address_id"] == 2), "{removals:#?}");

@@ -41,7 +41,7 @@ pub(crate) struct ClickhouseOptions {
     /// Print the tables as SQL and exit
     #[arg(long, group = "tables", conflicts_with_all = ["url", "db", "since", "user", "token_file", "ca_file", "cert_file", "resend"])]
     pub(crate) schema: bool,
-    /// Compare the server's tables with those of this version, and print the SQL that brings them up to date
+    /// Compare the server's tables with this version's, and print the SQL that creates missing tables
     #[arg(long, group = "tables", conflicts_with_all = ["db", "since", "resend"])]
     pub(crate) check: bool,
     /// With --schema or --check: print replicated and distributed tables for this cluster

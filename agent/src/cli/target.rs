@@ -57,8 +57,11 @@ fn options<K: Kind>() -> impl Iterator<Item = &'static TargetOption> {
 impl<K: Kind> Args for TargetArgs<K> {
     fn augment_args(command: Command) -> Command {
         options::<K>().fold(command, |command, option| {
-            let parse =
-                |text: &str| (option.set)(&mut TargetOptions::default(), text).map(|()| text.to_owned());
+            // clap shows a value that is refused here; an address may have a password.
+            let parse = |text: &str| match option.name {
+                "url" => Ok(text.to_owned()),
+                _ => (option.set)(&mut TargetOptions::default(), text).map(|()| text.to_owned()),
+            };
             let default = (option.show)(&TargetOptions::default());
             let arg = Arg::new(option.name)
                 .long(option.name.replace('_', "-"))
@@ -98,7 +101,7 @@ impl<K: Kind> FromArgMatches for TargetArgs<K> {
         options::<K>().try_for_each(|option| {
             let text = matches.get_one::<String>(option.name);
             let set = text.map_or(Ok(()), |text| (option.set)(&mut self.options, text));
-            set.map_err(|reason| Error::raw(ErrorKind::ValueValidation, reason))
+            set.map_err(|reason| Error::raw(ErrorKind::ValueValidation, reason + "\n"))
         })
     }
 }

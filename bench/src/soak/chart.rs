@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use mpwatch_report::html::axis::round_step;
+
 /// A quantity of several processes.
 pub(super) struct Panel<'a> {
     /// The quantity and its unit.
@@ -26,8 +28,8 @@ const TITLE_HEIGHT: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
 /// Two colours that also differ in lightness.
 const COLOURS: [&str; 2] = ["#0b62a8", "#d9730d"];
-/// Approximate number of intervals between grid lines.
-const INTERVALS: f64 = 4.0;
+/// Maximum number of intervals between the lines of a grid.
+const INTERVALS: u32 = 4;
 
 /// Draws panels below each other.
 pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
@@ -46,7 +48,7 @@ pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
         draw_panel(&mut svg, panel, top, longest);
     }
     let bottom = height - BOTTOM;
-    let step = step(longest);
+    let step = round_step(longest, INTERVALS);
     for number in ticks(longest, step) {
         let x = across(number, longest);
         let _ = writeln!(
@@ -66,8 +68,8 @@ pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
 fn draw_panel(svg: &mut String, panel: &Panel<'_>, top: f64, longest: f64) {
     let values = panel.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let largest = values.fold(0.0, f64::max).max(1.0);
-    let step = step(largest);
-    // The axis ends at a grid line.
+    let step = round_step(largest, INTERVALS);
+    // The axis ends at a line of the grid.
     let limit = (largest / step).ceil() * step;
     let up = |value: f64| top + PANEL_HEIGHT * (1.0 - value / limit);
     for number in ticks(limit, step) {
@@ -100,14 +102,6 @@ fn across(value: f64, longest: f64) -> f64 {
     LEFT + (WIDTH - LEFT - RIGHT) * value / longest
 }
 
-/// The distance between grid lines: 1, 2 or 5 times a power of ten.
-fn step(largest: f64) -> f64 {
-    let wanted = largest / INTERVALS;
-    let power = 10_f64.powf(wanted.log10().floor());
-    let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= wanted * (1.0 - 1e-9));
-    factor.unwrap_or(10.0) * power
-}
-
 /// Multiples of the step up to a limit.
 fn ticks(limit: f64, step: f64) -> impl Iterator<Item = f64> {
     (0_u32..)
@@ -126,7 +120,7 @@ mod tests {
 
     #[test]
     fn lines_of_the_grid_are_round_numbers() {
-        let steps = [1.0, 4.0, 7.0, 40.0, 55.0, 0.3].map(step);
+        let steps = [1.0, 4.0, 7.0, 40.0, 55.0, 0.3].map(|largest| round_step(largest, INTERVALS));
         for (found, expected) in steps.iter().zip([0.5, 1.0, 2.0, 10.0, 20.0, 0.1]) {
             assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
         }

@@ -15,8 +15,8 @@ use super::{rows, sites};
 
 pub use super::place::Place;
 
-/// Version of the tables. To be increased when they change.
-pub const VERSION: u32 = 6;
+/// Version of the tables. Increase it when they change.
+pub const VERSION: u32 = 1;
 
 /// Columns that are always known: keys.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
@@ -43,7 +43,7 @@ pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     text
 }
 
-/// The statements that let the server delete connections that began so many seconds ago. Sums by hour stay.
+/// The statements that let the server delete connections this long after they began. Sums by hour stay.
 pub fn retention(place: Place<'_>, seconds: u64) -> String {
     let (database, on) = place.names();
     let statement = |table| {
@@ -143,8 +143,8 @@ fn states(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> S
     )
 }
 
-/// Makes rows of `pair_states` from those of `ends`.
-pub(super) fn feed_query(columns: &EndColumns, ends: &str) -> String {
+/// Selects rows of `pair_states` from rows of `ends`.
+fn feed_query(columns: &EndColumns, ends: &str) -> String {
     let of_role = |role: &str| {
         let value = |name: &str, otherwise: &str| format!("if(role = '{role}', {name}, {otherwise})");
         let mut values = vec![value("version", "0")];

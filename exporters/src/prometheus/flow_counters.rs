@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the counters of all flows of one kind between snapshots: increases, first occurrences of events, observations of histograms.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 
-use mpwatch_model::capacity::is_excessive;
 use mpwatch_model::metric::Metric;
 use mpwatch_model::metric::distribution::Distribution;
 use mpwatch_model::metric::event_counter::EventCounter;
 
+use super::flow_arena::FlowArena;
 use super::histogram::Histogram;
 use super::sums::{Increase, counters};
-
-/// A flow. Its latest values are in separate arrays at the same index, because large snapshots are bound by memory access.
-struct FlowEntry<K> {
-    key: K,
-    /// The last snapshot that listed it.
-    snapshot: u64,
-    /// Index of the flow that followed it in that snapshot.
-    next: usize,
-    /// Which of the events were counted, one bit each.
-    counted: u8,
-}
 
 /// A flow that the current snapshot lists.
 #[derive(Clone, Copy)]
@@ -35,15 +23,7 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
     distributions: Vec<&'static Distribution<T>>,
-    flows: Vec<FlowEntry<K>>,
-    /// For each flow, one value for each counter. `NaN`: unknown.
-    values: Vec<f64>,
-    /// For each flow, one number for each distribution: how many observations it has had.
-    observations: Vec<u64>,
-    /// For each flow. `None`: the entry is unused.
-    facts: Vec<Option<F>>,
-    indices: HashMap<K, usize>,
-    unused: Vec<usize>,
+    flows: FlowArena<K, F>,
     /// Number of the current snapshot.
     snapshot: u64,
     /// The flows that this snapshot lists, and those of the previous one.
@@ -63,15 +43,11 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         distributions: impl IntoIterator<Item = &'static Distribution<T>>,
     ) -> Self {
         let distributions: Vec<_> = distributions.into_iter().collect();
+        let counters: Vec<_> = counters(table).collect();
         Self {
-            counters: counters(table).collect(),
+            flows: FlowArena::new(counters.len(), distributions.len()),
+            counters,
             events,
-            flows: Vec::new(),
-            values: Vec::new(),
-            observations: Vec::new(),
-            facts: Vec::new(),
-            indices: HashMap::new(),
-            unused: Vec::new(),
             snapshot: 0,
             listed: Vec::new(),
             listed_before: Vec::new(),
@@ -85,25 +61,23 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     /// Notes that the current snapshot lists a flow, with its facts. Returns its facts before. `None`: it is new.
     pub(super) fn list(&mut self, key: K, facts: F) -> Option<F> {
         let (index, is_new) = self.find(key);
-        self.flows[index].snapshot = self.snapshot;
+        self.flows.entry_mut(index).snapshot = self.snapshot;
         self.listed.push(Listed { index, is_new });
-        self.facts[index].replace(facts)
+        self.flows.set_facts(index, facts)
     }
 
     /// Forgets the flows that the previous snapshot listed, and this one does not, unless they are idle. They stay in all sums. `each` gets
     /// their facts.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
         for Listed { index, .. } in std::mem::take(&mut self.listed_before) {
-            let flow = &self.flows[index];
+            let flow = self.flows.entry_mut(index);
             if flow.snapshot != self.snapshot && !is_idle(&flow.key) {
-                self.indices.remove(&flow.key);
-                self.facts[index].take().into_iter().for_each(&mut each);
-                self.unused.push(index);
+                self.flows.remove(index).into_iter().for_each(&mut each);
             }
         }
     }
 
-    /// Takes the values of the flow that was listed as number `place`, and returns their increase. `from_start`: its first totals count;
+    /// Records the values of the flow that was listed as number `place`, and returns their increase. `from_start`: its first totals count;
     /// those of an older flow were counted before.
     pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> &Increase {
         let Listed { index, is_new } = self.listed[place];
@@ -118,77 +92,55 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
 
     /// The facts of all flows, idle ones included.
     pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
-        let flows = self.flows.iter().zip(&self.facts);
-        flows.filter_map(|(flow, facts)| Some((flow.key, facts.as_ref()?)))
+        self.flows.flows().map(|(_, flow, facts)| (flow.key, facts))
     }
 
     /// The facts of the idle flows, with an increase of zero for each counter that is known.
     pub(super) fn idle(&self) -> impl Iterator<Item = (&F, Increase)> {
-        let flows = self.flows.iter().zip(&self.facts).enumerate();
-        let idle = flows.filter(|(_, (flow, _))| flow.snapshot != self.snapshot);
-        idle.filter_map(|(index, (_, facts))| Some((facts.as_ref()?, self.zeros(index))))
+        let idle = self.flows.flows().filter(|(_, flow, _)| flow.snapshot != self.snapshot);
+        idle.map(|(index, _, facts)| (facts, self.zeros(index)))
     }
 
     /// An increase of zero for each known counter of a flow. `None`: there is no such flow.
     pub(super) fn unchanged(&self, key: &K) -> Option<Increase> {
-        Some(self.zeros(*self.indices.get(key)?))
+        Some(self.zeros(self.flows.index_of(key)?))
     }
 
     fn zeros(&self, index: usize) -> Increase {
-        let last = &self.values[index * self.counters.len()..][..self.counters.len()];
-        let values = last.iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
+        let values = self.flows.values(index).iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
         Increase { values, unchanged: true, observed: Vec::new() }
     }
 
     /// The index of a flow, and whether it is new. Consecutive snapshots mostly have the same flows in the same order.
     fn find(&mut self, key: K) -> (usize, bool) {
         let previous = self.listed.last().map(|listed| listed.index);
-        let expected = previous.map_or(0, |previous| self.flows[previous].next);
+        let expected = previous.map_or(0, |previous| self.flows.entry(previous).map_or(0, |flow| flow.next));
         // The entry of a flow that the previous snapshot did not list may be unused.
         let is_expected = self
             .flows
-            .get(expected)
+            .entry(expected)
             .is_some_and(|flow| flow.key == key && flow.snapshot + 1 >= self.snapshot);
-        let known = if is_expected { Some(expected) } else { self.indices.get(&key).copied() };
-        let index = known.unwrap_or_else(|| self.insert(key));
+        let known = if is_expected { Some(expected) } else { self.flows.index_of(&key) };
+        let index = known.unwrap_or_else(|| self.flows.insert(key, self.snapshot));
         if let Some(previous) = previous {
-            self.flows[previous].next = index;
+            self.flows.entry_mut(previous).next = index;
         }
         (index, known.is_none())
     }
 
-    fn insert(&mut self, key: K) -> usize {
-        let entry = FlowEntry { key, snapshot: self.snapshot, next: 0, counted: 0 };
-        let index = if let Some(index) = self.unused.pop() {
-            self.flows[index] = entry;
-            index
-        } else {
-            self.flows.push(entry);
-            self.values.resize(self.flows.len() * self.counters.len(), f64::NAN);
-            self.observations.resize(self.flows.len() * self.distributions.len(), 0);
-            self.facts.push(None);
-            self.flows.len() - 1
-        };
-        self.indices.insert(key, index);
-        index
-    }
-
     fn start(&mut self, index: usize, flow: &T, from_start: bool) {
-        let first = index * self.counters.len();
-        for (row, value) in self.counters.iter().zip(&mut self.values[first..]) {
+        for (row, value) in self.counters.iter().zip(self.flows.values_mut(index)) {
             let starts_at_zero = from_start || row.unit.starts_with_tracing();
             *value = (row.read)(flow).map_or(f64::NAN, |now| if starts_at_zero { 0.0 } else { now });
         }
-        let first = index * self.distributions.len();
-        self.observations[first..first + self.distributions.len()].fill(0);
+        self.flows.observations_mut(index).fill(0);
     }
 
     fn compute_increase(&mut self, index: usize, flow: &T, is_new: bool) {
         let Increase { values, unchanged, .. } = &mut self.increase;
         values.clear();
         *unchanged = !is_new;
-        let first = index * self.counters.len();
-        for (row, last) in self.counters.iter().zip(&mut self.values[first..]) {
+        for (row, last) in self.counters.iter().zip(self.flows.values_mut(index)) {
             let Some(now) = (row.read)(flow) else {
                 values.push(None);
                 continue;
@@ -203,7 +155,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     }
 
     fn count_events(&mut self, index: usize, flow: &T) {
-        let counted = &mut self.flows[index].counted;
+        let counted = &mut self.flows.entry_mut(index).counted;
         for (number, event) in self.events.iter().enumerate() {
             if *counted & (1 << number) != 0 {
                 continue;
@@ -217,13 +169,12 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     }
 
     fn observe(&mut self, index: usize, flow: &T) {
-        let first = index * self.distributions.len();
-        let seen = &mut self.observations[first..];
+        let counted = self.flows.observations_mut(index);
         self.increase.observed.clear();
-        for ((row, seen), histogram) in self.distributions.iter().zip(seen).zip(&mut self.histograms) {
+        for ((row, counted), histogram) in self.distributions.iter().zip(counted).zip(&mut self.histograms) {
             let observations = (row.observations)(flow);
-            let value = (row.value)(flow).filter(|_| observations > *seen);
-            *seen = observations.max(*seen);
+            let value = (row.value)(flow).filter(|_| observations > *counted);
+            *counted = observations.max(*counted);
             if let Some(value) = value {
                 histogram.observe(value);
             }
@@ -233,38 +184,22 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
 
     /// Ends a snapshot.
     pub(super) fn end_snapshot(&mut self) {
-        if is_excessive(self.flows.len(), self.indices.len()) {
-            self.compact();
+        if let Some(kept) = self.flows.compact() {
+            let moved = |Listed { index, is_new }: &Listed| {
+                Some(Listed { index: kept.binary_search(index).ok()?, is_new: *is_new })
+            };
+            self.listed = self.listed.iter().filter_map(moved).collect();
         }
         std::mem::swap(&mut self.listed, &mut self.listed_before);
         self.listed.clear();
         self.snapshot += 1;
     }
-
-    /// Gives back the memory of a burst: moves the flows to the beginning.
-    fn compact(&mut self) {
-        let mut kept: Vec<(K, usize)> = self.indices.drain().collect();
-        kept.sort_unstable_by_key(|(_, index)| *index);
-        let columns = [self.counters.len(), self.distributions.len()];
-        let range = |index: usize, column: usize| index * columns[column]..(index + 1) * columns[column];
-        let indices = || kept.iter().map(|(_, index)| *index);
-        // The order of the next snapshot is learned again.
-        self.flows = indices().map(|old| FlowEntry { next: 0, ..self.flows[old] }).collect();
-        self.values = indices().flat_map(|old| &self.values[range(old, 0)]).copied().collect();
-        self.observations = indices().flat_map(|old| &self.observations[range(old, 1)]).copied().collect();
-        self.facts = indices().map(|old| self.facts[old]).collect();
-        self.indices = kept.iter().enumerate().map(|(new, (key, _))| (*key, new)).collect();
-        self.unused = Vec::new();
-        let moved = |Listed { index, is_new }: Listed| {
-            let index = kept.binary_search_by_key(&index, |(_, old)| *old).ok()?;
-            Some(Listed { index, is_new })
-        };
-        self.listed = self.listed.iter().filter_map(|listed| moved(*listed)).collect();
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use mpwatch_fixtures as fixture;
     use mpwatch_model::flow::connection::Connection;
     use mpwatch_model::id::ConnectionId;
@@ -319,13 +254,14 @@ mod tests {
             let found: Vec<_> = increases.iter().map(|increase| increase.values[0]).collect();
             assert_eq!(found, expected, "{numbers:?} in snapshot {turn}");
             assert!(increases.iter().all(|increase| !increase.unchanged));
-            assert_eq!(counters.indices.len(), numbers.len());
+            assert_eq!(counters.flows.size().0, numbers.len());
         }
         take(&mut counters, []);
         let flow = fixture::connection(8, 1);
         let increase = take(&mut counters, [&flow])[0].values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
-        assert!(counters.flows.len() <= 6, "{} entries: they are not reused", counters.flows.len());
+        let (_, entries) = counters.flows.size();
+        assert!(entries <= 6, "{entries} entries: they are not reused");
     }
 
     #[test]
@@ -343,8 +279,8 @@ mod tests {
             let increases = take(&mut counters, flows.iter().rev());
             let is_right = |increase: &Increase| increase.values[0] == Some(turn as f64);
             assert!(increases.iter().all(is_right), "turn {turn}");
-            assert_eq!((counters.flows.len(), counters.indices.len()), (expected, expected));
-            assert!(counters.values.capacity() < 1_000 * counters.counters.len());
+            assert_eq!(counters.flows.size(), (expected, expected));
+            assert!(counters.flows.capacity() < 1_000 * counters.counters.len());
         }
         assert!(expected > 50);
     }

@@ -4,6 +4,7 @@
 mod bounded;
 mod by_text;
 mod families;
+mod flow_arena;
 mod flow_counters;
 mod histogram;
 mod interfaces;

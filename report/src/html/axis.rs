@@ -198,13 +198,13 @@ fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
 }
 
 /// Distance of grid lines: 1, 2 or 5 times a power of ten, so that there are at most this many parts. Zero: there is nothing to divide.
-pub(super) fn round_step(high: f64, parts: u32) -> f64 {
+pub fn round_step(high: f64, parts: u32) -> f64 {
     let min = high / f64::from(parts);
     if min <= 0.0 || !min.is_finite() {
         return 0.0;
     }
     let power = 10_f64.powf(min.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|one| one * power).find(|step| *step >= min).unwrap_or(10.0 * power)
+    [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= min).unwrap_or(10.0 * power)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     send(Target::clickhouse(target, end_columns()).map_err(of_target)?, target.batch, &options.delivery)
 }
 
-/// Prints the statements that bring the server's tables up to date; fails if there are any.
+/// Reports how the server's tables differ from this version's, and prints the statements that create missing ones; fails if they differ.
 fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let target = &options.target.options;
     let place = Place { database: &target.database, cluster: options.cluster.as_deref() };
@@ -35,25 +35,19 @@ fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let found = answer(&check::query(place.database))?;
     let differences = check::differences(&columns, place, &found);
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));
-    let version = || answer(&schema::version_query(place.database));
-    let version = if has_tables { Some(version()?) } else { None };
-    let (known, database) = (schema::VERSION.to_string(), &target.database);
-    match version.filter(|version| *version != known) {
-        Some(version) => {
-            eprintln!("mpwatch: the tables are of schema {version}, this mpwatch writes {known}");
-        }
-        None if differences.is_empty() => {
-            return print(&format!("the tables in `{database}` are up to date"));
-        }
-        None => {}
+    let version = if has_tables { Some(answer(&schema::version_query(place.database))?) } else { None };
+    let known = schema::VERSION.to_string();
+    let other_version = version.filter(|version| *version != known);
+    if other_version.is_none() && differences.is_empty() {
+        return print(&format!("the tables in `{}` are up to date", target.database));
+    }
+    if let Some(version) = other_version {
+        eprintln!("mpwatch: the tables have schema {version}, this mpwatch writes {known}");
     }
     for difference in &differences {
         eprintln!("mpwatch: {difference}");
     }
-    let schema = schema::ddl(&columns, place, env!("CARGO_PKG_VERSION"));
-    print(
-        &[check::before(&differences, place), schema, check::after(&differences, &columns, place)].concat(),
-    )?;
-    let message = "the tables differ; the statements above bring them up to date. Stop the export while they are executed";
+    print(&schema::ddl(&columns, place, env!("CARGO_PKG_VERSION")))?;
+    let message = "the tables differ; the statements above create missing tables. Drop a table that has other columns first, then send again with --resend";
     Err(Failure { code: RUNTIME, message: message.to_owned() }.into())
 }
