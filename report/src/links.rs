@@ -32,7 +32,7 @@ struct CounterReading {
     bytes: Payload,
 }
 
-/// All minutes of a report with traffic. What a connection carried before mpwatch started is in none.
+/// All minutes of a report with traffic. Traffic of a connection before mpwatch started is left out.
 pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, csv::Error> {
     let mut links = Links::new();
     for connection in &report.connections {
@@ -63,9 +63,9 @@ fn readings(
         CounterReading { at_ns: at.as_nanosecond(), bytes }
     };
     let start = subflow.created_at.map(|at| reading(at, Bytes(0), Bytes(0), Bytes(0)));
-    let middle = samples
-        .iter()
-        .map(|one| reading(one.at, one.bytes_sent, one.bytes_received, one.bytes_retransmitted));
+    let middle = samples.iter().map(|sample| {
+        reading(sample.at, sample.bytes_sent, sample.bytes_received, sample.bytes_retransmitted)
+    });
     let end = subflow.closed.map(|closed| closed.at).or(connection.closed_at).unwrap_or(run_end);
     let end = reading(end, subflow.bytes_sent, subflow.bytes_received, subflow.bytes_retransmitted);
     start.into_iter().chain(middle).chain([end]).collect()

@@ -30,7 +30,7 @@ pub fn report(report: &Report) -> String {
         let notes: Vec<String> = notes.iter().map(|note| format!("{}.", capital(note))).collect();
         let _ = write!(text, "\n## {}\n\n{}\n\n{}", capital(title), notes.join(" "), table(&grid));
     }
-    let selection = Selection::of(report);
+    let selection = Selection::from_report(report);
     for flow in &selection.in_full {
         text.push_str(&connection(&format!("## {}", escape(&heading(flow.end))), flow.end));
         if let Some(other) = flow.other {

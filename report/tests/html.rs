@@ -264,7 +264,7 @@ fn a_comparison_is_one_file_with_its_plots() {
     };
     let (before, after) = (report(1.0), report(0.8));
     let (a, b) = (Side { name: "before.db", report: &before }, Side { name: "<after>.db", report: &after });
-    let found = Comparison::of(a, b);
+    let found = Comparison::new(a, b);
     let text = html::comparison(a, b, &found);
     for outside in ["http://", "https://", "<script", "<link", "<img", "url(", "<after>"] {
         assert!(!text.contains(outside), "{outside} is in it");

@@ -59,7 +59,7 @@ pub(super) fn run(options: &CompareOptions) -> anyhow::Result<()> {
 }
 
 fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<()> {
-    let found = Comparison::of(a, b);
+    let found = Comparison::new(a, b);
     let text = match options.format {
         CompareFormat::Text if options.output.is_none() && on_a_terminal() => {
             return print_table(&text::comparison(a, b, &found, terminal_width()));
@@ -109,8 +109,12 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
     };
     let at = at.resolve(Timestamp::now())?;
     Ok([
-        part(format!("opened before {at}"), &|one| one.opened_at.is_none_or(|opened| opened < at)),
-        part(format!("opened from {at} on"), &|one| one.opened_at.is_some_and(|opened| opened >= at)),
+        part(format!("opened before {at}"), &|connection| {
+            connection.opened_at.is_none_or(|opened| opened < at)
+        }),
+        part(format!("opened from {at} on"), &|connection| {
+            connection.opened_at.is_some_and(|opened| opened >= at)
+        }),
     ])
 }
 
@@ -129,7 +133,7 @@ fn load(file: &Path) -> anyhow::Result<Report> {
 fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
     ensure!(
         is_database(file)?,
-        "{} is no database, and a recording has one run: use --label with a database of several runs (record --db)",
+        "{} is not a database, and a recording has one run: use --label with a database of several runs (record --db)",
         file.display()
     );
     let archive = Archive::open(file)?;
@@ -148,6 +152,6 @@ fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
 }
 
 fn is_database(file: &Path) -> anyhow::Result<bool> {
-    let content = Content::of(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let content = Content::from_path(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(content == Content::Database)
 }

@@ -19,7 +19,7 @@ use units::{Values, difference};
 /// One of the two sets.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    /// What it is called in sentences.
+    /// Its name in sentences.
     pub name: &'a str,
     /// Where it comes from.
     pub report: &'a Report,
@@ -69,12 +69,15 @@ pub struct Sample {
 
 impl Comparison {
     /// Compares two sets. A connection whose two ends are in a set counts once.
-    pub fn of(a: Side<'_>, b: Side<'_>) -> Self {
+    pub fn new(a: Side<'_>, b: Side<'_>) -> Self {
         let all = [a, b].map(|side| flows(&side.report.connections));
         let rows = FlowClass::ALL.iter().flat_map(|&class| {
             let [of_a, of_b] = [&all[0], &all[1]].map(|flows| of_class(flows, class));
             let sides = [(a.report, of_a.as_slice()), (b.report, of_b.as_slice())];
-            QUANTITIES.iter().filter_map(|quantity| Row::of(class, quantity, sides)).collect::<Vec<_>>()
+            QUANTITIES
+                .iter()
+                .filter_map(|quantity| Row::from_flows(class, quantity, sides))
+                .collect::<Vec<_>>()
         });
         Self { a: a.name.to_owned(), b: b.name.to_owned(), rows: rows.collect() }
     }
@@ -90,7 +93,9 @@ impl Row {
     pub fn verdict(&self) -> String {
         let name = self.quantity.name;
         if let Some([a, b]) = &self.sources {
-            return format!("{name}: not compared: the joules of A are from `{a}`, those of B from `{b}`");
+            return format!(
+                "{name}: not compared: the joules of A are from `{a}`, the joules of B from `{b}`"
+            );
         }
         let Some(difference) = self.difference else {
             let few = self.a.count.min(self.b.count);
@@ -134,11 +139,18 @@ fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
 }
 
 impl Row {
-    /// `None`: the quantity is known of no connection.
-    fn of(class: FlowClass, quantity: &'static Quantity, sides: [(&Report, &[Flow<'_>]); 2]) -> Option<Self> {
+    /// `None`: the quantity is unknown for all connections.
+    fn from_flows(
+        class: FlowClass,
+        quantity: &'static Quantity,
+        sides: [(&Report, &[Flow<'_>]); 2],
+    ) -> Option<Self> {
         let values = |(report, flows): (&Report, &[Flow<'_>])| {
             let read = |flow: &Flow<'_>| Some((flow.end.opened_at, (quantity.read)(*flow)?));
-            Values::of(flows.iter().filter_map(read).filter(|(_, value)| value.is_finite()).collect(), report)
+            Values::new(
+                flows.iter().filter_map(read).filter(|(_, value)| value.is_finite()).collect(),
+                report,
+            )
         };
         let [a, b] = sides.map(values);
         let [of_a, of_b] = [&a, &b].map(|values| {
@@ -231,7 +243,7 @@ mod tests {
     }
 
     fn compare(a: &Report, b: &Report) -> Comparison {
-        Comparison::of(Side { name: "A", report: a }, Side { name: "B", report: b })
+        Comparison::new(Side { name: "A", report: a }, Side { name: "B", report: b })
     }
 
     fn row<'a>(found: &'a Comparison, name: &str) -> &'a Row {
@@ -277,7 +289,7 @@ mod tests {
     #[test]
     fn joules_of_different_sources_are_not_compared() {
         let estimated = |mut report: Report| {
-            for energy in report.connections.iter_mut().filter_map(|one| one.energy.as_mut()) {
+            for energy in report.connections.iter_mut().filter_map(|connection| connection.energy.as_mut()) {
                 energy.source = EnergySource::Model;
             }
             report
@@ -296,7 +308,7 @@ mod tests {
     #[test]
     fn zeros_are_compared_by_difference() {
         let lossless = |mut report: Report| {
-            for subflow in report.connections.iter_mut().flat_map(|one| &mut one.subflows) {
+            for subflow in report.connections.iter_mut().flat_map(|connection| &mut connection.subflows) {
                 subflow.bytes_retransmitted.0 = 0;
             }
             report

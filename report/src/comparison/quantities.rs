@@ -6,7 +6,7 @@ use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};
 use mpwatch_model::metric::{self, Unit};
 use serde::Serialize;
 
-/// What is compared.
+/// A compared quantity.
 #[derive(Debug, Serialize)]
 pub struct Quantity {
     /// Its name.

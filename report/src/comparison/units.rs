@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the interval of a difference takes as independent. Connections of one run share its load, its paths and its estimates of cost, and
-//! those opened one after the other often differ less than others. So a value is the median of a unit: of a run, or of a block of time.
+//! The units that the interval of a difference assumes to be independent. Connections of one run share its load, its paths and its estimates
+//! of cost, and successive connections often differ less than others. So a value is the median of a unit: of a run, or of a block of time.
 
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::{Shift, change, median, relative_change, relative_shift, shift};
 use serde::Serialize;
 
-/// So many blocks of a set: enough for Student's t, and each long compared with what its connections have in common.
+/// Blocks per set: enough for Student's t, and each long compared with the time over which
+/// successive connections depend on each other.
 const BLOCKS: usize = 10;
-/// Fewer connections are no blocks.
+/// Minimum connections per block.
 const MIN_PER_BLOCK: usize = 2;
-/// Differences below it are of the arithmetic.
+/// Smaller differences are rounding errors.
 const ROUNDING: f64 = 1e-12;
 
-/// What the interval of a difference takes as independent.
+/// The units that the interval of a difference assumes to be independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Independent {
@@ -34,7 +35,7 @@ pub struct Difference {
     /// The estimate and its interval.
     #[serde(flatten)]
     pub shift: Shift,
-    /// What is taken as independent.
+    /// The units that are assumed to be independent.
     pub independent: Independent,
     /// How many of these the first set has.
     pub a_units: usize,
@@ -51,7 +52,7 @@ pub(super) struct Values {
 }
 
 impl Difference {
-    /// What is taken as independent, with its number on both sides.
+    /// The independent units, with their number on both sides.
     pub(crate) fn units(&self) -> String {
         let unit = match self.independent {
             Independent::Runs => "runs",
@@ -63,7 +64,7 @@ impl Difference {
 }
 
 impl Values {
-    pub(super) fn of(mut values: Vec<(Option<Timestamp>, f64)>, report: &Report) -> Self {
+    pub(super) fn new(mut values: Vec<(Option<Timestamp>, f64)>, report: &Report) -> Self {
         values.sort_by_key(|(opened, _)| *opened);
         Self { values, run_starts: report.run_starts.clone() }
     }
@@ -101,7 +102,7 @@ pub(super) fn difference(a: &Values, b: &Values) -> Option<Difference> {
     let of_units = |unit, [a, b]: [Vec<f64>; 2]| {
         let found = relative_change(&a, &b).map(|shift| (true, shift));
         let (relative, shift) = found.or_else(|| Some((false, change(&a, &b)?)))?;
-        // Rounding of logarithms is no difference.
+        // Logarithms round: that is not a difference.
         let shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
         Some(Difference { relative, shift, independent: unit, a_units: a.len(), b_units: b.len() })
     };
@@ -143,12 +144,13 @@ mod tests {
         Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap()
     }
 
-    /// Runs of a number of connections each, one per second. `of_run` is what those of a run have in common.
+    /// Runs of a number of connections each, one per second. `of_run`: scale of the random
+    /// part that the connections of a run share.
     fn runs(noise: &mut Noise, [runs, of_each]: [usize; 2], mean: f64, of_run: f64) -> Values {
         let mut values = Vec::new();
         for run in 0..runs {
             let common = mean + of_run * noise.next();
-            values.extend((0..of_each).map(|one| (Some(at(run * 1_000 + one)), common + noise.next())));
+            values.extend((0..of_each).map(|second| (Some(at(run * 1_000 + second)), common + noise.next())));
         }
         Values { values, run_starts: (0..runs).map(|run| at(run * 1_000)).collect() }
     }

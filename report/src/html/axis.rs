@@ -42,7 +42,7 @@ pub(super) struct Range<'a> {
 
 impl<'a> Range<'a> {
     /// An axis that has room for these values: from zero on, or if it is logarithmic from the smallest.
-    pub(super) fn of(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(super) fn from_values(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
         let low = if axis.log { values.filter(|value| *value > 0.0).fold(high, f64::min) } else { 0.0 };
         let (low, high) = match (axis.log, high > 0.0) {
@@ -129,8 +129,8 @@ impl<'a> Range<'a> {
         // The others are lines only.
         let has =
             |value: f64| ticks.iter().any(|tick| tick.value >= value * 0.99 && tick.value <= value * 1.01);
-        let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|one| !has(one.value)).collect();
-        ticks.extend(others.into_iter().map(|one| Tick { label: String::new(), ..one }));
+        let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|tick| !has(tick.value)).collect();
+        ticks.extend(others.into_iter().map(|tick| Tick { label: String::new(), ..tick }));
         ticks
     }
 
@@ -213,7 +213,7 @@ mod tests {
 
     fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
         let axis = Axis { title: "value", unit, column: "value", log };
-        let range = Range::of(axis, values.iter().copied());
+        let range = Range::from_values(axis, values.iter().copied());
         let labels = range.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
         (labels.collect(), range.title())
     }
@@ -260,7 +260,7 @@ mod tests {
     fn an_axis_reaches_the_next_label() {
         for (value, last) in [(29.1e6, "30"), (30e6, "30"), (170e6, "200"), (94.1e6, "100")] {
             let axis = Axis { title: "", unit: Unit::BitsPerSecond, column: "", log: false };
-            let range = Range::of(axis, [value].into_iter()).up_to_label(5);
+            let range = Range::from_values(axis, [value].into_iter()).up_to_label(5);
             let top = range.ticks(5).pop().unwrap();
             assert_eq!((top.label.as_str(), range.part(top.value) > 0.999_999), (last, true), "{value}");
         }
@@ -269,8 +269,10 @@ mod tests {
     #[test]
     fn positions_grow_from_zero_to_one() {
         for log in [false, true] {
-            let range =
-                Range::of(Axis { title: "", unit: Unit::Seconds, column: "", log }, [1.0, 9.0].into_iter());
+            let range = Range::from_values(
+                Axis { title: "", unit: Unit::Seconds, column: "", log },
+                [1.0, 9.0].into_iter(),
+            );
             let parts = [1.0, 3.0, 9.0].map(|value| range.part(value));
             assert!(parts.is_sorted() && (0.0..=1.0).contains(&parts[0]) && parts[2] <= 1.0, "{parts:?}");
         }

@@ -73,7 +73,7 @@ impl Bars<'_> {
 
     fn body(&self) -> String {
         let values = |row: &Bar| ends(row.value, row.interval).into_iter().chain(row.published);
-        let range = Range::of(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
+        let range = Range::from_values(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
         let left = self.left();
         let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
         let bottom = ROW * self.rows.len() as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section of a connection: its lanes, facts, plots, tables and timeline, and those of its other end if that was observed too.
+//! The section of a connection: lanes, facts, plots, tables and timeline of one end, and of the other end if it was observed too.
 
 use std::fmt::Write as _;
 
@@ -51,7 +51,7 @@ fn title(connection: &Connection) -> String {
 fn body(flow: Flow<'_>, samples: &CounterSeries, above: &[String], plots: &str) -> String {
     let connection = flow.end;
     let problems = problems_of(connection);
-    let is_above = problems.iter().all(|one| above.iter().any(|line| line.ends_with(one)));
+    let is_above = problems.iter().all(|problem| above.iter().any(|line| line.ends_with(problem)));
     let mut text = list(if is_above { "problems repeated" } else { "problems" }, &problems);
     text.push_str(&lanes::lanes(connection, samples));
     // A fact that is one of the problems is not repeated.

@@ -24,7 +24,7 @@ pub const COMPLETION: Axis =
 pub const SHARE: Axis =
     Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
-/// Fewer completion times are no distribution.
+/// Minimum completion times of a distribution.
 const MIN_TIMES: usize = 5;
 /// Maximum number of points of a distribution: more are not visible.
 const MAX_POINTS: usize = 200;

@@ -41,7 +41,7 @@ fn style() -> String {
     let rules = variables.fold(DRAWINGS.to_owned(), |rules, (name, value)| {
         rules.replace(&format!("var(--{name})"), value.trim())
     });
-    // The licence of this program is not that of a user's drawing.
+    // The licence of this program does not apply to a user's drawing.
     rules.lines().filter(|line| !line.starts_with("/*")).collect::<Vec<_>>().join("\n")
 }
 

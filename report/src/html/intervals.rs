@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Relative differences with their intervals, a row each, beside a line at zero. Those that are not shown have hollow dots.
+//! Relative differences with their intervals, a row each, with a line at zero. Differences whose interval contains
+//! zero have hollow dots.
 
 use std::fmt::Write as _;
 

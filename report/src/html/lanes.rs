@@ -41,7 +41,7 @@ struct Layout {
     last: (f64, &'static str),
 }
 
-/// Words beside the lanes.
+/// Words to the left of the lanes.
 const BROAD: Layout = Layout {
     class: " class=\"broad\"",
     width: 900.0,
@@ -66,7 +66,7 @@ const NARROW: Layout = Layout {
 
 /// The lanes of a connection, each from its SYN to its end.
 pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String {
-    let Some(clock) = Clock::of(connection).filter(|_| !connection.subflows.is_empty()) else {
+    let Some(clock) = Clock::from_connection(connection).filter(|_| !connection.subflows.is_empty()) else {
         return String::new();
     };
     let rates = |subflow: &Subflow| {
@@ -262,7 +262,7 @@ impl Drawing<'_> {
         text
     }
 
-    /// A bracket beside the lanes of each group that shares a bottleneck, in a column for each group.
+    /// A bracket next to the lanes of each group that shares a bottleneck, in a column for each group.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
         finding::shared_groups(connection).zip(0..).fold(String::new(), |mut text, (group, nth)| {

@@ -10,15 +10,15 @@ const KINDS: usize = 6;
 /// The look of a curve.
 #[derive(Clone, Copy)]
 pub(super) enum Look {
-    /// Measured, by its number among those.
+    /// Measured, by its number among the curves of that kind.
     Measured(usize),
-    /// Reported by a paper, by its number among those.
+    /// Reported by a paper, by its number among the curves of that kind.
     Paper(usize),
 }
 
 impl Look {
-    /// Of each curve in order; `true`: a paper reports it.
-    pub(super) fn of(papers: impl Iterator<Item = bool>) -> Vec<Self> {
+    /// The looks of curves in their order. `true`: a paper reports the curve.
+    pub(super) fn from_papers(papers: impl Iterator<Item = bool>) -> Vec<Self> {
         let (mut measured, mut paper) = (0.., 0..);
         let look = |is_paper: bool| {
             if is_paper { paper.next().map(Self::Paper) } else { measured.next().map(Self::Measured) }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn twelve_measured_curves_and_a_paper_have_different_looks() {
-        let looks = Look::of((0..12).map(|_| false).chain([true]));
+        let looks = Look::from_papers((0..12).map(|_| false).chain([true]));
         let all: std::collections::BTreeSet<(String, String)> =
             looks.iter().map(|look| (look.line(), look.stroke())).collect();
         assert_eq!(all.len(), 13);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn without_colours_six_curves_differ_by_mark_and_by_dash() {
         let without = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
-        let looks = Look::of((0..6).map(|_| false));
+        let looks = Look::from_papers((0..6).map(|_| false));
         let dashes: std::collections::BTreeSet<String> =
             looks.iter().map(|look| look.line().split(' ').nth(1).unwrap_or_default().to_owned()).collect();
         let marks: std::collections::BTreeSet<String> =

@@ -24,7 +24,7 @@ const WINDOW: Axis = Axis { title: "cwnd", unit: Unit::Segments, column: "cwnd_s
 /// The plots of a connection. Empty: it has no samples, as a short connection.
 pub(super) fn plots(flow: Flow<'_>, samples: &CounterSeries) -> String {
     let connection = flow.sender();
-    let Some(clock) = Clock::of(connection) else { return String::new() };
+    let Some(clock) = Clock::from_connection(connection) else { return String::new() };
     let lives: Vec<Life<'_>> = connection
         .subflows
         .iter()

@@ -41,7 +41,7 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     }
     text.push_str(&distributions::plots(report));
     text.push_str("</div>\n");
-    let selection = Selection::of(report);
+    let selection = Selection::from_report(report);
     for (nth, flow) in selection.in_full.iter().enumerate() {
         let section = if nth < MAX_OPEN { card::open } else { card::folded };
         text.push_str(&section(*flow, samples, &problems));

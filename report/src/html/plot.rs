@@ -13,7 +13,7 @@ const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 150.0;
 /// Left of the curves at least; more if labels are long.
 const LEFT: f64 = 52.0;
-/// Beside the labels of the vertical axis, for its title.
+/// Left of the labels of the vertical axis, for its title.
 const Y_TITLE: f64 = 28.0;
 const RIGHT: f64 = 18.0;
 /// Above the curves, for the half of a label.
@@ -51,7 +51,7 @@ pub struct Plot<'a> {
     pub curves_are: &'static str,
     /// In the order of the legend.
     pub curves: Vec<Curve>,
-    /// The horizontal axis reaches this value at least, so that plots beside each other have the same.
+    /// The horizontal axis reaches this value at least, so that plots next to each other have the same axis.
     pub x_to: f64,
 }
 
@@ -112,12 +112,12 @@ impl Plot<'_> {
     /// Its size and what is in it.
     fn drawing(&self) -> ((f64, f64), String) {
         let points = || self.curves.iter().flat_map(Curve::with_intervals);
-        let y =
-            Range::of(self.y, points().flat_map(|((_, y), interval)| ends(y, interval))).up_to_label(Y_PARTS);
+        let y = Range::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
+            .up_to_label(Y_PARTS);
         let left = left(&y);
         let (legend, lines) = self.legend(left);
         let area = Area {
-            x: Range::of(self.x, points().map(|((x, _), _)| x).chain([self.x_to])),
+            x: Range::from_values(self.x, points().map(|((x, _), _)| x).chain([self.x_to])),
             y,
             left,
             top: TOP + LEGEND_LINE * lines,
@@ -134,10 +134,10 @@ impl Plot<'_> {
     }
 
     fn looks(&self) -> Vec<Look> {
-        Look::of(self.curves.iter().map(|curve| curve.paper))
+        Look::from_papers(self.curves.iter().map(|curve| curve.paper))
     }
 
-    /// How far a curve is moved sideways: those with intervals stand beside one another.
+    /// Horizontal shift of a curve, so that the intervals of several curves do not overlap.
     fn shift(&self, index: usize) -> f64 {
         let has_any = |curve: &Curve| curve.intervals.iter().any(Option::is_some);
         let with = self.curves.iter().filter(|curve| has_any(curve)).count();

@@ -20,8 +20,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `None`: no time is known.
-    pub(super) fn of(connection: &Connection) -> Option<Self> {
+    /// `None`: no time of the connection is known.
+    pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         let first = connection.timeline.first().map(|entry| entry.at);
         let start = connection.opened_at.or(first).or(connection.closed_at)?;
         let since = |at: Timestamp| at.duration_since(start).as_secs_f64();
@@ -59,7 +59,8 @@ pub(super) fn steps(
         return Vec::new();
     }
     let start = subflow.created_at.map(|at| (clock.at(at), 0));
-    let known = samples.iter().map(|one| (clock.at(one.at), one.bytes_sent.0 + one.bytes_received.0));
+    let known =
+        samples.iter().map(|sample| (clock.at(sample.at), sample.bytes_sent.0 + sample.bytes_received.0));
     let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
     let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
     let mut totals = start.into_iter().chain(known).chain([end]);

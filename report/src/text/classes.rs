@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completion times of queries, short and long flows, MPTCP beside plain TCP `[UPD18]` `[RN10]`.
+//! Completion times of queries, short and long flows, with MPTCP and with plain TCP `[UPD18]` `[RN10]`.
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::class_totals::{ClassTotals, class_totals};
@@ -39,7 +39,7 @@ const COLUMNS: &[Column<ClassTotals>] = &[
 
 /// A row for each protocol and class that has connections. `None`: there are none.
 pub(crate) fn table(report: &Report) -> Option<Grid> {
-    Grid::of(COLUMNS, &class_totals(&report.connections))
+    Grid::from_rows(COLUMNS, &class_totals(&report.connections))
 }
 
 /// The ratio, marked if it is an estimate; a dash if it is unknown.

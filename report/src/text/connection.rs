@@ -193,8 +193,9 @@ fn second_path(connection: &Connection) -> Option<String> {
 
 fn bottleneck(connection: &Connection) -> Option<String> {
     let findings = finding::of_connection(connection);
-    let about = findings.iter().filter(|one| one.is_about_bottlenecks());
-    let sentences: Vec<String> = about.map(|one: &Finding| one.sentence(&Format::default())).collect();
+    let about = findings.iter().filter(|finding| finding.is_about_bottlenecks());
+    let sentences: Vec<String> =
+        about.map(|finding: &Finding| finding.sentence(&Format::default())).collect();
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
@@ -203,7 +204,7 @@ fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }
 
-/// What a column of the tables means that is no common term. `None`: it has no values.
+/// Explains the column of the tables whose title is not a common term. `None`: the column has no values.
 pub(crate) fn legend(connection: &Connection) -> Option<&'static str> {
     let is_known = connection.subflows.iter().any(|subflow| subflow.scheduler.is_some());
     is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of those in which it could have")
@@ -217,7 +218,7 @@ pub(crate) fn tables(connection: &Connection) -> Vec<Grid> {
 }
 
 fn subflow_grid(connection: &Connection, columns: &[Column<Subflow>]) -> Option<Grid> {
-    let mut grid = Grid::of(columns, &connection.subflows)?;
+    let mut grid = Grid::from_rows(columns, &connection.subflows)?;
     grid.columns.insert(0, ("#", Right));
     grid.rows.iter_mut().zip(1..).for_each(|(row, number)| row.insert(0, number.to_string()));
     Some(grid)

@@ -54,8 +54,8 @@ const COLUMNS: &[Column<Flows>] = &[
 
 /// A row for each protocol with at least two long flows. `None`: there is none.
 pub(crate) fn table(report: &Report) -> Option<Grid> {
-    let rows: Vec<Flows> = CarriedBy::ALL.into_iter().filter_map(|one| sum(report, one)).collect();
-    Grid::of(COLUMNS, &rows)
+    let rows: Vec<Flows> = CarriedBy::ALL.into_iter().filter_map(|protocol| sum(report, protocol)).collect();
+    Grid::from_rows(COLUMNS, &rows)
 }
 
 fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
@@ -67,8 +67,10 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
         protocol,
         jain: jain_index(rates.iter().copied())?,
         losses: flows.iter().filter_map(|flow| retransmitted_ratio(&flow.subflows)).collect(),
-        timeouts: subflows().filter_map(|one| one.timeouts).map(u64::from).reduce(|a, b| a + b),
-        small_windows: subflows().filter(|one| one.cwnd_segments < MIN_FAST_RETRANSMIT_WINDOW).count(),
+        timeouts: subflows().filter_map(|subflow| subflow.timeouts).map(u64::from).reduce(|a, b| a + b),
+        small_windows: subflows()
+            .filter(|subflow| subflow.cwnd_segments < MIN_FAST_RETRANSMIT_WINDOW)
+            .count(),
         rates,
     })
 }

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// The text with its longer lines wrapped at spaces. What follows is indented as far as the text after the line's label.
+/// The text with its longer lines wrapped at spaces. Continuation lines are indented as far as the text after the label.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     text.lines().map(|line| wrapped_line(line, width) + "\n").collect()
 }

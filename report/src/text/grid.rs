@@ -28,7 +28,10 @@ pub type Column<Row> = (&'static str, Align, fn(&Row) -> String);
 
 impl Grid {
     /// A grid of some columns with these rows. `None`: there are no rows.
-    pub fn of<'a, Row: 'a>(columns: &[Column<Row>], rows: impl IntoIterator<Item = &'a Row>) -> Option<Self> {
+    pub fn from_rows<'a, Row: 'a>(
+        columns: &[Column<Row>],
+        rows: impl IntoIterator<Item = &'a Row>,
+    ) -> Option<Self> {
         let cells = |row: &Row| columns.iter().map(|(.., cell)| cell(row)).collect();
         let rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
         let columns = columns.iter().map(|(title, align, _)| (*title, *align)).collect();

@@ -21,10 +21,10 @@ use super::words::bytes;
 
 /// Heading of the table.
 pub(crate) const TITLE: &str = "peers";
-/// Rows; what is left is one row more.
+/// Maximum rows for single peers. All other peers share one more row.
 const MAX_ROWS: usize = 10;
 
-/// What the columns are of.
+/// Explains the columns.
 pub(crate) fn notes() -> Vec<String> {
     vec![
         "by remote address, most payload first; a connection whose two ends are in the report counts once".to_owned(),
@@ -49,9 +49,10 @@ struct Peer {
 }
 
 impl Peer {
-    fn of(name: String, flows: &[Flow<'_>]) -> Self {
+    fn from_flows(name: String, flows: &[Flow<'_>]) -> Self {
         let (energy, known) = energy(flows);
-        let has_failed = |end: &Connection| end.subflows.iter().filter(|one| one.path_failures > 0).count();
+        let has_failed =
+            |end: &Connection| end.subflows.iter().filter(|subflow| subflow.path_failures > 0).count();
         Self {
             name,
             connections: flows.len(),
@@ -68,7 +69,7 @@ impl Peer {
 
 fn rtt(flows: &[Flow<'_>]) -> Option<f64> {
     let subflows = flows.iter().flat_map(|flow| &flow.sender().subflows);
-    median(&subflows.filter_map(|one| Some(one.rtt_p50?.seconds())).collect::<Vec<f64>>())
+    median(&subflows.filter_map(|subflow| Some(subflow.rtt_p50?.seconds())).collect::<Vec<f64>>())
 }
 
 const COLUMNS: &[Column<Peer>] = &[
@@ -98,13 +99,14 @@ pub(crate) fn table(report: &Report) -> Option<Grid> {
     let shown = if peers.len() > MAX_ROWS + 1 { MAX_ROWS } else { peers.len() };
     let others = peers.split_off(shown);
     let name = |address: &Option<IpAddr>| address.map_or("unknown".to_owned(), |address| address.to_string());
-    let mut rows: Vec<Peer> = peers.iter().map(|(address, flows)| Peer::of(name(address), flows)).collect();
+    let mut rows: Vec<Peer> =
+        peers.iter().map(|(address, flows)| Peer::from_flows(name(address), flows)).collect();
     if !others.is_empty() {
         let name = format!("{} others", others.len());
         let flows: Vec<Flow<'_>> = others.into_iter().flat_map(|(_, flows)| flows).collect();
-        rows.push(Peer::of(name, &flows));
+        rows.push(Peer::from_flows(name, &flows));
     }
-    Grid::of(COLUMNS, &rows)
+    Grid::from_rows(COLUMNS, &rows)
 }
 
 #[cfg(test)]

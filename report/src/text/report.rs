@@ -38,8 +38,8 @@ pub fn report_summary(report: &Report, width: usize) -> String {
     let mut text = head(report, width);
     let mut largest: Vec<&Connection> = flows(&report.connections).iter().map(|flow| flow.end).collect();
     let all = largest.len();
-    largest.sort_by_key(|one| std::cmp::Reverse(one.payload()));
-    if let Some(grid) = Grid::of(LINE, largest.into_iter().take(MAX_IN_SUMMARY)) {
+    largest.sort_by_key(|connection| std::cmp::Reverse(connection.payload()));
+    if let Some(grid) = Grid::from_rows(LINE, largest.into_iter().take(MAX_IN_SUMMARY)) {
         let title = match grid.rows.len() {
             shown if shown < all => format!("the {shown} of {all} connections with most payload"),
             _ => "connections".to_owned(),
@@ -65,7 +65,7 @@ const LINE: &[Column<Connection>] = &[
 
 fn in_full(report: &Report, width: usize) -> String {
     let mut text = head(report, width);
-    let selection = Selection::of(report);
+    let selection = Selection::from_report(report);
     for flow in &selection.in_full {
         text.push('\n');
         text.push_str(&connection::within(flow.end, width));
@@ -87,7 +87,7 @@ pub(crate) const OTHER_END: &str = "other end";
 
 /// The connections without problems that carried little, with a title. `None`: there are none.
 pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
-    let grid = Grid::of(LINE, selection.in_brief.iter().map(|flow| flow.end))?;
+    let grid = Grid::from_rows(LINE, selection.in_brief.iter().map(|flow| flow.end))?;
     let what = if selection.in_full.is_empty() { "connection" } else { "more connection" };
     Some((count(grid.rows.len(), what), grid))
 }
@@ -168,7 +168,7 @@ fn settings(setup: &Setup) -> Vec<(String, String)> {
         let governor = setup
             .governor
             .as_deref()
-            .map_or("frequencies not scaled by Linux".to_owned(), |one| format!("governor {one}"));
+            .map_or("frequencies not scaled by Linux".to_owned(), |governor| format!("governor {governor}"));
         format!("{}, {}", printable(model), printable(&governor))
     });
     let interval =

@@ -29,7 +29,7 @@ pub(crate) struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub(crate) fn of(report: &'a Report) -> Self {
+    pub(crate) fn from_report(report: &'a Report) -> Self {
         let mut ranked: Vec<(Severity, Flow<'a>)> =
             flows(&report.connections).into_iter().map(|flow| (worst_problem(flow), flow)).collect();
         ranked.sort_by_key(|(worst, flow)| {
@@ -64,5 +64,5 @@ fn payload(flow: Flow<'_>) -> Bytes {
 /// How much the worst finding of both ends matters; at least [`Severity::Good`] if there is no problem.
 fn worst_problem(flow: Flow<'_>) -> Severity {
     let findings = flow.ends().flat_map(finding::of_connection);
-    findings.filter(Finding::is_problem).map(|one| one.severity()).min().unwrap_or(Severity::Good)
+    findings.filter(Finding::is_problem).map(|finding| finding.severity()).min().unwrap_or(Severity::Good)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a reader wants to know first: was multipath used, is the data complete, and what went wrong.
+//! The summary at the top: whether multipath was used, whether the data is complete, and which problems there are.
 
 use mpwatch_model::finding::{self, Finding, Format, ProblemGroup};
 use mpwatch_model::flow::connection::Connection;
@@ -72,7 +72,7 @@ pub(crate) fn problems(report: &Report) -> Vec<String> {
 /// The problems of one connection, a sentence each.
 pub(crate) fn problems_of(connection: &Connection) -> Vec<String> {
     let problems = finding::of_connection(connection).into_iter().filter(Finding::is_problem);
-    problems.map(|one| one.sentence(&Format::default())).collect()
+    problems.map(|problem| problem.sentence(&Format::default())).collect()
 }
 
 fn limited(kind: &[ProblemGroup]) -> Vec<String> {
