@@ -351,7 +351,7 @@ FROM (SELECT *, client_site AS c_site, server_site AS s_site, assumeNotNull(ifNu
 WHERE began >= toUnixTimestamp(toStartOfHour(now()) - INTERVAL 2 DAY) * 1000000000
 GROUP BY hour, client_site, server_site, subflows;
 
--- The sums that count: those of the newest computation of each hour.
+-- The valid sums: the newest computation of each hour.
 CREATE OR REPLACE VIEW mpwatch.site_hours AS
 SELECT * FROM mpwatch.site_hour_states FINAL
 WHERE (hour, version) IN (SELECT hour, max(version) FROM mpwatch.site_hour_states GROUP BY hour);

@@ -12,7 +12,7 @@ const DAYS_BACK: u32 = 2;
 
 /// Columns of the networks of sites.
 const SITES: [(&str, &str); 2] = [("network", "String"), ("site", "String")];
-/// What the sums are grouped by, and when they were computed. An empty site is unknown.
+/// Columns that group the sums, and the time of the computation. An empty site is unknown.
 const KEY: [(&str, &str); 5] = [
     ("hour", "DateTime('UTC')"),
     ("client_site", "String"),
@@ -90,7 +90,7 @@ pub(super) fn hours(place: Place<'_>, database: &str, on: &str) -> String {
          -- Fills it.\n\
          CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.site_hour_feed{on} REFRESH EVERY {EVERY_MINUTES} MINUTE APPEND\n\
          TO {database}.site_hour_states AS\n{};\n\n\
-         -- The sums that count: those of the newest computation of each hour.\n\
+         -- The valid sums: the newest computation of each hour.\n\
          CREATE OR REPLACE VIEW {database}.site_hours{on} AS\n\
          SELECT * FROM {database}.site_hour_states FINAL\n\
          WHERE (hour, version) IN (SELECT hour, max(version) FROM {database}.site_hour_states GROUP BY hour);\n",
@@ -98,7 +98,8 @@ pub(super) fn hours(place: Place<'_>, database: &str, on: &str) -> String {
     )
 }
 
-/// The sums of the last days. A connection belongs to the hour in which its client opened it; without the client, its server saw it.
+/// The sums of the last days. A connection belongs to the hour in which its client opened it; without a record of the
+/// client, to the hour in which its server accepted it.
 fn computation(database: &str) -> String {
     let sums = SUMS.map(|(name, _, value)| format!("{value} AS {name}")).join(",\n    ");
     format!(

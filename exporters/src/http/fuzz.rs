@@ -40,7 +40,7 @@ pub fn exchange(request: &[u8], access: Access, pages: Arc<dyn Pages>) -> io::Re
 }
 
 /// Waits until the server has answered: it drops a request whose client closes the connection first. The runtime has one thread for blocking
-/// tasks, so one that is started here ends after those of the server.
+/// tasks, so a task that is started here ends after the tasks of the server.
 async fn settle() {
     for _ in 0..ROUNDS {
         for _ in 0..ROUNDS {

@@ -75,8 +75,8 @@ pub(super) fn metrics(request: &HeaderMap, outcome: Result<String, String>) -> R
 
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let accepted = request.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|one| {
-        let (coding, quality) = one.split_once(';').unwrap_or((one, ""));
+    accepted.flat_map(|value| value.split(',')).any(|entry| {
+        let (coding, quality) = entry.split_once(';').unwrap_or((entry, ""));
         let refused = quality.trim().strip_prefix("q=").and_then(|q| q.parse::<f32>().ok()) == Some(0.0);
         coding.trim().eq_ignore_ascii_case("gzip") && !refused
     })

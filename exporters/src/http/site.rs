@@ -72,7 +72,7 @@ impl Site {
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
             "/api/v1/flows" => self.flows().await,
-            // The second names are those of Prometheus and its exporters.
+            // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),
             "/" => response::new(StatusCode::OK, HTML, LANDING),

@@ -70,7 +70,7 @@ mod tests {
     }
 
     fn names(attributes: &[KeyValue]) -> Vec<&str> {
-        attributes.iter().map(|one| one.key.as_str()).collect()
+        attributes.iter().map(|attribute| attribute.key.as_str()).collect()
     }
 
     #[test]
@@ -81,10 +81,11 @@ mod tests {
         let [one, other] = [&logs[0], &logs[1]].map(|logs| &logs.scope_logs[0].log_records[0]);
         assert_eq!((one.trace_id.len(), one.span_id.len()), (16, 8));
         assert_eq!(one.trace_id, other.trace_id);
-        assert_eq!(logs[1].scope_logs[0].log_records.len(), 1, "an open connection is no event");
+        assert_eq!(logs[1].scope_logs[0].log_records.len(), 1, "an open connection is not an event");
         assert_eq!((one.time_unix_nano, one.observed_time_unix_nano), (5, 99));
         let unknown = events(&[end("a", ["x", "2"], Some(5)), end("a", ["2", "x"], Some(5))]);
-        let traces: Vec<_> = unknown[0].scope_logs[0].log_records.iter().map(|one| &one.trace_id).collect();
+        let traces: Vec<_> =
+            unknown[0].scope_logs[0].log_records.iter().map(|record| &record.trace_id).collect();
         assert!(traces.iter().all(|trace| trace.len() == 16), "of this end alone");
     }
 

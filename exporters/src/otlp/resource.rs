@@ -29,14 +29,14 @@ pub(super) fn has(column: &str) -> bool {
 }
 
 /// The attributes of the resource of a connection.
-fn of(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
+fn resource_attributes(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
     let fixed = [("service.name", "mpwatch"), ("service.version", mpwatch), ("os.type", "linux")];
     let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));
     let fixed = fixed.into_iter().map(|(name, text)| text_attribute(name, text));
     fixed.chain(cells.map(|(name, cell)| attribute(name, value(cell)))).collect()
 }
 
-/// What was recorded of each resource, in the order in which the resources were found.
+/// The records of each resource, in the order in which the resources were found.
 pub(super) struct ByResource<T> {
     mpwatch: String,
     places: HashMap<Vec<u8>, usize>,
@@ -50,7 +50,7 @@ impl<T> ByResource<T> {
     }
 
     pub(super) fn add(&mut self, end: &End, columns: &EndColumns, records: impl IntoIterator<Item = T>) {
-        let attributes = of(end, columns, &self.mpwatch);
+        let attributes = resource_attributes(end, columns, &self.mpwatch);
         let resource = Resource { attributes, ..Resource::default() };
         let place = *self.places.entry(resource.encode_to_vec()).or_insert_with(|| {
             self.all.push((resource, Vec::new()));

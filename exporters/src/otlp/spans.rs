@@ -171,7 +171,7 @@ mod tests {
             assert_eq!((&subflow.trace_id, subflow.span_id.len()), (&connection.trace_id, 8));
         }
         assert_ne!(first.span_id, second.span_id);
-        let names: Vec<&str> = second.attributes.iter().map(|one| one.key.as_str()).collect();
+        let names: Vec<&str> = second.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
         let expected = [
             "network.transport",
             "mptcp.subflow.id",
@@ -196,8 +196,11 @@ mod tests {
         let events = |span: usize| {
             let events = found[0].scope_spans[0].spans[span].events.iter();
             let shown = |event: &Event| {
-                let attributes = event.attributes.iter().map(|one| {
-                    (one.key.clone(), one.value.as_ref().and_then(|value| value.value.clone()).unwrap())
+                let attributes = event.attributes.iter().map(|attribute| {
+                    (
+                        attribute.key.clone(),
+                        attribute.value.as_ref().and_then(|value| value.value.clone()).unwrap(),
+                    )
                 });
                 (event.name.clone(), event.time_unix_nano, attributes.collect::<Vec<_>>())
             };

@@ -39,7 +39,7 @@ impl<W: Write + Send> TableWriter<W> {
             .set_key_value_metadata(Some(notes.collect()))
             .build();
         let file = SerializedFileWriter::new(output, schema(columns)?, Arc::new(properties))?;
-        Ok(Self { file, columns: columns.iter().map(Buffer::of).collect(), buffered: 0 })
+        Ok(Self { file, columns: columns.iter().map(Buffer::new).collect(), buffered: 0 })
     }
 
     /// Adds a row.
@@ -117,7 +117,7 @@ enum Values {
 }
 
 impl Buffer {
-    fn of(column: &Column) -> Self {
+    fn new(column: &Column) -> Self {
         let values = match column.kind {
             ColumnType::Integer => Values::Integer(Vec::new()),
             ColumnType::Real => Values::Real(Vec::new()),

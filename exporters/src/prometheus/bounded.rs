@@ -53,7 +53,8 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         self.limits = limits;
     }
 
-    /// Selects the label values with series of their own until the next snapshot, from those of the current one and their sizes.
+    /// Selects the label values that have series of their own until the next snapshot. `sizes`: sizes of
+    /// the label values in the current snapshot.
     pub(super) fn select(&mut self, at: Timestamp, sizes: &HashMap<K, u64>) {
         self.added.clear();
         for (key, entry) in &mut self.entries {
@@ -104,7 +105,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
     }
 
-    /// The sums of all label values in order, those of the others last.
+    /// The sums of all label values in order, and last the sums of the others.
     pub(super) fn labelled(&self, label: impl Fn(K) -> Option<String>) -> Vec<LabelledValues> {
         let of = |label: String, sums: &Sums| LabelledValues { labels: vec![label], values: sums.clone() };
         let own = self.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums));

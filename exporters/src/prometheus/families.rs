@@ -21,7 +21,7 @@ use super::samples::Samples;
 use super::sums::counters;
 use super::values::{LabelledValues, MetricValues};
 
-/// What the samples of a scrape are read from.
+/// Sources of the samples of a scrape.
 struct Scrape<'a> {
     snapshot: &'a Snapshot,
     values: &'a MetricValues,

@@ -87,7 +87,7 @@ impl<K: Copy + Eq + Hash, F: Copy> FlowArena<K, F> {
         flows.filter_map(|(index, (entry, facts))| Some((index, entry, facts.as_ref()?)))
     }
 
-    /// Adds a flow that a snapshot lists. Its values are those of the entry's previous flow until they are set.
+    /// Adds a flow that a snapshot lists. Until its values are set, the entry holds the values of its previous flow.
     pub(super) fn insert(&mut self, key: K, snapshot: u64) -> usize {
         let entry = FlowEntry { key, snapshot, next: 0, counted: 0 };
         let index = if let Some(index) = self.unused.pop() {

@@ -26,7 +26,7 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     flows: FlowArena<K, F>,
     /// Number of the current snapshot.
     snapshot: u64,
-    /// The flows that this snapshot lists, and those of the previous one.
+    /// The flows that this snapshot lists, and the flows that the previous snapshot listed.
     listed: Vec<Listed>,
     listed_before: Vec<Listed>,
     increase: Increase,
@@ -78,7 +78,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
     }
 
     /// Records the values of the flow that was listed as number `place`, and returns their increase. `from_start`: its first totals count;
-    /// those of an older flow were counted before.
+    /// the totals of an older flow were counted before.
     pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> &Increase {
         let Listed { index, is_new } = self.listed[place];
         if is_new {
@@ -161,7 +161,8 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
                 continue;
             }
             let label = (event.kind)(flow);
-            if let Some(label) = label.and_then(|label| event.values.iter().position(|one| *one == label)) {
+            if let Some(label) = label.and_then(|label| event.values.iter().position(|value| *value == label))
+            {
                 *counted |= 1 << number;
                 self.event_counts[number][label] += 1;
             }

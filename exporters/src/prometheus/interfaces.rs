@@ -112,7 +112,7 @@ pub(super) enum Interface {
     Other,
 }
 
-/// What is kept of a subflow while it is idle.
+/// Part of a subflow that is kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
@@ -126,7 +126,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn of(subflow: &Subflow) -> Self {
+    pub(super) fn from_subflow(subflow: &Subflow) -> Self {
         Self {
             interface: subflow.interface,
             is_open: subflow.closed.is_none(),

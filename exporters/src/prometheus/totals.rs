@@ -37,7 +37,7 @@ const MAX_SUBFLOWS_PER_CONNECTION: usize = 8;
 
 type SubflowKey = (ConnectionId, SubflowId);
 
-/// What is kept of a connection while it is idle.
+/// Part of a connection that is kept while it is idle.
 #[derive(Clone, Copy)]
 struct Group {
     peer: Option<IpAddr>,
@@ -159,7 +159,7 @@ impl Totals {
         for connection in &snapshot.connections {
             let peer = peer(connection);
             let (cgroup, pod_namespace) = (self.cgroups.key(connection), self.pod_namespaces.key(connection));
-            let paths = || connection.subflows.iter().map(Path::of);
+            let paths = || connection.subflows.iter().map(Path::from_subflow);
             let size = paths().map(|path| path.size).sum();
             let group = Group { peer, cgroup, pod_namespace, size };
             if let Some(before) = self.connections.list(connection.id, group) {
@@ -253,10 +253,10 @@ impl Totals {
     fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
         let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
             let all = sums.labelled(|key| key.map(|name| name.text().into_owned()));
-            let known = all.into_iter().filter(|one| !one.values.is_empty());
-            known.flat_map(|one| {
-                let histogram = Histogram::of_sums(row.bounds, &one.values);
-                one.labels.into_iter().map(move |label| (label, histogram.clone()))
+            let known = all.into_iter().filter(|sums| !sums.values.is_empty());
+            known.flat_map(|sums| {
+                let histogram = Histogram::of_sums(row.bounds, &sums.values);
+                sums.labels.into_iter().map(move |label| (label, histogram.clone()))
             })
         });
         rows.map(Iterator::collect).collect()
