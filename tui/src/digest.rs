@@ -52,7 +52,7 @@ impl Digested {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
-    /// The subflows of the first connection, then those of the second, and so on.
+    /// The subflows in the order of their connections.
     pub(crate) subflows: Vec<SubflowDigest>,
     /// The path of each subflow.
     paths: Vec<PathKey>,

@@ -234,7 +234,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     stage.has("SHARE▼");
     click(&mut stage, "SHARE▼");
     stage.has("SHARE▲");
-    // A click in a list chooses a line; a click beside the list closes it.
+    // A click in a list chooses a line; a click outside the list closes it.
     stage.press("s");
     click(&mut stage, "current rate; the arrow");
     stage.has("RATE▼").lacks("Sort by").press("s");

@@ -117,7 +117,10 @@ impl Eliminator {
             let watched = self.connections.entry(state.id).or_default();
             watched.update(at, state, &self.policy);
             let judged = watched.judge(at, state);
-            if judged.iter().any(|one| matches!(one, Decision::Record(_, EliminationStep::LeftAlone(_)))) {
+            if judged
+                .iter()
+                .any(|decision| matches!(decision, Decision::Record(_, EliminationStep::LeftAlone(_))))
+            {
                 self.left_alone.insert(state.id);
             }
             decisions.extend(judged);

@@ -13,7 +13,7 @@ use super::history::History;
 use super::stability::Stability;
 use super::state::ConnectionState;
 
-/// What is known of a connection from earlier snapshots.
+/// Facts about a connection from earlier snapshots.
 pub(super) struct Known<'a> {
     pub(super) history: &'a History,
     pub(super) stability: &'a Stability,

@@ -90,7 +90,7 @@ impl Losses {
         Self { ring_full_recovered: 0, events_missed: 0, delay_samples_lost: 0, ..*self } != Self::default()
     }
 
-    /// What was lost for good, one phrase per counter that is not zero.
+    /// Data that was lost for good, one phrase per counter that is not zero.
     pub fn phrases(&self) -> Vec<String> {
         let Self {
             ring_full_recovered: _,

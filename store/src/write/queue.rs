@@ -81,7 +81,7 @@ impl Batch {
     }
 }
 
-/// What happened when a snapshot was added.
+/// Result of adding a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offered {
     /// It replaced another snapshot, which will not be written.

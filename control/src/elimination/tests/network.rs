@@ -76,8 +76,8 @@ impl Network {
     /// These subflows share a bottleneck; other groups stay, unless they have members in common.
     pub(super) fn share(&mut self, numbers: &[u64], probability: f64) {
         let group: Vec<SubflowId> = numbers.iter().map(|number| id(*number)).collect();
-        self.groups.retain(|other| other.iter().all(|one| !group.contains(one)));
-        self.pairs.retain(|pair| ![pair.a, pair.b].iter().all(|one| group.contains(one)));
+        self.groups.retain(|other| other.iter().all(|subflow| !group.contains(subflow)));
+        self.pairs.retain(|pair| ![pair.a, pair.b].iter().all(|subflow| group.contains(subflow)));
         for (at, a) in group.iter().enumerate() {
             let others = group.iter().skip(at + 1);
             self.pairs.extend(others.map(|b| pair(*a, *b, Verdict::Shared, Some(probability))));
