@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch costs: the CPU time of its process, and that of its programs in the kernel.
+//! The cost of mpwatch: CPU time of its process, and CPU time of its programs in the kernel.
 
 use std::time::{Duration, Instant};
 

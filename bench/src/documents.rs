@@ -46,7 +46,7 @@ The number of series does not grow with the number of flows. Interfaces have at 
 rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N
 largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
 `connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that the sum over all
-series is always that of the host.
+series always equals the value of the host.
 ";
 
 const SCREEN_INTRODUCTION: &str = "

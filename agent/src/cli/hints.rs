@@ -33,8 +33,11 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
 
 /// The option of a command that is most like a wrong one.
 fn nearest(command: &Command, wrong: &str) -> Option<String> {
-    let options: Vec<&str> =
-        command.get_arguments().filter(|one| !one.is_hide_set()).filter_map(|one| one.get_long()).collect();
+    let options: Vec<&str> = command
+        .get_arguments()
+        .filter(|option| !option.is_hide_set())
+        .filter_map(|option| option.get_long())
+        .collect();
     let hint = suggest(wrong.trim_start_matches('-'), &options)?;
     hint.split('`').nth(1).map(|name| format!("--{name}"))
 }

@@ -397,7 +397,7 @@ pub(crate) enum Scenario {
     Failover,
     /// Many small requests
     Requests,
-    /// One connection to a server without MPTCP, beside one to a server with it
+    /// One connection to a server without MPTCP, and one to a server with MPTCP
     Fallback,
 }
 

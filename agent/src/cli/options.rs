@@ -56,7 +56,7 @@ pub(crate) struct LabelOptions {
     pub(crate) labels: Vec<Label>,
 }
 
-/// What is traced, and how.
+/// Options that select what to trace, and how.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Tracing options")]
 pub(crate) struct TraceOptions {

@@ -38,7 +38,7 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
             let loaded = layers.load()?;
             loaded.config.web_config.as_deref().map(Access::from_file).transpose()?;
             #[cfg(feature = "http-client")]
-            daemon::export::of(&loaded.config)?;
+            daemon::export::from_config(&loaded.config)?;
             let (path, exists) = layers.file();
             let file = if exists {
                 "read from"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in files, and guards against a command whose output would overwrite another of its files.
+//! Recognises the content of a file, and rejects a command whose output would overwrite another of its files.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use crate::recording::is_recording;
 /// How every SQLite file begins.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
-/// What is in a file.
+/// Content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Of SQLite.
@@ -22,8 +22,8 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// By its first bytes. A pipe or a device has no content.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
+    /// Recognises the content by the first bytes. A pipe or a device is `Other`.
+    pub(super) fn from_path(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for its other end.
         if !std::fs::metadata(path)?.is_file() {
             return Ok(Self::Other);

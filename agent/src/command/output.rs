@@ -54,7 +54,7 @@ pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
 
 /// Refuses to replace a database or a recording by a report: what they have cannot be measured again.
 pub(super) fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
-    let what = match Content::of(file) {
+    let what = match Content::from_path(file) {
         Ok(Content::Database) => "database",
         Ok(Content::Recording) => "recording",
         Ok(Content::Other) | Err(_) => return Ok(()),
@@ -107,7 +107,7 @@ pub(super) fn terminal_width() -> usize {
     mpwatch_tui::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
 }
 
-/// Columns for a table: those of the terminal, or no limit.
+/// Columns for a table: the width of the terminal, or no limit.
 pub fn table_width() -> usize {
     if on_a_terminal() { terminal_width() } else { usize::MAX }
 }

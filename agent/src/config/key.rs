@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a configuration key is, and values that several keys have in common.
+//! The definition of a configuration key, and values that several keys share.
 
 use std::path::{Path, PathBuf};
 

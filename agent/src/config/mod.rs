@@ -289,7 +289,7 @@ struct Entry {
     name: String,
     /// Place of the key.
     span: Range<usize>,
-    /// Type in the words of TOML, which are those of JSON Schema.
+    /// Type in the words of TOML and of JSON Schema, which are the same.
     kind: &'static str,
     value: String,
 }

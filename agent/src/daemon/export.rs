@@ -34,7 +34,7 @@ pub(crate) struct Export {
 }
 
 /// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
-pub(crate) fn of(config: &Config) -> anyhow::Result<Vec<Export>> {
+pub(crate) fn from_config(config: &Config) -> anyhow::Result<Vec<Export>> {
     let exports = config.exports().into_iter().filter(|(_, options)| options.url.is_some());
     exports
         .map(|(kind, options)| {
@@ -60,7 +60,7 @@ fn target(kind: &str, options: &TargetOptions) -> anyhow::Result<Target> {
 /// Starts a thread for each target.
 pub(super) fn start(config: &Config, status: &Arc<Status>) -> anyhow::Result<()> {
     let Some(database) = &config.store_path else { return Ok(()) };
-    for export in of(config)? {
+    for export in from_config(config)? {
         let worker = Worker::new(export, database, Arc::clone(status));
         let thread = thread::Builder::new().name("mpwatch-export".to_owned());
         thread.spawn(move || worker.run()).context("cannot start a thread")?;
@@ -149,10 +149,10 @@ impl Worker {
         }
     }
 
-    /// Logs a failure once. What was not confirmed stays in the database.
+    /// Logs a failure once. Unconfirmed connections stay in the database.
     fn failed(&mut self, error: &StepError) {
         self.failures += 1;
-        // What was read and not sent has to be read again.
+        // The outbox has rows that were read but not sent: read them again.
         if matches!(error, StepError::Store(_) | StepError::Send(SendError::Encoding(_))) {
             self.outbox = None;
         }

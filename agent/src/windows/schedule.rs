@@ -38,7 +38,7 @@ fn is_worth_it(used: Nanos, since: Duration) -> bool {
     used >= STAKE || since >= LONGEST
 }
 
-/// What is due.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Wait,

@@ -104,7 +104,7 @@ fn what_was_not_confirmed_is_sent_by_the_next_run() {
     let (port, requests) = server(vec![VERSION, OK, rejected, VERSION, OK, OK, VERSION, VERSION, OK]);
     let outcome = export(&db, port, &["--batch", "2"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    for word in ["400", "Unknown column", "stays in the database"] {
+    for word in ["400", "Unknown column", "stay in the database"] {
         assert!(outcome.stderr.contains(word), "{word}: {}", outcome.stderr);
     }
     assert!(good(&export(&db, port, &["--batch", "2"])).contains("sent 3 connections"));

@@ -89,7 +89,7 @@ fn what_the_server_rejects_is_reported_and_not_resent() {
     let outcome = export(&db, port, &["--resend"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(
-        outcome.stderr.contains("answered 400: bad") && outcome.stderr.contains("stays in the database"),
+        outcome.stderr.contains("answered 400: bad") && outcome.stderr.contains("stay in the database"),
         "{outcome:?}"
     );
     assert_eq!(requests.try_iter().count(), 2);

@@ -37,7 +37,7 @@ pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) ->
                 let left = limit.saturating_sub(since.elapsed());
                 if left.is_zero() {
                     bail!(
-                        "{error}; gave up after {limit:?}. What was not confirmed stays in the database: run this command again"
+                        "{error}; gave up after {limit:?}. Unconfirmed connections stay in the database: run this command again"
                     );
                 }
                 let pause = backoff.pause().min(left);
@@ -45,7 +45,7 @@ pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) ->
                 retries += 1;
                 sleep(pause);
             }
-            Err(error) => return Err(error).context("what was not confirmed stays in the database"),
+            Err(error) => return Err(error).context("unconfirmed connections stay in the database"),
         }
     }
     let sent = sender.sent;

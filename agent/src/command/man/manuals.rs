@@ -26,11 +26,11 @@ type File = (&'static str, &'static str);
 pub enum Environment {
     /// None.
     Nothing,
-    /// Those of tracing.
+    /// The variables of tracing.
     Tracing,
-    /// Those of tracing and of the live view.
+    /// The variables of tracing and of the live view.
     Screen,
-    /// Those of the configuration.
+    /// The variables of the configuration.
     Daemon,
     /// All.
     All,
@@ -54,7 +54,7 @@ pub(super) static MANUALS: &[Manual] = &[
             ("Show the connections of this machine in a live view", "mpwatch"),
             ("Print three snapshots, one every 500 ms", "mpwatch -b -n 3 -i 500ms"),
             ("See it work on real traffic in private namespaces", "mpwatch demo"),
-            ("Report what the daemon saw in the last hour", "mpwatch report --since 1h"),
+            ("Print a report on the last hour that the daemon recorded", "mpwatch report --since 1h"),
         ],
         files: &[CONFIG, DATABASE, SOCKET, CURVE, SCREEN, BTF, COUNTERS],
         environment: Environment::All,

@@ -103,7 +103,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|subcommand| subcommand.get_name() != "help" && !subcommand.is_hide_set())
 }
 
-/// That of the command and, if it has no effect alone, those of its subcommands.
+/// The synopsis of the command. If the command has no effect alone, the synopses of its subcommands.
 fn synopses(command: &Command) -> String {
     if !command.is_subcommand_required_set() {
         return synopsis(command);
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// A page as its reader sees it, without the marks for bold and italic.
+    /// The text of a page, without the marks for bold and italic.
     fn plain(command: &str) -> String {
         let page = page(find(command).unwrap()).unwrap();
         page.replace(r"\fB", "").replace(r"\fI", "").replace(r"\fR", "").replace(r"\-", "-")
