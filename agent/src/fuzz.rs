@@ -143,7 +143,7 @@ pub fn energy(root: &Path, lines: &str) {
     }
 }
 
-/// Reads each line as the path of a control group, as the name of a folder of logs and as that of a link to one.
+/// Reads each line as the path of a control group, as the name of a log folder and as the name of a link to a log.
 pub fn kubernetes(lines: &str) {
     for line in lines.lines() {
         if let Some(group) = pod_group(line) {

@@ -148,6 +148,6 @@ fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
 }
 
 fn is_database(file: &Path) -> anyhow::Result<bool> {
-    let content = Content::of(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let content = Content::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(content == Content::Database)
 }

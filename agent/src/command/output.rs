@@ -54,7 +54,7 @@ pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
 
 /// Refuses to replace a database or a recording by a report: what they have cannot be measured again.
 pub(super) fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
-    let what = match Content::of(file) {
+    let what = match Content::read(file) {
         Ok(Content::Database) => "database",
         Ok(Content::Recording) => "recording",
         Ok(Content::Other) | Err(_) => return Ok(()),

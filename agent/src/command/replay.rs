@@ -56,7 +56,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     ensure_complete(file, &replay)
 }
 
-/// Fails if the recording ended too early, so that scripts notice. What was intact has been shown.
+/// Fails if the recording ended too early, so that scripts notice. The intact part has been shown.
 fn ensure_complete(file: &Path, replay: &Replay) -> anyhow::Result<()> {
     match replay.cut_short() {
         None => Ok(()),

@@ -105,7 +105,9 @@ pub(crate) fn run(
     }
     drop(server);
     #[cfg(feature = "control")]
-    registration.map(control::unregister);
+    if let Some(registration) = registration {
+        control::unregister(registration);
+    }
     outcome
 }
 
