@@ -13,7 +13,7 @@ use libbpf_rs::Linker;
 const HEADERS: &str = "include";
 const ABI_HEADER: &str = "include/mpwatch_abi.h";
 const PROGRAMS: &str = "src/bpf";
-/// An object of its own: a kernel without struct_ops refuses the whole object.
+/// Compiled into an object of its own, because a kernel without struct_ops refuses the whole object.
 const CONGESTION: &str = "src/congestion";
 
 fn main() -> Result<()> {
@@ -59,8 +59,8 @@ fn clang_arguments() -> Result<Vec<OsString>> {
     Ok(flags.into_iter().map(OsString::from).chain(others).collect())
 }
 
-/// For asm/types.h: clang does not search the multiarch directory of Debian for the target `bpf`. When cross-compiling, the one of the target
-/// may be missing. That of this machine has the same types.
+/// For asm/types.h: clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the directory of the target
+/// may be missing; the directory of this machine has the same types.
 fn multiarch_arguments() -> Result<[String; 4]> {
     let target = env::var("CARGO_CFG_TARGET_ARCH").context("CARGO_CFG_TARGET_ARCH is set by cargo")?;
     let host = env::var("HOST").context("HOST is set by cargo")?;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use mpwatch_ebpf::tracer::Pace;
+use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
 
@@ -34,7 +34,7 @@ pub(crate) struct Reduction {
     reduces: Reducible,
     /// Minimum time from one window of a sampled ledger to the next.
     pub(crate) window_period: Duration,
-    pub(crate) pace: Pace,
+    pub(crate) pace: SamplingRate,
     /// The work that is omitted, and the values that are less precise without it.
     what: &'static str,
     costs: &'static str,
@@ -48,35 +48,35 @@ static REDUCTIONS: [Reduction; 5] = [
     Reduction {
         reduces: Reducible::Windows,
         window_period: Duration::from_secs(4),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 4 s apart",
     },
     Reduction {
         reduces: Reducible::Windows,
         window_period: Duration::from_secs(16),
-        pace: Pace::FULL,
+        pace: SamplingRate::FULL,
         what: WINDOWS,
         costs: "precise CPU time and energy of flows: windows are 16 s apart",
     },
     Reduction {
         reduces: Reducible::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 4, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 4, ..SamplingRate::FULL },
         what: SAMPLES,
         costs: "fast verdicts on bottlenecks: only a quarter of the delay samples",
     },
     Reduction {
         reduces: Reducible::Samples,
         window_period: Duration::from_secs(16),
-        pace: Pace { sample_spacing: 16, ..Pace::FULL },
+        pace: SamplingRate { interval_factor: 16, ..SamplingRate::FULL },
         what: SAMPLES,
         costs: "fast verdicts on bottlenecks: only a sixteenth of the delay samples",
     },
     Reduction {
         reduces: Reducible::Rtt,
         window_period: Duration::from_secs(16),
-        pace: Pace { segments_per_tick: 1, every_nth: 256, sample_spacing: 16 },
+        pace: SamplingRate { segments_per_tick: 1, every_nth: 256, interval_factor: 16 },
         what: "RTTs of most segments of fast subflows",
         costs: "precise RTT percentiles and times of stalls: only one segment per timer tick and 256 segments",
     },
@@ -122,8 +122,8 @@ impl Budget {
     }
 
     /// Current sampling rate of received segments.
-    pub(crate) fn pace(&self) -> Pace {
-        self.current().map_or(Pace::FULL, |reduction| reduction.pace)
+    pub(crate) fn pace(&self) -> SamplingRate {
+        self.current().map_or(SamplingRate::FULL, |reduction| reduction.pace)
     }
 
     /// Current minimum time from one window to the next.
@@ -186,7 +186,7 @@ mod tests {
         let down = run(&mut budget, 0.001, 120);
         assert!(down.windows(2).all(|pair| (0..=1).contains(&(pair[0] - pair[1]))), "{down:?}");
         assert_eq!(down[119], 0);
-        assert_eq!((budget.pace(), budget.window_period()), (Pace::FULL, PERIOD));
+        assert_eq!((budget.pace(), budget.window_period()), (SamplingRate::FULL, PERIOD));
         assert_eq!(budget.missing(), []);
     }
 

@@ -60,7 +60,7 @@ impl SuspendMeter {
 }
 
 /// Now, on the clock of the kernel's records (`bpf_ktime_get_boot_ns`).
-pub(crate) fn boot_now() -> io::Result<Nanos> {
+pub fn boot_now() -> io::Result<Nanos> {
     let now = read(ClockId::CLOCK_BOOTTIME)? - namespace_offset_ns();
     Ok(Nanos(now.unsigned_abs()))
 }

@@ -2,13 +2,13 @@
 //! Exit codes, and the error that carries one. `exit.rs` gives every error its code.
 
 /// A command failed while it ran.
-pub(crate) const RUNTIME: u8 = 1;
+pub const RUNTIME: u8 = 1;
 /// The command line or the configuration is wrong.
-pub(crate) const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 /// The kernel lacks something.
-pub(crate) const KERNEL: u8 = 3;
+pub const KERNEL: u8 = 3;
 /// A privilege is missing.
-pub(crate) const PERMISSION: u8 = 4;
+pub const PERMISSION: u8 = 4;
 /// No connection has the requested id.
 pub(crate) const NO_SUCH_CONNECTION: u8 = 5;
 
@@ -28,19 +28,30 @@ impl From<mpwatch_control::error::ControlError> for Failure {
 /// An error with an exit code of its own.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Failure {
-    pub(crate) code: u8,
-    pub(crate) message: String,
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What failed, and what to do.
+    pub message: String,
 }
 
 impl Failure {
     /// The command line or a configuration is wrong.
-    pub(crate) fn usage(message: String) -> Self {
+    pub fn usage(message: String) -> Self {
         Self { code: USAGE, message }
     }
 
     /// A program cannot start, perhaps because this user may not do something.
     pub(crate) fn at_start(is_denied: bool, message: String) -> Self {
         Self { code: if is_denied { PERMISSION } else { RUNTIME }, message }
+    }
+}
+
+/// A wrong address is an error of the command line or the configuration.
+#[cfg(feature = "http-client")]
+pub(crate) fn of_target(error: mpwatch_exporters::send::TargetError) -> anyhow::Error {
+    match error {
+        mpwatch_exporters::send::TargetError::Address(message) => Failure::usage(message).into(),
+        other => other.into(),
     }
 }

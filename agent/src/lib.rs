@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program `mpwatch`: parses the command line, runs the command, returns its exit code. A library only so that the fuzz targets
-//! reach the program's parsers; it has no other users.
+//! The program `mpwatch`: parses the command line, runs the command, returns its exit code. A library for the program `mpwatch-study`,
+//! which uses [`shared`] only, and for the fuzz targets.
 
 mod attach;
 mod budget;
@@ -8,17 +8,16 @@ mod capability;
 mod cli;
 mod clock;
 mod command;
-mod compression;
+mod companion;
 mod config;
 mod cost;
-mod credentials;
 mod daemon;
+#[cfg(feature = "http-client")]
+mod delivery;
 mod doctor;
 mod energy;
 mod error;
 mod exit;
-#[cfg(any(feature = "http-client", feature = "parquet"))]
-mod export;
 mod journal;
 mod live;
 mod lock;
@@ -29,6 +28,7 @@ mod paths;
 mod playback;
 mod privilege;
 mod procfs;
+mod program;
 mod protocol;
 mod quantity;
 mod recording;
@@ -39,28 +39,18 @@ mod sheet;
 mod signals;
 mod simulation;
 mod source;
-#[cfg(feature = "control")]
-mod study;
 mod time_spec;
 mod windows;
 
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod shared;
 
 use std::process::ExitCode;
 
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::of_process();
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let outcome = config::environment::check(names).map_err(anyhow::Error::from);
-    match outcome.and_then(|()| command::run(&cli)) {
-        Ok(code) => code,
-        Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mpwatch: {}", exit::message(&error));
-            exit::code(&error)
-        }
-    }
+    let cli = cli::Cli::from_words(std::env::args_os().skip(1).collect());
+    program::run("mpwatch", || command::run(&cli))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::host::overhead::Overhead;
@@ -75,7 +75,7 @@ impl Live {
     /// Attaches the programs, then reads existing connections. In this order no connection is missed.
     pub(crate) fn start(
         interval: Duration,
-        settings: Settings,
+        settings: TracerSettings,
         counters: &CounterOptions,
         budget: Option<f64>,
         stop: Arc<AtomicBool>,
@@ -145,7 +145,7 @@ impl Live {
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
-            self.tracer.set_pace(budget.pace())?;
+            self.tracer.set_sampling_rate(budget.pace())?;
             if let Some(windows) = &mut self.windows {
                 windows.set_period(budget.window_period());
             }

@@ -10,6 +10,7 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
+use crate::companion;
 use crate::recording::Recorder;
 use crate::source::EventSource;
 
@@ -61,13 +62,26 @@ impl Memory {
 pub(crate) fn run(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    mut recorder: Option<&mut Recorder>,
-    mut each: impl FnMut(Snapshot) -> Result<bool>,
+    recorder: Option<&mut Recorder>,
+    each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
-    let mut tracker = Tracker::new(source.start().clone(), settings.closed).with_method(settings.method);
+    let mut tracker = Tracker::new(source.start().clone(), settings.closed);
+    if let Some(new) = companion::published(settings.method) {
+        tracker = tracker.with_method(settings.method, new);
+    }
     if settings.shares_idle {
         tracker = tracker.with_shared_idle();
     }
+    track(source, tracker, recorder, each)
+}
+
+/// As [`run`], with this tracker.
+pub(crate) fn track(
+    source: &mut dyn EventSource,
+    mut tracker: Tracker,
+    mut recorder: Option<&mut Recorder>,
+    mut each: impl FnMut(Snapshot) -> Result<bool>,
+) -> Result<Report> {
     let mut memory = Memory::since(Instant::now());
     loop {
         let more = source.next_tick(&mut |event: &KernelEvent| {

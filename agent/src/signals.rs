@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set. The kernel sends SIGHUP when the terminal is closed.
-pub(crate) fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     stop_flag_for(&[SIGINT, SIGTERM, SIGHUP])
 }
 

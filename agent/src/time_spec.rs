@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use mpwatch_store::Period;
 
 use crate::error::Failure;
-use crate::quantity::parse_duration;
+use mpwatch_model::quantity::parse_duration;
 
 /// A time as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Draws a dashboard as a PNG: asks its queries of a real Prometheus or ClickHouse, bundles panels.jsx with the answers, and takes a picture
-// of the page in Chromium.
+// Draws a dashboard as a PNG: sends its queries to a real Prometheus or ClickHouse, bundles panels.jsx with the answers, and takes a
+// screenshot of the page in Chromium.
 //
 //   node draw.mjs URL FOLDER MINUTES SCRAPE_SECONDS DASHBOARD.json...
 //
-// draws the last MINUTES of each dashboard, or those before the time UNTIL (2026-11-25T10:40:00Z) in the environment, into a file in FOLDER
-// that is named after it.
+// draws the last MINUTES of each dashboard, or the MINUTES before the time UNTIL (2026-11-25T10:40:00Z) in the environment, into a file in
+// FOLDER that is named after the dashboard.
 
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -14,7 +14,7 @@ import path from "node:path";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
-// Packages are in this folder, or in the one that NODE_MODULES names.
+// Packages are in this folder, or in the folder NODE_MODULES.
 const here = path.dirname(fileURLToPath(import.meta.url));
 const modules = process.env.NODE_MODULES ?? path.join(here, "node_modules");
 const load = createRequire(path.join(modules, "x.js"));
@@ -23,7 +23,7 @@ const UPNG = load("upng-js");
 const WIDTH = 1200;
 /** Colours in the picture. */
 const COLOURS = 64;
-/** Grafana asks for at most this many points of a line. */
+/** Maximum number of points of a line that Grafana requests. */
 const MAX_POINTS = 500;
 
 const [url, out, minutes, scrape, ...files] = process.argv.slice(2);
@@ -65,7 +65,7 @@ async function ask(target) {
     return (await answer(`${url}/api/v1/${request}`)).data.result;
 }
 
-/** Editors and maps, which no panel of ours shows, are most of the code. */
+/** Most of Grafana's code is editors and maps, which our panels do not use. */
 const leftOut = {
     name: "left out",
     setup(build) {
@@ -83,7 +83,7 @@ async function bundle(folder) {
         define: { "process.env.NODE_ENV": '"production"', "process.env": "{}", global: "window" },
         loader: { ".svg": "dataurl", ".ttf": "empty" },
     });
-    // Icons are read from a folder of this name.
+    // Icons are loaded from a folder of this name.
     fs.symlinkSync(path.join(modules, "@grafana/ui/dist/public"), path.join(folder, "build"));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The page that draw.mjs takes a picture of: panels of a dashboard, drawn by Grafana's own components from answers of its data source.
-// What Grafana's panels add to these components, such as default options, is here.
+// The page of which draw.mjs takes a screenshot: panels of a dashboard, drawn by Grafana's own components from answers of its data source.
+// Default options and other additions of Grafana's panels to these components are here.
 
 import {
     EventBusSrv, FieldType, createTheme, dateTime, getDisplayProcessor, getFieldDisplayName, reduceField,

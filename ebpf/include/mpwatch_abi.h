@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * Records and limits that the BPF programs and user space share. Plain C without kernel types, for clang and bindgen.
+ * Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen.
  * Rules: fixed-width types, largest first, no implicit padding, no bitfields, no kernel pointer. Times are nanoseconds of
  * CLOCK_BOOTTIME; 0 means never. A record is zeroed before it is filled.
  */
@@ -14,9 +14,9 @@
 #define MPW_RTT_SUB_BUCKET_BITS 3
 #define MPW_RTT_LOWEST_OCTAVE	4
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
-#define MPW_WORK_PER_PACKET	32 /* in the work of a flow; one KiB of payload counts 1 */
-#define MPW_STALLS		4  /* that a subflow remembers; a new one overwrites the oldest */
-/* An interval without progress is a stall from this length on: a retransmission timeout is at least 200 ms. */
+#define MPW_WORK_PER_PACKET	32 /* work units of a packet; a KiB of payload is 1 unit */
+#define MPW_STALLS		4  /* kept per subflow; a new stall overwrites the oldest */
+/* Minimum length of a stall. A retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
 #define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
 #define MPW_NAME_LEN	 16
@@ -40,14 +40,14 @@ enum mpw_record_kind {
 
 /* Flags of a subflow. */
 enum mpw_subflow_flag {
-	/* The programs saw its SYN, or its accept. Otherwise it was open before they were attached. */
+	/* Traced from its SYN or accept on. Otherwise it was open before the programs were attached. */
 	MPW_SF_SEEN_OPEN = 1u << 0,
 	/* Part of an MPTCP connection; otherwise plain TCP. */
 	MPW_SF_MPTCP = 1u << 1,
 	/* Opened the connection (MP_CAPABLE), or joined it (MP_JOIN). */
 	MPW_SF_MP_CAPABLE = 1u << 2,
 	MPW_SF_MP_JOIN = 1u << 3,
-	/* The peer, or this host, asked to use this subflow as a backup only. */
+	/* The peer, or this host, requested to use this subflow as a backup only. */
 	MPW_SF_BACKUP_BY_PEER = 1u << 4,
 	MPW_SF_BACKUP_BY_US = 1u << 5,
 	/* The kernel no longer waits for acknowledgements here and reinjects elsewhere. */
@@ -87,11 +87,11 @@ enum mpw_msk_flag {
 	MPW_MSK_SERVER_SIDE = 1u << 0,
 	/* Fell back to plain TCP on its only subflow. */
 	MPW_MSK_FALLBACK = 1u << 1,
-	/* The kernel counts bytes per connection, retransmitted ones too (6.5 and later). Otherwise sequence numbers give the bytes. */
+	/* The kernel counts bytes per connection, retransmitted bytes too (6.5 and later). Otherwise byte counts follow from sequence numbers. */
 	MPW_MSK_HAS_RETRANS = 1u << 2,
 	/* The record was made when the socket reached CLOSE. */
 	MPW_MSK_FINAL = 1u << 3,
-	/* No byte counts: the kernel has no counters, and the connection fell back, so its only subflow carried everything. */
+	/* No byte counts: the kernel has no counters, and the connection fell back, so its only subflow has all bytes. */
 	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
 	/* cpu_ns of the connection's record is known. */
 	MPW_MSK_HAS_CPU = 1u << 5,
@@ -99,7 +99,7 @@ enum mpw_msk_flag {
 	MPW_MSK_BYTES_APART = 1u << 6,
 };
 
-/* Counters of the whole host, one per CPU, never reset while the programs are loaded. */
+/* Counters of the whole host, per CPU, never reset while the programs are loaded. */
 enum mpw_counter {
 	/* Records that programs tried to write to the ring buffer. */
 	MPW_COUNT_RING_RECORDS,
@@ -117,9 +117,9 @@ enum mpw_counter {
 	MPW_COUNT_COSTS_FULL,
 	/* RTT samples that did not fit into their ring. */
 	MPW_COUNT_SAMPLES_LOST,
-	/* Segments that the program on the packet path has seen, of TCP connections that are not traced too. */
+	/* Runs of the program on the packet path: one per segment, also for TCP connections that are not traced. */
 	MPW_COUNT_SEGMENTS,
-	/* Work of all subflows with a sampled ledger (`work` of `struct mpw_subflow`), and of that in its windows. */
+	/* Work units of all subflows while the ledger is sampled (`work` in struct mpw_observed), and the part in sampling windows. */
 	MPW_COUNT_WORK,
 	MPW_COUNT_WINDOW_WORK,
 	MPW_COUNTERS,
@@ -129,7 +129,7 @@ struct mpw_counters {
 	__u64 values[MPW_COUNTERS];
 };
 
-/* What the time of a CPU is used for. Eight accounts, so that an index can be masked. */
+/* Accounts of a CPU's time. Eight of them, so that an index can be masked. */
 enum mpw_account {
 	/* Work for a traced socket: see mpw_cpu_class. */
 	MPW_ACCOUNT_FLOW,
@@ -144,18 +144,18 @@ enum mpw_account {
 	/* mpwatch itself. */
 	MPW_ACCOUNT_SELF,
 	MPW_ACCOUNT_IDLE,
-	/* Unfinished system calls that may turn out to work for a flow. May be negative (two's complement) if a call changed CPUs. */
+	/* Unfinished system calls, which may be charged to a flow later. May be negative (two's complement) if a call changed CPUs. */
 	MPW_ACCOUNT_PENDING,
 	MPW_ACCOUNTS,
 };
 
-/* What a CPU does for a socket. */
+/* Kinds of work for a socket. */
 enum mpw_cpu_class {
 	/* System calls of the application. */
 	MPW_CPU_SYSCALL,
-	/* Receiving, and everything that the received segment causes to be sent. */
+	/* Receiving, including everything sent in response to the segment. */
 	MPW_CPU_RX_SOFTIRQ,
-	/* Sending that a queue, pacing or the small-queue limit had delayed. */
+	/* Sending that was delayed by a queue, pacing or the small-queue limit. */
 	MPW_CPU_TX,
 	/* Retransmissions and delayed acknowledgements. */
 	MPW_CPU_TIMER,
@@ -165,15 +165,15 @@ enum mpw_cpu_class {
 };
 
 /*
- * The accounts of one CPU, in CLOCK_MONOTONIC. They sum to at_ns - since_ns, which for a sampled ledger is the length of all windows.
+ * The accounts of one CPU, in CLOCK_MONOTONIC. They sum to at_ns - since_ns; for a sampled ledger this is the length of all sampling windows.
  * since_ns 0: this CPU has not been counted yet.
  */
 struct mpw_cpu_accounts {
 	__u64 since_ns;
 	__u64 at_ns;
 	__u64 ns[MPW_ACCOUNTS];
-	/* Estimated time of the programs of a sampled ledger in its windows; MPW_ACCOUNT_SELF includes it. */
-	__u64 marks_ns;
+	/* Estimated time of the programs of a sampled ledger; MPW_ACCOUNT_SELF includes it. */
+	__u64 programs_ns;
 };
 
 struct mpw_address {
@@ -185,13 +185,13 @@ struct mpw_address {
 	__u8 _reserved[5];
 };
 
-/* The MPTCP socket behind a subflow, when the record was made. */
+/* The MPTCP socket of a subflow or connection, when the record was made. */
 struct mpw_msk {
 	__u64 cookie; /* 0 until the kernel has assigned one */
 	__u64 bytes_sent;
 	__u64 bytes_received;
 	__u64 bytes_acked;
-	/* Retransmitted by the MPTCP timer, without reinjections at the end of a subflow. */
+	/* Retransmitted by the MPTCP timer, without data reinjected at the end of a subflow. */
 	__u64 bytes_retrans;
 	/* Last address that the peer announced (ADD_ADDR). */
 	struct mpw_address announced;
@@ -206,14 +206,14 @@ struct mpw_msk {
 	__u8 removed_ids[MPW_RM_IDS];
 };
 
-/* The part of struct tcp_sock that mpwatch shows. */
+/* Fields of struct tcp_sock. */
 struct mpw_tcp {
 	__u64 bytes_sent;
 	__u64 bytes_acked;
 	__u64 bytes_received;
-	/* Counts retransmissions that a queue of this host refused, too. */
+	/* Includes retransmissions that a queue of this host refused. */
 	__u64 bytes_retrans;
-	/* Payload that was sent at least once: acknowledged or in flight. For a subflow that was adopted, the SYN may count as one byte. */
+	/* Payload that was sent at least once: acknowledged or in flight. For an adopted subflow, the SYN may count as one byte. */
 	__u64 payload_sent;
 	__u32 srtt_us;
 	__u32 rttvar_us;
@@ -233,7 +233,7 @@ struct mpw_tcp {
 	__u32 total_rto;
 };
 
-/* An interval without acknowledged data of the connection, as one subflow saw it: between two segments that showed progress. */
+/* An interval without progress of the connection, between two segments of this subflow that acknowledged new data. */
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
@@ -251,12 +251,11 @@ struct mpw_owner {
 
 struct mpw_unchanged {
 	__u32 kind;
-	/* Of a subflow. */
-	__u32 generation;
+	__u32 generation; /* of a subflow */
 	__u64 cookie;
 };
 
-/* What the programs know of a subflow, including what the kernel clears at close. Lives in socket storage; copied into each record. */
+/* State of a subflow that the kernel does not keep, or clears at close. Lives in socket storage; copied into each record. */
 struct mpw_observed {
 	__u64 cookie;
 	__u64 created_ns; /* SYN sent, or SYN-ACK sent */
@@ -273,11 +272,11 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
-	/* Payload retransmitted without what a queue of this host refused. 0: none, or the hook is missing. */
+	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
 	__u64 bytes_resent;
-	/* Payload in the SYN (TCP Fast Open). The kernel's counters of the connection leave it out. */
+	/* Payload in the SYN (TCP Fast Open), which the kernel's counters of the connection exclude. */
 	__u64 syn_bytes;
-	/* Work since tracing began (work.bpf.h); of that, in windows of a sampled ledger. */
+	/* Work units since tracing began (work.bpf.h), and the part in sampling windows. */
 	__u64 work;
 	__u64 window_work;
 	struct mpw_address local;
@@ -286,12 +285,12 @@ struct mpw_observed {
 	struct mpw_owner owner;
 	struct mpw_stall stalls[MPW_STALLS];
 	__u32 flags; /* enum mpw_subflow_flag */
-	/* How often this socket has been connected again. */
+	/* How often this socket has connected again. */
 	__u32 generation;
 	__u32 handshake_us;
 	/* Stalls so far; stall n is in stalls[n % MPW_STALLS]. */
 	__u32 stall_count;
-	/* Segments retransmitted, by cause. Those without a known cause are only in total_retrans. */
+	/* Segments retransmitted, by cause. Segments without a known cause are only in total_retrans. */
 	__u32 retrans_fast;
 	__u32 retrans_timeout;
 	__u32 retrans_probe;
@@ -334,16 +333,16 @@ struct mpw_connection {
 	__u64 opened_ns;
 	__u64 first_seen_ns;
 	__u64 closed_ns;
-	/* By enum mpw_cpu_class: work for the connection that belongs to no subflow in particular. */
+	/* By enum mpw_cpu_class: work for the connection that is not for one of its subflows. */
 	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_msk msk;
 	struct mpw_owner owner;
-	/* Of the initial subflow. Port 0: the kernel has not copied them yet. */
+	/* Addresses of the initial subflow. Port 0: the kernel has not copied them yet. */
 	struct mpw_address local;
 	struct mpw_address remote;
 };
 
-/* A subflow when an acknowledgement arrived. */
+/* State of a subflow when an acknowledgement arrived. */
 struct mpw_delay_sample {
 	/* tcp_sock.delivered_mstamp: microseconds of CLOCK_MONOTONIC */
 	__u64 at_us;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* What user space tells the BPF programs. The rules of mpwatch_abi.h hold. */
+/* Settings that user space passes to the BPF programs. The rules of mpwatch_abi.h apply. */
 #ifndef MPWATCH_SETTINGS_H
 #define MPWATCH_SETTINGS_H
 
-/* User space sets these before it loads the programs. They are constants to the verifier. */
+/* Set before the programs are loaded. Constants for the verifier. */
 struct mpw_settings {
 	/* Process id of mpwatch. */
 	__u32 self;
-	/* Slots for the CPU time of sockets, including slot 0, which no socket gets. */
+	/* Slots for the CPU time of sockets, including slot 0, which belongs to no socket. */
 	__u32 cost_slots;
 	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
 	__u32 tick_ns;
@@ -15,7 +15,7 @@ struct mpw_settings {
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */
 	__u8 ledger;
-	/* 1: only in windows, which user space opens and closes (`ledger_open`, `ledger_close`). */
+	/* 1: only in sampling windows, which user space opens and closes (`ledger_open`, `ledger_close`). */
 	__u8 ledger_sampled;
 	/* 1: take RTT samples, from which bottlenecks are found. */
 	__u8 samples;
@@ -26,13 +26,13 @@ struct mpw_settings {
 	__u8 _reserved[2];
 };
 
-/* How closely segments are looked at. User space may change it at any time, to spend less CPU time. */
-struct mpw_pace {
-	/* In each tick of the kernel's timer the first segments of a subflow are looked at, and then every n-th, a power of two. */
+/* Sampling rate of received segments. User space may reduce it at any time to save CPU time. */
+struct mpw_sampling_rate {
+	/* In each tick of the kernel's timer, the first segments of a subflow are sampled, then every n-th (a power of two). */
 	__u32 segments_per_tick;
 	__u32 every_nth;
-	/* Multiplies the time between two delay samples. */
-	__u32 sample_spacing;
+	/* Factor on the interval between two delay samples. */
+	__u32 interval_factor;
 	__u32 _reserved;
 };
 

@@ -3,12 +3,12 @@
 
 use std::fs;
 
-/// Numbers of the CPUs that are online, including those that this process may not use.
+/// Numbers of the CPUs that are online, including CPUs that this process may not use.
 pub fn online() -> Vec<u32> {
     parse(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default())
 }
 
-/// The numbers in a list. Omits what is not a number or a range.
+/// Parses a list of numbers and ranges. Ignores invalid parts.
 pub fn parse(list: &str) -> Vec<u32> {
     let ranges = list.trim().split(',').filter_map(|range| {
         let (from, to) = range.split_once('-').unwrap_or((range, range));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why tracing failed, in words for users.
+//! Errors of tracing, with messages for users.
 
 use crate::support::kernel::SupportError;
 
-/// Why tracing failed.
+/// An error of tracing.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages show the fields")]
 pub enum TracerError {
     /// This kernel lacks something that mpwatch needs.
     #[error("this kernel cannot be traced: {}. `mpwatch doctor` lists what is needed", .0.join("; "))]
     Unsupported(Vec<String>),
-    /// Its BTF cannot be read.
+    /// The kernel's BTF cannot be read.
     #[error(transparent)]
     Support(#[from] SupportError),
     /// A capability is missing.
@@ -18,12 +18,12 @@ pub enum TracerError {
         "not permitted to {what}: run as root, or grant the capabilities with `sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep /usr/bin/mpwatch` (the path of the program)"
     )]
     Permission { what: String },
-    /// libbpf or the kernel refused for another reason, or reading failed.
+    /// libbpf or the kernel refused for another reason, or a read failed.
     #[error("cannot {what}: {source}")]
     Bpf { what: String, source: libbpf_rs::Error },
 }
 
-/// Turns an error of libbpf or of a system call into ours; `what` completes the sentence "cannot ...".
+/// Converts an error of libbpf or of a system call. `what` completes the sentence "cannot ...".
 pub(crate) fn bpf_error<E: Into<libbpf_rs::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> TracerError {
     let what = what.into();
     move |error| {
@@ -42,8 +42,8 @@ fn is_not_permitted(error: &libbpf_rs::Error) -> bool {
     error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_rejected
 }
 
-/// Whether the kernel lacked descriptors or memory, or was interrupted: the same may succeed later. Libbpf-rs keeps the number of such an error
-/// only in its text.
+/// Whether the kernel lacked descriptors or memory, or was interrupted, so that a retry may succeed. libbpf-rs has the error number only in its
+/// text.
 pub(crate) fn is_shortage(error: &libbpf_rs::Error) -> bool {
     use nix::libc::{EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM};
     let text = format!("{error:#}");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The heap of the C library, which Rust and SQLite use. Here because `unsafe` is only allowed in this crate.
+//! The heap of the C library, which Rust and SQLite use. In this crate because it needs `unsafe`.
 
-/// Returns free pages of the heap to the kernel. By itself glibc returns only those at its end, where some small allocation of a name or a
-/// connection is always in use: after a burst of connections most of the heap was free and stayed resident. Takes a few milliseconds for a
-/// heap of 100 MB. Other C libraries return memory by themselves.
+/// Returns free pages of the heap to the kernel. glibc by itself returns only pages at the end of the heap, where a small allocation is almost
+/// always in use: after a burst of connections, most of the heap was free and stayed resident. Takes a few milliseconds for a heap of 100 MB.
+/// Does nothing with other C libraries, which return memory by themselves.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number, has no preconditions, and locks the heap itself.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! libbpf's own messages.
+//! Messages of libbpf.
 
-/// Shows libbpf's messages only with `MPWATCH_LIBBPF_LOG=1`: formatting thousands of them took a third of a start's instructions.
+/// Disables libbpf's messages unless `MPWATCH_LIBBPF_LOG=1`: formatting thousands of them took a third of the instructions of a start.
 pub(crate) fn quiet_libbpf() {
     if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
         libbpf_rs::set_print(None);

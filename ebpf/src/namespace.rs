@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network namespaces of this machine: those of processes and those bound under `/run/netns`.
+//! The network namespaces of this machine: of processes, and bound under `/run/netns`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,23 +16,24 @@ use nix::sys::statfs::{FsType, fstatfs, statfs};
 pub struct Namespace {
     /// Inode, as `readlink /proc/PID/ns/net` shows it.
     pub inode: u32,
-    /// Name under `/run/netns`; `host` for the one that the agent itself is in.
+    /// Name under `/run/netns`, or [`OWN_NAME`].
     pub name: Option<String>,
     /// A path by which it can be opened.
     pub path: PathBuf,
 }
 
-/// Where `ip netns` binds namespaces to names. On most systems the second is a link to the first.
+/// Directories in which `ip netns` binds namespaces to names. On most systems the second is a link to the first.
 pub const DIRECTORIES: [&str; 2] = ["/run/netns", "/var/run/netns"];
-/// Name of the namespace that the agent itself is in.
+/// Name of this process's own namespace.
 pub const OWN_NAME: &str = "host";
 
 /// `NSFS_MAGIC` of linux/magic.h.
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
-/// Path of the namespace that the agent itself is in.
+/// Path of this process's own namespace.
 pub const OWN: &str = "/proc/self/ns/net";
 
-/// All namespaces, by inode. Skips what disappears meanwhile, and processes that need a capability, which `mpwatch doctor` names.
+/// All namespaces, sorted by inode. Skips namespaces that disappear meanwhile, and processes that it may not read: `mpwatch doctor` names the
+/// missing capability.
 pub fn all() -> Vec<Namespace> {
     let mut found = BTreeMap::new();
     let mut add = |path: PathBuf, name: Option<String>| {
@@ -57,12 +58,12 @@ pub(crate) fn is_namespace_file(file: &File) -> io::Result<bool> {
     Ok(fstatfs(file)?.filesystem_type() == NSFS_MAGIC)
 }
 
-/// A file that is not a namespace counts as not found: a plain file under /run/netns remains when a namespace was not unmounted cleanly.
+/// Inode of a namespace. A plain file, which remains under /run/netns if a namespace was not unmounted cleanly, counts as not found.
 fn inode(path: &Path) -> io::Result<u32> {
     if statfs(path)?.filesystem_type() != NSFS_MAGIC {
         return Err(io::ErrorKind::NotFound.into());
     }
-    // An inode of a namespace fits 32 bits (struct ns_common).
+    // Inodes of namespaces have 32 bits (struct ns_common).
     u32::try_from(fs::metadata(path)?.ino()).map_err(io::Error::other)
 }
 
@@ -71,7 +72,8 @@ fn entries(directory: &str) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Runs `work` inside a namespace, on a separate thread. The agent's own namespace needs neither a thread nor CAP_SYS_ADMIN.
+/// Runs `work` inside a namespace, on a separate thread. This process's own namespace needs neither a thread nor CAP_SYS_ADMIN.
+/// Fails if the namespace cannot be opened or entered, or `work` fails.
 pub fn inside<T: Send>(namespace: &Namespace, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     if inode(Path::new(OWN)).is_ok_and(|own| own == namespace.inode) {
         return work();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which network namespace an open file is of: its cookie, which the kernel never reuses, unlike the inode. A program of ours reads it, so
-//! the namespace need not be entered, which would take CAP_SYS_ADMIN.
+//! Identifies the network namespace of a file by its cookie, which the kernel never reuses, unlike the inode. A BPF program reads the cookie,
+//! because entering the namespace would require CAP_SYS_ADMIN.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,7 +22,7 @@ nix::ioctl_none!(
     3
 );
 
-/// Reads cookies of network namespaces. May be used on a thread of its own.
+/// Reads cookies of network namespaces. Usable on any thread.
 #[derive(Debug)]
 pub struct CookieReader {
     program: OwnedFd,
@@ -30,13 +30,14 @@ pub struct CookieReader {
 
 impl CookieReader {
     /// `None`: the program is not loaded.
-    pub(crate) fn of(object: &Object) -> Option<Self> {
+    pub(crate) fn new(object: &Object) -> Option<Self> {
         let program = object.progs().find(|program| program.name() == PROGRAM && program.autoload())?;
         Some(Self { program: program.as_fd().try_clone_to_owned().ok()? })
     }
 
-    /// The cookie of the namespace that a file such as `/run/netns/NAME` is of. `Ok(None)`: it is a plain file, which it is before the
-    /// namespace is mounted there and after it was unmounted.
+    /// The cookie of the network namespace of a file such as `/run/netns/NAME`. `Ok(None)`: it is not a network namespace but, for example, a
+    /// plain file, as before the namespace is mounted there and after it is unmounted.
+    /// Fails if the file cannot be opened, or the kernel cannot run the program.
     pub fn cookie(&self, path: &Path) -> io::Result<Option<NetnsCookie>> {
         let file = File::open(path)?;
         if !is_namespace_file(&file)? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program to compare with. Only benches use them.
+//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program for comparison. Only bench uses them.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,7 +10,8 @@ use libbpf_sys::bpf_insn;
 
 use crate::tracer::program::{self, ProgramStats};
 
-/// Enables run-time statistics of all BPF programs of this machine, until the result is dropped. Changes no sysctl.
+/// Enables run-time statistics of all BPF programs of this machine until the result is dropped. Changes no sysctl.
+/// Fails if a capability is missing.
 pub fn enable() -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     owned(unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) })
@@ -19,17 +20,18 @@ pub fn enable() -> io::Result<OwnedFd> {
 /// A program that returns at once, attached to a tracepoint. Its run time is the overhead of the statistics.
 #[derive(Debug)]
 pub struct EmptyProgram {
-    // First: it is detached before it is closed.
+    // First, so that the program is detached before it is closed.
     _link: OwnedFd,
     program: OwnedFd,
 }
 
 impl EmptyProgram {
     /// Attaches it to a tracepoint such as `sys_enter`.
+    /// Fails if the kernel refuses to load or attach it.
     pub fn attach(tracepoint: &CStr) -> io::Result<Self> {
         // r0 = 0; exit
         let instructions = [0xb7, 0x95].map(|code: u8| bpf_insn { code, ..bpf_insn::default() });
-        // SAFETY: name, licence and instructions live through the call, the length is that of the instructions, and no options is allowed.
+        // SAFETY: name, licence and instructions live through the call, the length is the number of instructions, and options may be NULL.
         let program = owned(unsafe {
             libbpf_sys::bpf_prog_load(
                 libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT,
@@ -45,13 +47,13 @@ impl EmptyProgram {
         Ok(Self { _link: owned(link)?, program })
     }
 
-    /// The kernel's statistics of it.
+    /// The kernel's statistics of the program.
     pub fn stats(&self) -> io::Result<ProgramStats> {
-        program::of(self.program.as_fd())
+        program::read_stats(self.program.as_fd())
     }
 }
 
-/// A descriptor that libbpf has just opened, or the error that a negative one means.
+/// Owns a descriptor that libbpf has just opened. A negative value is an error number.
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel knows about the error of the calendar clock. Here because reading it takes unsafe code.
+//! Error of the calendar clock. In this crate because reading it needs `unsafe`.
 
 use std::mem::MaybeUninit;
 
 use mpwatch_model::unit::Nanos;
 
-/// Upper bound of the error of the calendar clock, as the program that synchronizes it told the kernel; it grows until the next
-/// synchronization. `None`: the clock is not synchronized, or the kernel refuses to say.
+/// Upper bound of the error of the calendar clock, as the program that synchronizes it (such as chrony) reports it to the kernel. It grows until
+/// the next synchronization. `None`: the clock is not synchronized, or the kernel refuses to report it.
 pub fn error() -> Option<Nanos> {
     let mut clock = MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: all zero is a valid `timex`, whose modes then change nothing; the kernel fills it.

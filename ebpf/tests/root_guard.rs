@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tests on other kernels detect a forgotten guard: exactly those kernels that lack a field reject an object that reads it unguarded.
+//! Tests on other kernels detect a forgotten guard: exactly the kernels that lack a field reject an object that reads it without a guard.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use libbpf_rs::{ObjectBuilder, PrintLevel};
@@ -14,12 +14,12 @@ const FIELD: (&str, u32) = ("tcp_sock.total_rto", 2);
 /// `BPF_CORE_FIELD_BYTE_SIZE` of `enum bpf_core_relo_kind`.
 const FIELD_BYTE_SIZE: u32 = 1;
 
-/// Our object with broken guards of a field: they ask for its size (`bytes`, never 0) instead of whether it exists. A kernel without the
-/// field rejects that. `None`: no program has a guard for this field.
+/// Our object with broken guards of a field: they ask for the field's size (`bytes`, never 0) instead of its existence. A kernel without the
+/// field rejects that. `None`: no program guards this field.
 fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     let mut object = mpwatch_ebpf::OBJECT.to_vec();
-    let of_field = |access: &Access| access.is_guard && access.field == field;
-    let guards: Vec<_> = accesses(&object)?.into_iter().filter(of_field).map(|access| access.at).collect();
+    let is_guard = |access: &Access| access.is_guard && access.field == field;
+    let guards: Vec<_> = accesses(&object)?.into_iter().filter(is_guard).map(|access| access.at).collect();
     for &(kind, constant) in &guards {
         object.get_mut(kind..kind + 4)?.copy_from_slice(&FIELD_BYTE_SIZE.to_le_bytes());
         // The loader compares the constant with our own declaration.
@@ -28,10 +28,10 @@ fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     (!guards.is_empty()).then_some(object)
 }
 
-/// Whether the running kernel accepts an object; it reads all fields by calls.
+/// Whether the running kernel accepts an object. It reads all fields by helper calls.
 fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
-    let mut open = ObjectBuilder::default().open_memory(object).expect("the object is one");
+    let mut open = ObjectBuilder::default().open_memory(object).expect("the object can be opened");
     for mut program in open.progs_mut() {
         let planned = plan.programs.iter().any(|name| program.name() == *name);
         program.set_autoload(planned);
@@ -44,7 +44,7 @@ fn a_broken_guard_is_rejected_exactly_where_the_field_is_missing() {
     if !may_run_as_root() {
         return;
     }
-    let support = KernelSupport::of_this_kernel().unwrap();
+    let support = KernelSupport::from_running_kernel().unwrap();
     let plan = AttachPlan::from_facts(&support);
     assert_eq!(loads(mpwatch_ebpf::OBJECT, &plan), Ok(()), "the object as it is");
 

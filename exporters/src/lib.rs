@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and the encodings of
-//! records for ClickHouse (`clickhouse`), OTLP (`otlp`) and Parquet (`parquet`; these three are cargo features).
+//! What leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features,
+//! records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and for Parquet files (`parquet`).
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;
 pub mod http;
+pub mod options;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+#[cfg(any(feature = "clickhouse", feature = "parquet"))]
+mod percent;
 pub mod prometheus;
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
+#[cfg(feature = "send")]
 pub mod sample;
+#[cfg(feature = "send")]
+pub mod send;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Removes namespaces: on drop, on a signal, and after a crash of an earlier process.
-//! Owns the names of all namespaces of this process. What is inside a namespace (links, rules,
-//! queues, endpoints) needs no cleanup: the kernel removes it with the namespace.
+//! Owns the names of all namespaces of this process. The kernel removes links, rules, queues and
+//! endpoints with their namespace.
 
 use crate::error::{Error, Result};
 use nix::mount::{MntFlags, umount2};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// Where `ip netns` keeps one file per named namespace.
+/// Directory in which `ip netns` keeps a file per named namespace.
 pub(crate) const NETNS_DIR: &str = "/run/netns";
 const PREFIX: &str = "mpw-";
 const MAX_LABEL_LENGTH: usize = 16;
@@ -47,8 +47,8 @@ pub fn remove_all() {
     }
 }
 
-/// Installs handlers for SIGINT, SIGTERM and SIGHUP that remove this process's namespaces and then do what
-/// the signal does by default. A second call does nothing.
+/// Installs handlers for SIGINT, SIGTERM and SIGHUP that remove this process's namespaces and then run the
+/// default action of the signal. A second call does nothing.
 ///
 /// # Errors
 /// When the handler cannot be installed.
@@ -96,7 +96,7 @@ fn live() -> MutexGuard<'static, BTreeSet<String>> {
 
 fn unmount(name: &str) {
     let path = Path::new(NETNS_DIR).join(name);
-    // Both calls fail if the namespace is already gone, which is no error here.
+    // Both calls fail if the namespace is already gone. That is fine.
     let _ = umount2(&path, MntFlags::MNT_DETACH);
     let _ = fs::remove_file(&path);
 }
@@ -106,7 +106,7 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
-/// Whether a process has this id. If another program reuses the id, a stale file stays: that is better
+/// Whether a process has this id. If another program reuses the id, a stale file stays, which is better
 /// than removing the namespaces of a running lab.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `ip`, `tc` and `nft` inside a namespace, in batches.
-//! Programs instead of netlink crates: two tools cover links, rules, tbf, statistics and MPTCP endpoints.
-//! The crates would be five, need an async runtime, and lack tbf. Both tools are called by full path,
-//! because busybox has applets of the same names with fewer functions.
+//! Two tools cover links, rules, tbf, statistics and MPTCP endpoints; five netlink crates would be needed instead,
+//! with an async runtime and without tbf. Tools are called by full path, because busybox has applets of the same
+//! names with fewer functions.
 
 use crate::error::{Error, Result};
 use std::io::Write as _;
@@ -16,7 +16,7 @@ pub(crate) enum Program {
     /// `ip -6`: in a batch, rules and routes have no other way to select IPv6.
     Ip6,
     Tc,
-    /// Of the package nftables.
+    /// In the package nftables.
     Nft,
 }
 
@@ -51,7 +51,7 @@ impl Program {
     }
 }
 
-/// Runs lines as one `-batch` in the network namespace of the calling thread. The error names the first line
+/// Runs lines as a `-batch` in the network namespace of the calling thread. The error names the first line
 /// that failed.
 pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
     if lines.is_empty() {

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-/// What can go wrong while building or using a lab.
+/// An error while building or using a lab.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -27,7 +27,7 @@ pub enum Error {
         program: String,
         /// Its arguments, or the line of its input that failed.
         input: String,
-        /// What it wrote on standard error.
+        /// Its output on standard error.
         stderr: String,
     },
     /// A program or kernel feature is missing.
@@ -53,7 +53,7 @@ pub enum Error {
     Invalid {
         /// The request.
         what: String,
-        /// What is valid.
+        /// Advice: a valid request.
         advice: &'static str,
     },
     /// A thread of the lab panicked. The panic message went to standard error.
@@ -84,7 +84,7 @@ fn advice(source: &io::Error) -> &'static str {
             "run as root (network namespaces need CAP_SYS_ADMIN and CAP_NET_ADMIN)"
         }
         Some(libc::ENOENT | libc::ENOPROTOOPT | libc::EPROTONOSUPPORT | libc::EOPNOTSUPP) => {
-            "the running kernel lacks this feature (`mpwatch doctor` says which)"
+            "the running kernel lacks this feature (`mpwatch doctor` names it)"
         }
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
         Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => "the path has failed",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Test networks for mpwatch: private network namespaces, paths with a rate limit and a delay, MPTCP
-//! endpoints, real traffic, simulated energy counters, and the kernel's own counters to compare with.
+//! endpoints, real traffic, simulated energy counters, and the kernel's own counters for comparison.
 //! The demo, `selftest`, root tests and benches use it. It changes nothing outside the namespaces that
 //! it creates. It removes them on drop, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
 //! It does not use eBPF.
@@ -19,18 +19,17 @@ mod cleanup;
 mod command;
 pub mod endpoint;
 mod error;
-pub mod fabric;
 mod impairer;
 pub mod link;
 pub mod mib;
 mod netns;
 mod oracle;
 mod poll;
-mod random;
+pub mod random;
 pub mod raplsim;
 mod reset;
 pub mod route;
-mod router;
+pub mod router;
 mod sys;
 mod task_clock;
 pub mod topology;
@@ -38,7 +37,6 @@ pub mod traffic;
 
 pub use cleanup::{install_signal_cleanup, remove_all, sweep_stale};
 pub use error::{Error, Result};
-pub use fabric::Fabric;
 pub use impairer::{Direction, Impairer, ImpairerCounters, ImpairerKind, Impairment};
 pub use netns::{Namespace, join};
 pub use oracle::{MptcpInfo, SocketInfo, SubflowInfo, TcpInfo};

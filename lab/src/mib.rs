@@ -20,7 +20,7 @@ pub fn read(namespace: &Namespace) -> Result<Counters> {
     Ok(texts?.iter().flat_map(|text| parse(text)).collect())
 }
 
-/// The counters that increased between two readings, and by how much.
+/// Differences of the counters that increased between two readings.
 #[must_use]
 pub fn difference(before: &Counters, after: &Counters) -> Counters {
     after

@@ -122,16 +122,27 @@ impl Namespace {
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
     }
 
-    /// The lab has no duplicates. Detecting them takes one to two seconds, in which a router has no link-local address to ask for neighbours
-    /// from, so it drops what it should forward: the first SYN over a path, or a join.
+    /// The lab has no duplicate addresses. Detection takes one to two seconds. Without a link-local address a router cannot resolve neighbours
+    /// during that time and drops packets: the first SYN over a path, or a join.
     fn disable_duplicate_address_detection(&self) -> Result<()> {
         self.sysctl("net.ipv6.conf.all.accept_dad", "0")?;
         self.sysctl("net.ipv6.conf.default.accept_dad", "0")
     }
 
     /// Runs lines of `ip -batch` inside.
-    pub(crate) fn ip(&self, lines: &[String]) -> Result<()> {
+    ///
+    /// # Errors
+    /// If a line fails.
+    pub fn ip(&self, lines: &[String]) -> Result<()> {
         self.enter(|| command::batch(Program::Ip, lines))?
+    }
+
+    /// Runs commands of `nft` inside.
+    ///
+    /// # Errors
+    /// If one fails, or the package nftables is not installed.
+    pub fn nft(&self, commands: &str) -> Result<()> {
+        self.enter(|| command::batch(Program::Nft, &[commands.to_owned()]))?
     }
 
     /// Runs lines of `ip -6 -batch` inside.
@@ -183,8 +194,8 @@ fn create(path: &Path) -> Result<()> {
     bind(Path::new("/proc/thread-self/ns/net"), path, MsFlags::MS_BIND)
 }
 
-/// Makes `/run/netns` a shared mount, as `ip netns add` does. Other mount namespaces then see our namespaces
-/// appear and disappear, and a later `ip netns add` does not hide them under a mount of its own.
+/// Makes `/run/netns` a shared mount, as `ip netns add` does. Our namespaces then appear in other mount
+/// namespaces, too, and a later `ip netns add` does not hide them under a mount of its own.
 fn prepare_netns_dir() -> Result<()> {
     let folder = Path::new(NETNS_DIR);
     fs::create_dir_all(folder).map_err(Error::os("create", NETNS_DIR))?;

@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pause between two checks grows from the first value to the second: a short wait ends at once, and a long
-/// wait leaves the CPU to the work that is waited for.
+/// The pause between two checks grows from the first value to the second. So a short wait ends at once, and a
+/// long wait leaves the CPU to other work.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(40);
 /// After a check that took time T, the pause is at least four times T: checks take at most a fifth of the time.

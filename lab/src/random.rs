@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reproducible random numbers (SplitMix64, public domain algorithm by S. Vigna): the same seed gives the
+//! Reproducible pseudo-random numbers (SplitMix64, public domain algorithm by S. Vigna): a seed gives the
 //! same losses and lifetimes on every machine. Not for cryptography.
 
-/// A random sequence that depends only on its seed.
+/// A pseudo-random sequence that depends only on its seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 random bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
+    /// Uniform in 0..limit; 0 if `limit` is 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.bits() % limit.max(1)
+    }
+
     /// Uniform in 0..1.
-    pub(crate) fn unit(&mut self) -> f64 {
-        to_unit(self.next())
+    pub fn unit(&mut self) -> f64 {
+        to_unit(self.bits())
     }
 }
 

@@ -82,7 +82,7 @@ impl Lines {
 
 fn via(next_hop: NextHop<'_>) -> String {
     match next_hop.gateway {
-        // onlink: otherwise the kernel looks the gateway up in the table that this command replaces.
+        // onlink: otherwise the kernel searches for the gateway in the table that this command replaces.
         Some(gateway) => format!("via {gateway} dev {} onlink", next_hop.interface),
         None => format!("dev {}", next_hop.interface),
     }

@@ -5,7 +5,10 @@ use crate::error::Result;
 use crate::netns::Namespace;
 
 /// Makes a namespace forward packets of both families.
-pub(crate) fn prepare(namespace: &Namespace) -> Result<()> {
+///
+/// # Errors
+/// If a sysctl cannot be written.
+pub fn prepare(namespace: &Namespace) -> Result<()> {
     accept_any_source(namespace)?;
     namespace.sysctl("net.ipv4.ip_forward", "1")?;
     namespace.sysctl("net.ipv6.conf.all.forwarding", "1")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls that no safe crate wraps: the lab's only `unsafe` code. Batches on packet sockets, the
+//! System calls that no safe crate wraps, the lab's only `unsafe` code: batches on packet sockets, the
 //! ethtool ioctl, socket options read as bytes, perf counters of threads.
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use std::ptr::{addr_of_mut, from_mut, from_ref, null_mut};
 /// Maximum number of frames per call.
 pub(crate) const BATCH: usize = 64;
 
-/// Reads a socket option into `buffer` and returns how many bytes the kernel wrote.
+/// Reads a socket option into `buffer` and returns the number of bytes that the kernel wrote.
 pub(crate) fn socket_option(
     socket: &impl AsFd,
     level: i32,
@@ -63,7 +63,7 @@ pub(crate) fn set_socket_option(socket: &impl AsFd, level: i32, name: i32, value
     check(answer)
 }
 
-/// Opens a packet socket that receives all frames arriving at interface `index`, and none of its outgoing ones.
+/// Opens a packet socket that receives all frames arriving at interface `index`, without outgoing frames.
 /// Each of its buffers has `buffer` bytes, also above the host's limit.
 pub(crate) fn packet_socket(index: u32, buffer: usize) -> io::Result<OwnedFd> {
     // Protocol 0: nothing arrives until `bind` selects the interface.
@@ -103,7 +103,7 @@ pub(crate) struct Arrival {
     pub(crate) timestamp: i64,
 }
 
-/// Receives up to [`BATCH`] frames without waiting, one into each of `frames`. Returns how many.
+/// Receives up to [`BATCH`] frames without waiting, each into an element of `frames`. Returns their number.
 pub(crate) fn receive_frames(
     socket: &OwnedFd,
     frames: &mut [Vec<u8>],
@@ -150,7 +150,7 @@ fn timestamp(header: &libc::msghdr) -> i64 {
     }
 }
 
-/// Sends up to [`BATCH`] frames. Returns how many the interface's queue accepted before it dropped one.
+/// Sends up to [`BATCH`] frames. Returns the number that the interface's queue accepted before it dropped a frame.
 pub(crate) fn send_frames(socket: &OwnedFd, frames: &[&[u8]]) -> io::Result<usize> {
     let count = frames.len().min(BATCH);
     // SAFETY: as in `receive_frames`.

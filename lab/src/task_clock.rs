@@ -21,15 +21,15 @@ impl TaskClock {
     ///
     /// # Errors
     /// If the kernel has no perf counters or refuses access.
-    pub fn of_this_thread() -> Result<Self> {
+    pub fn from_this_thread() -> Result<Self> {
         Self::open(0, true)
     }
 
     /// Counts another thread (also a kernel thread), without the threads that it starts.
     ///
     /// # Errors
-    /// As [`TaskClock::of_this_thread`], and if there is no such thread.
-    pub fn of(tid: i32) -> Result<Self> {
+    /// As [`TaskClock::from_this_thread`], and if the thread does not exist.
+    pub fn from_tid(tid: i32) -> Result<Self> {
         Self::open(tid, false)
     }
 

@@ -88,7 +88,7 @@ fn jitter_never_reorders() {
     if !may_run_as_root() {
         return;
     }
-    // On two CPUs the kernel itself reorders packets between namespaces, also those of the relay.
+    // On two CPUs the kernel itself reorders packets between namespaces, also packets of the relay.
     let mut one = CpuSet::new();
     one.set(0).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
@@ -140,7 +140,7 @@ fn losses_have_the_configured_rate_and_are_counted() {
     // netem's losses are random in each run: allow five standard deviations.
     assert!((rate - 0.01).abs() < 5.0 * (0.01 * 0.99 / packets).sqrt(), "{rate}");
     let flow = outcome.client.connections[0].socket_info.as_ref().unwrap();
-    let retransmitted: u32 = flow.subflows.iter().map(|one| one.tcp.total_retrans).sum();
+    let retransmitted: u32 = flow.subflows.iter().map(|subflow| subflow.tcp.total_retrans).sum();
     // The client's few pure acknowledgements are not retransmitted.
     assert!(u64::from(retransmitted) + 3 >= counters.lost, "{retransmitted} of {}", counters.lost);
 }

@@ -9,5 +9,4 @@ pub mod json;
 pub mod links;
 pub mod markdown;
 pub mod schema;
-pub mod study;
 pub mod text;

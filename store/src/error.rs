@@ -25,7 +25,7 @@ pub struct StoreError {
 }
 
 /// Advice for a file that this user may only read.
-pub(crate) const MAY_WRITE: &str = "this user must be allowed to write the file and its folder";
+pub const MAY_WRITE: &str = "this user must be allowed to write the file and its folder";
 
 impl StoreError {
     /// Whether the same call may succeed later without a change by the user.
@@ -43,7 +43,7 @@ impl StoreError {
     }
 
     /// The file cannot be opened.
-    pub(crate) fn refused(path: &Path, why: impl Display, advice: &str) -> Self {
+    pub fn refused(path: &Path, why: impl Display, advice: &str) -> Self {
         Self::lasting(format!("cannot open the database {}: {why}; {advice}", path.display()))
     }
 
@@ -86,7 +86,7 @@ impl StoreError {
     }
 
     /// Reading the open file failed.
-    pub(crate) fn read(path: &Path, error: &rusqlite::Error) -> Self {
+    pub fn read(path: &Path, error: &rusqlite::Error) -> Self {
         let advice = "if the file is damaged, `sqlite3 FILE .dump` prints what can be read";
         Self::lasting(format!("cannot read {}: {error}; {advice}", path.display()))
     }
@@ -99,7 +99,7 @@ impl StoreError {
     }
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
-    pub(crate) fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
+    pub fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         let is_temporary = is_full(error);
         let is_private = File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         let usual = match error.sqlite_error_code() {

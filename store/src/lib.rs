@@ -8,19 +8,17 @@ mod lock;
 mod open;
 mod read;
 mod schema;
-mod study;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::StoreError;
+pub use error::{MAY_WRITE, StoreError};
 pub use feed::extract::{Extract, Partition};
 pub use feed::outbox::{Backlog, Outbox, StoredEnd, end_columns};
 pub use open::create;
 pub use read::archive::{Archive, Period};
 pub use read::sheet::{Sheet, SheetKind};
-pub use study::StudyFile;
 pub use write::earlier::RunStart;
 pub use write::limits::{Limits, StoreFigures, StoreLosses};
 pub use write::store::Store;

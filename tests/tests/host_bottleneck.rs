@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
@@ -190,7 +190,8 @@ fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
         return;
     }
     let lab = Topology::two_paths(link(20.0, 10), link(20.0, 10)).unwrap();
-    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Off, ..Settings::default() }).unwrap();
+    let mut tracer =
+        Tracer::start(TracerSettings { ledger: LedgerMode::Off, ..TracerSettings::default() }).unwrap();
     let control = Arc::new(Control::default());
     let spec = lab.traffic(Workload::upload_for(TIMEOUT * 4)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();

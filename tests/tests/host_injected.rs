@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
+use mpwatch_ebpf::tracer::{Opening, Tracer, TracerSettings};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
@@ -224,7 +224,8 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     if !may_run() {
         return;
     }
-    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Sampled, ..Settings::default() }).unwrap();
+    let mut tracer =
+        Tracer::start(TracerSettings { ledger: LedgerMode::Sampled, ..TracerSettings::default() }).unwrap();
     tracer.close_window();
     let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
     let (before, missing) = (open_files(), tracer.missing().len());

@@ -199,7 +199,7 @@ fn totals_of_the_database_are_those_of_the_application() {
 }
 
 #[test]
-#[ignore = "takes minutes; the one above does the same with fewer; docs/performance.md has how to run it, and its figures"]
+#[ignore = "takes minutes; the one above does the same with fewer; docs/measurements/scale.md has the command and the figures"]
 fn a_hundred_thousand_short_connections() {
     if may_run_as_root() {
         // The allocator keeps the memory of a burst. Keeping every record would need several times as much.

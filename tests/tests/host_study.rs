@@ -7,9 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use mpwatch_lab::Fabric;
-use mpwatch_lab::fabric::{FabricSpec, Forwarding, Kind, address};
 use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
+use mpwatch_study::fabric::{Fabric, FabricSpec, Forwarding, FabricKind, address};
 use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ const BYTES: u64 = 2_000_000;
 /// Of the first host: in all networks, packets to it pass through a core switch.
 const FAR: usize = 10;
 
-fn fabric(kind: Kind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
+fn fabric(kind: FabricKind, forwarding: Forwarding, subflows: usize) -> FabricSpec {
     FabricSpec { kind, mbit: 50.0, queue: Duration::from_millis(20), subflows, forwarding }
 }
 
@@ -54,10 +53,10 @@ fn a_flow_takes_one_path_and_sprayed_packets_take_all() {
         return;
     }
     let largest = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    let hashed = upload(&fabric(Kind::FatTree, Forwarding::PerFlow, 1), Transport::Tcp);
+    let hashed = upload(&fabric(FabricKind::FatTree, Forwarding::PerFlow, 1), Transport::Tcp);
     // Acknowledgements return on a path of their own.
     assert!(hashed.len() == 4 && largest(&hashed) > 0.85, "{hashed:?}");
-    let sprayed = upload(&fabric(Kind::FatTree, Forwarding::PerPacket, 1), Transport::Tcp);
+    let sprayed = upload(&fabric(FabricKind::FatTree, Forwarding::PerPacket, 1), Transport::Tcp);
     assert!(sprayed.iter().all(|share| *share > 0.15), "{sprayed:?}");
 }
 
@@ -66,7 +65,7 @@ fn all_bytes_arrive_over_the_subflows_of_each_network() {
     if !may_build() {
         return;
     }
-    for kind in [Kind::FatTree, Kind::Vl2, Kind::BCube] {
+    for kind in [FabricKind::FatTree, FabricKind::Vl2, FabricKind::BCube] {
         let shares = upload(&fabric(kind, Forwarding::PerFlow, 8), Transport::Mptcp);
         let used = shares.iter().filter(|share| **share > 0.02).count();
         assert!(used >= 2, "{kind:?}: eight subflows, {shares:?}");
@@ -86,7 +85,7 @@ fn run(experiment: &str) -> Value {
 fn assert_measured(study: &Value, quantities: &[&str]) {
     for cell in list(&list(study, "experiments")[0], "cells") {
         assert_eq!(number(cell, "runs"), 1, "{cell:#}");
-        let found: Vec<&str> = list(cell, "measured").iter().map(|one| text(one, "quantity")).collect();
+        let found: Vec<&str> = list(cell, "measured").iter().map(|measured| text(measured, "quantity")).collect();
         for quantity in quantities {
             assert!(found.contains(quantity), "{quantity} of {cell:#}");
         }
@@ -110,7 +109,7 @@ fn every_method_of_detection_judges_the_same_run() {
         assert_eq!(methods, ["concordance", "ese", "rfc8382", "dcw", "dwc"]);
         let found = |cell: &Value| {
             let found =
-                list(cell, "measured").iter().find(|one| text(one, "quantity") == "found_ratio").unwrap();
+                list(cell, "measured").iter().find(|measured| text(measured, "quantity") == "found_ratio").unwrap();
             found["mean"].as_f64().unwrap()
         };
         assert!(found(&cells[0]) >= 0.6, "five connections with an extra subflow on each path: {study:#}");
@@ -124,7 +123,7 @@ fn real_programs_run_over_both_protocols() {
         assert_measured(&study, &["completion_s", "cpu_s"]);
         let experiment = &list(&study, "experiments")[0];
         let has_requests = |cell: &&Value| {
-            list(cell, "measured").iter().any(|one| text(one, "quantity") == "requests_per_s")
+            list(cell, "measured").iter().any(|measured| text(measured, "quantity") == "requests_per_s")
         };
         assert_eq!(list(experiment, "cells").iter().filter(has_requests).count(), 2, "redis, both protocols");
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::link::{self, QueueCounters, RateLimit};
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, Close, TrafficSpec, TransferOutcome, Transport, Workload};
@@ -152,7 +152,8 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     }
     let (topology, _) = lab();
     let (ring_bytes, overflow_bytes) = (128 << 10, 128 << 10);
-    let settings = Settings { ring_bytes, overflow_bytes, ledger: LedgerMode::Off, ..Settings::default() };
+    let settings =
+        TracerSettings { ring_bytes, overflow_bytes, ledger: LedgerMode::Off, ..TracerSettings::default() };
     let mut tracer = Tracer::start(settings).unwrap();
     let netns =
         topology.client().enter(|| std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();

@@ -33,7 +33,7 @@ fn may_run() -> bool {
     if !may_run_as_root() {
         return false;
     }
-    let missing = KernelSupport::of_this_kernel().unwrap().congestion.missing;
+    let missing = KernelSupport::from_running_kernel().unwrap().congestion.missing;
     if !missing.is_empty() {
         skip(&format!("this kernel cannot register a congestion control in BPF: no {}", missing.join(", ")));
     }
@@ -232,7 +232,7 @@ fn a_transfer_goes_on_when_it_is_unregistered_or_its_process_is_killed() {
     if !may_run() {
         return;
     }
-    let has_link = KernelSupport::of_this_kernel().unwrap().congestion.has_link;
+    let has_link = KernelSupport::from_running_kernel().unwrap().congestion.has_link;
     // Without links, a kernel would keep it after SIGKILL until the next boot.
     let signals = if has_link { &[Signal::SIGTERM, Signal::SIGKILL][..] } else { &[Signal::SIGTERM] };
     for &signal in signals {

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use mpwatch_ebpf::namespace;
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, poll_until};
@@ -39,7 +39,7 @@ struct Idle {
 
 impl Idle {
     fn open(link: LinkSpec) -> Self {
-        let tracer = Tracer::start(Settings::default()).unwrap();
+        let tracer = Tracer::start(TracerSettings::default()).unwrap();
         let lab = Topology::two_paths(link, link).unwrap();
         let address = lab.traffic(Workload::upload(1)).unwrap().server;
         // Of all addresses: joins use another one.
@@ -107,7 +107,7 @@ impl Idle {
 
     /// The same as a tracer reads that has reported nothing so far.
     fn timeouts_now(&self) -> u32 {
-        let (mut tracer, mut timeouts) = (Tracer::start(Settings::default()).unwrap(), 0);
+        let (mut tracer, mut timeouts) = (Tracer::start(TracerSettings::default()).unwrap(), 0);
         tracer.adopt(&namespace::all());
         let read = tracer.snapshot(&mut |event| {
             if let KernelEvent::Subflow(record) = event

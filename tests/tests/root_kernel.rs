@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_tests::kernel::{KernelRecord, in_guest};
 use mpwatch_tests::{CommandOutput, btf, list, may_run_as_root, mpwatch, program, text};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn running_kernel() -> KernelRecord {
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
     let missing = list(&snapshot["host"], "missing").iter().map(|one| text(one, "what").to_owned()).collect();
-    let tracer = Tracer::start(Settings::default()).unwrap();
+    let tracer = Tracer::start(TracerSettings::default()).unwrap();
     let programs = tracer.programs().unwrap();
     let verified = programs.into_iter().map(|(name, stats)| (name, stats.verified_instructions)).collect();
     KernelRecord { release: release(), missing, verified }

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use mpwatch_ebpf::support::hook::{HOOKS, Part};
-use mpwatch_ebpf::tracer::{Opening, Settings, Tracer};
+use mpwatch_ebpf::tracer::{Opening, Tracer, TracerSettings};
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
@@ -132,7 +132,7 @@ fn without_the_ledger_none_of_its_programs_is_loaded() {
     }
     let is_of_ledger = |name: &str| HOOKS.iter().any(|hook| hook.program == name && hook.part != Part::Flows);
     let names = |ledger| -> Vec<String> {
-        let tracer = Tracer::start(Settings { ledger, ..Settings::default() }).unwrap();
+        let tracer = Tracer::start(TracerSettings { ledger, ..TracerSettings::default() }).unwrap();
         tracer.programs().unwrap().into_iter().map(|(name, _)| name).collect()
     };
     assert!(names(LedgerMode::Exact).iter().any(|name| is_of_ledger(name)));
@@ -265,7 +265,8 @@ fn nothing_of_a_window_stays_attached_if_only_a_part_of_it_can_be() {
     if !may_run_as_root() {
         return;
     }
-    let mut tracer = Tracer::start(Settings { ledger: LedgerMode::Sampled, ..Settings::default() }).unwrap();
+    let mut tracer =
+        Tracer::start(TracerSettings { ledger: LedgerMode::Sampled, ..TracerSettings::default() }).unwrap();
     tracer.close_window();
     let open_files = || fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     let (before, missing) = (open_files(), tracer.missing().len());

@@ -218,14 +218,34 @@ fn without_privileges_a_study_says_so_and_leaves_no_results() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     // Another user may have no access to the build folder.
-    let (copy, out) = (folder.path().join("mpwatch"), folder.path().join("out"));
-    std::fs::copy(program(), &copy).unwrap();
-    let mut command = Command::new(copy);
+    let out = folder.path().join("out");
+    for name in ["mpwatch", "mpwatch-study"] {
+        std::fs::copy(program().with_file_name(name), folder.path().join(name)).unwrap();
+    }
+    let mut command = Command::new(folder.path().join("mpwatch"));
     command.args(["study", "run", "energy", "--quick", "--out"]).arg(&out).uid(65534).gid(65534);
     let output = command.output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(4) && error.contains("run as root"), "{error}");
     assert!(!out.exists(), "no folder of results");
+}
+
+#[test]
+fn without_the_package_of_studies_mpwatch_says_how_to_install_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("mpwatch");
+    std::fs::copy(program(), &alone).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&alone).args(arguments).env("PATH", folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for arguments in [&["study", "--help"][..], &["ls", "--method", "dcw"], &["man", "study"]] {
+        let (code, error) = run(arguments);
+        assert!(code == Some(1) && error.contains("install the package mpwatch-study"), "{error}");
+    }
+    let help = finished(&mut study(&["run", "--help"]));
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("Usage: mpwatch study run [OPTIONS]") && help.contains("--resume"), "{help}");
 }
 
 #[test]

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 #[cfg(feature = "clickhouse")]
 use clap::builder::NonEmptyStringValueParser;
-#[cfg(feature = "http-client")]
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+#[cfg(feature = "clickhouse")]
+use super::target::Clickhouse;
+#[cfg(feature = "otlp")]
+use super::target::Otlp;
 #[cfg(feature = "http-client")]
-use crate::compression::Compression;
-#[cfg(feature = "http-client")]
-use crate::credentials::Credentials;
+use super::target::TargetArgs;
 use crate::paths;
 #[cfg(feature = "clickhouse")]
 use crate::quantity::parse_days;
 #[cfg(feature = "http-client")]
-use crate::quantity::{parse_sample, parse_step};
+use crate::quantity::parse_step;
 use crate::time_spec::TimeSpec;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -50,12 +50,8 @@ pub(crate) struct ClickhouseOptions {
     /// With --schema: let the server delete connections after this time, for example 90d. Sums by hour stay
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
-    /// Send to the HTTP interface at this address, such as http://clickhouse:8123
-    #[arg(long, value_name = "URL", required_unless_present = "schema")]
-    pub(crate) url: Option<String>,
-    /// Name of the ClickHouse database
-    #[arg(long, value_name = "NAME", default_value = "mpwatch", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) database: String,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs<Clickhouse>,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,
 }
@@ -63,9 +59,8 @@ pub(crate) struct ClickhouseOptions {
 #[cfg(feature = "otlp")]
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OtlpOptions {
-    /// Send to the OTLP/HTTP receiver at this address, such as http://collector:4318; without a path, to /v1/logs or /v1/traces
-    #[arg(long, value_name = "URL")]
-    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs<Otlp>,
     /// Send a span for each connection and subflow, with the timeline as span events, instead of a log event
     #[arg(long)]
     pub(crate) spans: bool,
@@ -73,42 +68,22 @@ pub(crate) struct OtlpOptions {
     pub(crate) delivery: DeliveryOptions,
 }
 
-/// What the exports over HTTP have in common.
+/// Options of one run of an export over HTTP.
 #[cfg(feature = "http-client")]
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeliveryOptions {
-    /// Read this database of mpwatch, and keep there what was sent
+    /// Read this database of mpwatch, and record there what was sent
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
     /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Send also what the server has confirmed before, for example because it lost it
+    /// Send everything again, also what the server has confirmed
     #[arg(long)]
     pub(crate) resend: bool,
-    /// Send at most so many connections in a request
-    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) batch: u32,
-    /// Compress requests with zstd, or with gzip for servers that lack it [default: zstd for ClickHouse, gzip for OTLP]
-    #[arg(long, value_name = "METHOD", value_parser = compressions())]
-    pub(crate) compression: Option<Compression>,
-    /// Send connections with less payload than this with a probability in proportion to it, and record their weight, for example 10M
-    #[arg(long, value_name = "SIZE", value_parser = parse_sample)]
-    pub(crate) sample: Option<u64>,
-    /// Give up a request that takes longer than this, 100ms to 600s
-    #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "30s")]
-    pub(crate) timeout: Duration,
     /// Repeat a failed request for this long, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "300s")]
     pub(crate) retry_max_time: Duration,
-    #[command(flatten)]
-    pub(crate) credentials: Credentials,
-}
-
-#[cfg(feature = "http-client")]
-fn compressions() -> impl TypedValueParser<Value = Compression> {
-    PossibleValuesParser::new(Compression::WORDS)
-        .map(|name| Compression::from_word(&name).unwrap_or(Compression::Gzip))
 }
 
 #[cfg(feature = "parquet")]

@@ -9,9 +9,10 @@ mod export;
 mod hints;
 mod options;
 mod service;
-#[cfg(feature = "control")]
-mod study;
+#[cfg(feature = "http-client")]
+mod target;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,8 +39,6 @@ pub(crate) use options::{
     CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
 };
 pub(crate) use service::{ConfigCommand, DaemonOptions};
-#[cfg(feature = "control")]
-pub(crate) use study::{StudyCommand, StudyRunOptions};
 
 use crate::paths;
 use crate::quantity::{parse_interval, parse_step};
@@ -67,12 +66,29 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The arguments of this process. Prints a message and exits if they are wrong.
-    pub(crate) fn of_process() -> Self {
-        Self::try_parse().unwrap_or_else(|error| {
-            let words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    /// Parses arguments. Prints a message and exits if they are wrong.
+    pub(crate) fn from_words(words: Vec<OsString>) -> Self {
+        let all = std::iter::once(OsString::from("mpwatch")).chain(words.iter().cloned());
+        Self::try_parse_from(all).unwrap_or_else(|error| {
+            let words = words.into_iter().filter_map(|word| word.into_string().ok());
             hints::with_hint(error, Self::command(), &words.collect::<Vec<_>>()).exit()
         })
+    }
+
+    /// The detection method that was chosen.
+    pub(crate) fn method(&self) -> Option<DetectionMethod> {
+        match &self.command {
+            None => self.top.view.trace.method,
+            Some(Command::Top(options)) => options.view.trace.method,
+            Some(Command::Ls(options)) => options.view.trace.method,
+            Some(Command::Show(options)) => options.view.trace.method,
+            Some(Command::Record(options)) => options.trace.method,
+            Some(Command::Replay(options)) => options.method,
+            Some(Command::Demo(options)) => options.trace.method,
+            #[cfg(feature = "control")]
+            Some(Command::Control(ControlCommand::Eliminate(options))) => options.trace.method,
+            _ => None,
+        }
     }
 }
 
@@ -121,10 +137,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Repeat experiments of published papers in private namespaces, and compare the results with the papers
-    #[cfg(feature = "control")]
-    #[command(subcommand)]
-    Study(StudyCommand),
+    /// Repeat experiments of published papers in private namespaces, and compare the results with the papers (package mpwatch-study)
+    #[command(disable_help_flag = true)]
+    Study {
+        /// Arguments of the program mpwatch-study
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
     /// Change connections of this machine: the only command that does, and only what it is asked for
     #[cfg(feature = "control")]
     #[command(subcommand)]
@@ -238,7 +257,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) screen: bool,
     #[command(flatten)]
     pub(crate) store: StoreOptions,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
+    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     pub(crate) method: Option<DetectionMethod>,
     #[command(flatten)]

@@ -72,7 +72,7 @@ pub(crate) struct TraceOptions {
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
     #[arg(long)]
     pub(crate) no_bottlenecks: bool,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, for comparison [default: concordance]
+    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks")]
     pub(crate) method: Option<DetectionMethod>,
     /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]

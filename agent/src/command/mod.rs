@@ -13,15 +13,13 @@ mod export;
 mod files;
 mod filter;
 mod live_view;
-mod man;
-mod output;
+pub(crate) mod man;
+pub(crate) mod output;
 mod record;
 mod replay;
 mod report;
 mod selftest;
 mod show;
-#[cfg(feature = "control")]
-mod study;
 mod top;
 mod trace;
 
@@ -31,10 +29,12 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
+use crate::companion;
 use crate::doctor;
 
 /// Runs the command of the command line, or `top`.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    cli.method().map_or(Ok(()), companion::require)?;
     match &cli.command {
         None => top::run(&cli.top)?,
         Some(Command::Top(options)) => top::run(options)?,
@@ -52,8 +52,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),
-        #[cfg(feature = "control")]
-        Some(Command::Study(command)) => study::run(command)?,
+        Some(Command::Study { arguments }) => {
+            return Err(companion::replace_process(arguments.clone(), "`mpwatch study`").into());
+        }
         #[cfg(feature = "control")]
         Some(Command::Control(command)) => control::run(command)?,
         Some(Command::Completions { shell }) => {

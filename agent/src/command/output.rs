@@ -107,8 +107,13 @@ pub(super) fn terminal_width() -> usize {
     mpwatch_tui::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
 }
 
+/// Columns for a table: those of the terminal, or no limit.
+pub fn table_width() -> usize {
+    if on_a_terminal() { terminal_width() } else { usize::MAX }
+}
+
 /// Prints text. Unlike `println!`, it fails instead of panicking when the reader has closed the pipe.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -118,7 +123,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a table, in ASCII on a terminal without UTF-8. Files and pipes get UTF-8 always.
-pub(super) fn print_table(text: &str) -> anyhow::Result<()> {
+pub fn print_table(text: &str) -> anyhow::Result<()> {
     if on_a_terminal() && is_ascii() { print(&mpwatch_tui::ascii(text)) } else { print(text) }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use mpwatch_ebpf::tracer::Settings;
+use mpwatch_ebpf::tracer::TracerSettings;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::host::setup::{Label, by_name};
 
@@ -50,8 +50,8 @@ pub(super) fn describe(live: &mut Live, labels: BTreeMap<String, String>, netns:
 impl TraceOptions {
     /// Attaches to this machine's kernel.
     pub(crate) fn start(&self, interval: Duration, stop: Arc<AtomicBool>) -> anyhow::Result<Live> {
-        let defaults = Settings::default();
-        let settings = Settings {
+        let defaults = TracerSettings::default();
+        let settings = TracerSettings {
             trace_tcp: self.tcp,
             ledger: self.ledger.unwrap_or(defaults.ledger),
             samples: !self.no_bottlenecks,

@@ -9,14 +9,12 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode};
 use mpwatch_model::host::setup::{Label, by_name};
 use mpwatch_model::kernel::cpu::LedgerMode;
+use mpwatch_model::quantity::{SIZES, in_time_units, in_units, parse_duration, parse_size};
 use tracing::level_filters::LevelFilter;
 
 use super::export_keys::export_keys;
 use super::key::{Key, absolute, optional_path, path_value};
-use crate::quantity::{
-    SIZES, in_percent, in_time_units, in_units, parse_budget, parse_duration, parse_interval,
-    parse_ring_size, parse_size, parse_step,
-};
+use crate::quantity::{in_percent, parse_budget, parse_interval, parse_ring_size, parse_step};
 
 /// Maximum number of connections with series of their own.
 const MAX_TOP_FLOWS: u32 = 500;
@@ -205,7 +203,7 @@ static KEYS: &[Key] = &[
     Key {
         name: METHOD,
         flag: "--method",
-        help: "Method that detects shared bottlenecks: concordance, or for comparison one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
+        help: "Method that detects shared bottlenecks: concordance, or with the package mpwatch-study one of the published methods ese, ese-literal, rfc8382, dcw, dwc.",
         reloads: false,
         set: |config, text| {
             let names: Vec<&str> = DetectionMethod::ALL.iter().map(|method| method.as_str()).collect();

@@ -18,10 +18,8 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-pub(crate) use nearest::suggest;
+pub use nearest::suggest;
 pub(crate) use values::Config;
-#[cfg(feature = "http-client")]
-pub(crate) use values::ExportTarget;
 
 use crate::error::Failure;
 use crate::paths;
@@ -205,8 +203,7 @@ impl Loaded {
             let Some(url) = &target.url else { continue };
             let name = format!("export.{table}.url");
             let without_store = "the daemon exports what is in its database, and store.path is empty";
-            let reason =
-                target.credentials.contradiction().map(|what| format!("in [export.{table}], {what}"));
+            let reason = target.contradiction().map(|what| format!("in [export.{table}], {what}"));
             let reason = reason.or(self.config.store_path.is_none().then(|| without_store.to_owned()));
             if let Some(reason) = reason {
                 return Err(bad_value(self.origin(&name), &name, url, &reason));

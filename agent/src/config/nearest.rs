@@ -2,7 +2,7 @@
 //! Suggests a name for one that does not exist.
 
 /// A hint at the name that is most like a wrong one. `None`: no name is like it.
-pub(crate) fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
+pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
     // A key in the wrong table is as likely as a typing error.
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
     let likeness = |name: &str| {

@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mpwatch_exporters::options::{Compression, TargetOptions};
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode, EliminationPolicy};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
-use crate::compression::Compression;
-use crate::credentials::Credentials;
 use crate::paths;
 
 /// All values. `keys` describes each.
@@ -57,54 +56,22 @@ pub(crate) struct Config {
     pub(crate) eliminate_max_per_minute: u32,
     pub(crate) log_level: LevelFilter,
     pub(crate) log_json: bool,
-    /// Payload from which on all connections are exported. `None`: all are.
-    pub(crate) export_sample: Option<u64>,
-    pub(crate) clickhouse: ExportTarget,
-    pub(crate) otlp: ExportTarget,
-    pub(crate) otlp_spans: ExportTarget,
+    pub(crate) clickhouse: TargetOptions,
+    pub(crate) otlp: TargetOptions,
+    pub(crate) otlp_spans: TargetOptions,
 }
 
 impl Config {
     /// Where the daemon sends connections, by the names of the tables in the file.
-    pub(crate) fn exports(&self) -> [(&'static str, &ExportTarget); 3] {
+    pub(crate) fn exports(&self) -> [(&'static str, &TargetOptions); 3] {
         [("clickhouse", &self.clickhouse), ("otlp", &self.otlp), ("otlp_spans", &self.otlp_spans)]
-    }
-}
-
-/// Where the daemon sends connections.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ExportTarget {
-    /// `None`: nowhere.
-    pub(crate) url: Option<String>,
-    /// Of ClickHouse; others have none.
-    pub(crate) database: String,
-    pub(crate) credentials: Credentials,
-    /// Connections in a request.
-    pub(crate) batch: u32,
-    pub(crate) compression: Compression,
-    /// How long connections wait for a request.
-    pub(crate) every: Duration,
-    pub(crate) timeout: Duration,
-}
-
-impl Default for ExportTarget {
-    fn default() -> Self {
-        Self {
-            url: None,
-            database: "mpwatch".to_owned(),
-            credentials: Credentials::default(),
-            batch: 2_000,
-            compression: Compression::OF_OTLP,
-            every: Duration::from_secs(10),
-            timeout: Duration::from_secs(30),
-        }
     }
 }
 
 impl Default for Config {
     fn default() -> Self {
         let policy = EliminationPolicy::default();
-        let traced = mpwatch_ebpf::tracer::Settings::default();
+        let traced = mpwatch_ebpf::tracer::TracerSettings::default();
         Self {
             interval: Duration::from_secs(1),
             socket: PathBuf::from(paths::SOCKET),
@@ -133,10 +100,9 @@ impl Default for Config {
             eliminate_max_per_minute: policy.max_per_minute,
             log_level: LevelFilter::INFO,
             log_json: false,
-            export_sample: None,
-            clickhouse: ExportTarget { compression: Compression::OF_CLICKHOUSE, ..ExportTarget::default() },
-            otlp: ExportTarget::default(),
-            otlp_spans: ExportTarget::default(),
+            clickhouse: TargetOptions { compression: Some(Compression::Zstd), ..TargetOptions::default() },
+            otlp: TargetOptions { compression: Some(Compression::Gzip), ..TargetOptions::default() },
+            otlp_spans: TargetOptions { compression: Some(Compression::Gzip), ..TargetOptions::default() },
         }
     }
 }

@@ -9,20 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use mpwatch_exporters::sample::Sampling;
+use mpwatch_exporters::options::TargetOptions;
+#[cfg(feature = "otlp")]
+use mpwatch_exporters::send::Signal;
+use mpwatch_exporters::send::{Backoff, SendError, Sent, Target};
 use mpwatch_model::metric::service::ExportState;
 use mpwatch_model::unit::{Bytes, Nanos};
-use mpwatch_store::{Backlog, Outbox};
+use mpwatch_store::{Backlog, Outbox, end_columns};
 
 use super::status::Status;
-use crate::config::{Config, ExportTarget};
-use crate::error::Failure;
-#[cfg(feature = "otlp")]
-use crate::export::otlp::Signal;
-use crate::export::retry::Backoff;
-use crate::export::sender::{SendError, Sent, Step};
-use crate::export::target::{Delivery, Target};
-use crate::export::url::Url;
+use crate::config::Config;
+use crate::delivery::{Step, StepError, step};
+use crate::error::of_target;
 
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,29 +35,26 @@ pub(crate) struct Export {
 
 /// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
 pub(crate) fn of(config: &Config) -> anyhow::Result<Vec<Export>> {
-    let of_target = |(kind, one): (&'static str, &ExportTarget)| {
-        let url = one.url.as_deref()?;
-        let sampling = config.export_sample.map(|threshold| Sampling { threshold });
-        let target = target(kind, url, one, sampling).with_context(|| format!("[export.{kind}]"));
-        Some(target.map(|target| Export { kind, target, batch: one.batch, every: one.every }))
-    };
-    config.exports().into_iter().filter_map(of_target).collect()
+    let exports = config.exports().into_iter().filter(|(_, options)| options.url.is_some());
+    exports
+        .map(|(kind, options)| {
+            let target = target(kind, options).with_context(|| format!("[export.{kind}]"))?;
+            Ok(Export { kind, target, batch: options.batch, every: options.every })
+        })
+        .collect()
 }
 
-fn target(kind: &str, url: &str, one: &ExportTarget, sampling: Option<Sampling>) -> anyhow::Result<Target> {
-    let ExportTarget { credentials, batch, compression, timeout, .. } = one;
-    let (timeout, batch, compression) = (*timeout, *batch, *compression);
-    let delivery = Delivery { credentials: credentials.clone(), timeout, batch, compression, sampling };
-    let url = Url::parse(url).map_err(Failure::usage)?;
-    match kind {
+fn target(kind: &str, options: &TargetOptions) -> anyhow::Result<Target> {
+    let target = match kind {
         #[cfg(feature = "clickhouse")]
-        "clickhouse" => Target::clickhouse(url, &one.database, delivery),
+        "clickhouse" => Target::clickhouse(options, end_columns()),
         #[cfg(feature = "otlp")]
-        "otlp" => Target::otlp(url, Signal::Logs, delivery),
+        "otlp" => Target::otlp(options, Signal::Logs, end_columns()),
         #[cfg(feature = "otlp")]
-        "otlp_spans" => Target::otlp(url, Signal::Traces, delivery),
+        "otlp_spans" => Target::otlp(options, Signal::Traces, end_columns()),
         _ => anyhow::bail!("this mpwatch was built without it"),
-    }
+    };
+    target.map_err(of_target)
 }
 
 /// Starts a thread for each target.
@@ -114,11 +109,11 @@ impl Worker {
     }
 
     /// Sends until the target has confirmed everything.
-    fn send_all(&mut self) -> Result<(), SendError> {
+    fn send_all(&mut self) -> Result<(), StepError> {
         loop {
             self.open()?;
             let Some(outbox) = &mut self.outbox else { return Ok(()) };
-            match self.export.target.sender.step(outbox, None)? {
+            match step(&mut self.export.target.sender, outbox, None, self.export.batch)? {
                 Step::Idle => return Ok(()),
                 Step::Confirmed(None) => {}
                 Step::Confirmed(Some((connections, why))) => {
@@ -136,7 +131,7 @@ impl Worker {
     }
 
     /// Opens the database, also after another file has taken its name.
-    fn open(&mut self) -> Result<(), SendError> {
+    fn open(&mut self) -> Result<(), StepError> {
         if self.outbox.as_ref().is_some_and(Outbox::is_current) {
             return Ok(());
         }
@@ -155,10 +150,10 @@ impl Worker {
     }
 
     /// Logs a failure once. What was not confirmed stays in the database.
-    fn failed(&mut self, error: &SendError) {
+    fn failed(&mut self, error: &StepError) {
         self.failures += 1;
         // What was read and not sent has to be read again.
-        if matches!(error, SendError::Store(_) | SendError::Encoding(_)) {
+        if matches!(error, StepError::Store(_) | StepError::Send(SendError::Encoding(_))) {
             self.outbox = None;
         }
         self.publish();

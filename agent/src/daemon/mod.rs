@@ -27,6 +27,7 @@ use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::companion;
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
@@ -53,6 +54,7 @@ pub(crate) fn run(
     trace: impl FnOnce(&Config, Arc<AtomicBool>) -> anyhow::Result<Live>,
 ) -> anyhow::Result<()> {
     let config = &layers.load()?.config;
+    companion::require(config.method)?;
     log::start(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));

@@ -13,6 +13,7 @@ pub mod verdict;
 mod caps;
 mod command;
 mod fit;
+mod queue_reader;
 mod queues;
 mod table3;
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::link::{QueueReader, fair_handle};
-use mpwatch_lab::{Direction, Error, Topology};
+use mpwatch_lab::link::fair_handle;
+use mpwatch_lab::{Direction, Error, Namespace, Topology};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::bottleneck::queue_reader::QueueReader;
 use crate::bottleneck::truth::{QueueSample, Time};
 use mpwatch_lab::bottleneck::cell::{Cell, Layout};
 
@@ -48,26 +49,22 @@ impl Sampler {
 /// The interfaces of all queues, each with the handles of its queues.
 fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueReader, Vec<u16>)>, Error> {
     const LIMIT: u16 = 1;
-    let mut watches = Vec::new();
-    match cell.layout {
-        Layout::Fair => {
-            let of_paths = (1..=9).take(cell.subflows).map(fair_handle).collect();
-            watches
-                .extend(lab.bottleneck_queue_reader(0, Direction::Forward)?.map(|watch| (watch, of_paths)));
-        }
+    let bottleneck = |queue| lab.bottleneck_queue_port(queue, Direction::Forward);
+    let ports: Vec<(&Namespace, &str)> = match cell.layout {
+        Layout::Fair => bottleneck(0).into_iter().collect(),
         Layout::Disjoint | Layout::Switching => {
-            for path in lab.paths() {
-                watches.extend(path.queue_reader(Direction::Forward)?.map(|watch| (watch, vec![LIMIT])));
-            }
+            lab.paths().filter_map(|path| path.queue_port(Direction::Forward)).collect()
         }
         Layout::Shared | Layout::Partly | Layout::TwoRates => {
-            for queue in 0..cell.queues() {
-                let watch = lab.bottleneck_queue_reader(queue, Direction::Forward)?;
-                watches.extend(watch.map(|watch| (watch, vec![LIMIT])));
-            }
+            (0..cell.queues()).filter_map(bottleneck).collect()
         }
-    }
-    Ok(watches)
+    };
+    let handles = match cell.layout {
+        Layout::Fair => (1..=9).take(cell.subflows).map(fair_handle).collect(),
+        _ => vec![LIMIT],
+    };
+    let watch = |(namespace, interface)| Ok((QueueReader::open(namespace, interface)?, handles.clone()));
+    ports.into_iter().map(watch).collect()
 }
 
 fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {

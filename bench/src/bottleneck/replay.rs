@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs every method of the engine on a trace. This file alone knows how to drive them.
+//! Runs every method on a trace. This file alone knows how to drive them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, Variant, groups};
+use mpwatch_engine::bottleneck::{self as engine, Detector, PairEvaluation, TERMS, groups};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::kernel::event::KernelEvent;
+use mpwatch_study::published::Variant;
 
 use crate::bottleneck::trace::{labels_of, read, trace_of};
 use crate::bottleneck::truth::Labels;

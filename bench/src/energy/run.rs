@@ -231,7 +231,7 @@ impl KernelThreads {
     /// Starts to count.
     #[must_use]
     pub fn start() -> Self {
-        Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::of(tid).ok()?))).collect())
+        Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::from_tid(tid).ok()?))).collect())
     }
 
     fn all() -> Vec<i32> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch costs, one file per subject. Each prints Markdown tables for docs/performance.md. Figures are ratios within one run wherever
+//! What mpwatch costs, one file per subject. Each prints Markdown tables for docs/measurements. Figures are ratios within one run wherever
 //! possible. A run never fails because of a figure.
 
 mod bystander;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_ebpf::run_statistics::{self, EmptyProgram};
 use mpwatch_ebpf::tracer::ProgramStats;
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::Topology;
 
 use crate::effort::Effort;
@@ -41,7 +41,7 @@ pub(crate) fn run(lab: &Topology, effort: Effort) -> String {
 }
 
 fn measure(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> BTreeMap<String, RunTime> {
-    let tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
+    let tracer = Tracer::start(TracerSettings::default()).expect("this kernel can be traced");
     let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let empty = EmptyProgram::attach(c"sys_enter").expect("an empty program can be attached");
     let traffic = Traffic::start(lab, workload, effort);

@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use nix::unistd::{SysconfVar, sysconf};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ pub(crate) fn run(effort: Effort) -> String {
     allow_files(u64::from(subflows) + 1_024);
     let lab = lab();
     let folder = TempDir::new().expect("a folder for the daemon");
-    let mut tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
+    let mut tracer = Tracer::start(TracerSettings::default()).expect("this kernel can be traced");
     let daemon = Watched::daemon(folder.path(), None).expect("the daemon starts");
     let mut spec = TrafficSpec::new(lab.path(0).expect("a first path").server_address(), Workload::upload(0));
     spec.connections = subflows / 4;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mpwatch_ebpf::run_statistics;
-use mpwatch_ebpf::tracer::{Settings, Tracer};
+use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_lab::traffic::{IdleConnections, TrafficSpec, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::kernel::event::KernelEvent;
@@ -45,7 +45,7 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
     eprintln!("bench: a snapshot of {subflows} subflows");
     allow_files(u64::from(subflows) + 256);
     let lab = lab();
-    let mut tracer = Tracer::start(Settings::default()).expect("this kernel can be traced");
+    let mut tracer = Tracer::start(TracerSettings::default()).expect("this kernel can be traced");
     let mut spec = TrafficSpec::new(lab.path(0).expect("a first path").server_address(), Workload::upload(0));
     spec.connections = subflows / 4;
     let connections =

@@ -1,4 +1,4 @@
--- Joules per gigabyte of both ends together, by number of subflows. Payload is what the client's end observed.
+-- Joules per gigabyte, summed over both ends, by number of subflows. Payload is counted at the client.
 SELECT client_subflows AS subflows,
        round(sum(ifNull(client_sample_weight, 1))) AS connections,
        round(sum(client_observed_bytes * ifNull(client_sample_weight, 1)) / 1e9, 3) AS gigabytes,

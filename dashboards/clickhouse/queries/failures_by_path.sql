@@ -1,5 +1,5 @@
--- Which paths fail? Subflows that did not end with a FIN and were not removed on purpose, or that were stale to the end: the kernel got no
--- acknowledgements and reinjected their data on other subflows. By host, interface and remote address.
+-- Which paths fail? Subflows that did not end with a FIN and were not removed on purpose, or that were stale at the end: the kernel received
+-- no acknowledgements and reinjected their data on other subflows. By host, interface and remote address.
 SELECT host, interface, remote_ip, round(sum(ifNull(sample_weight, 1))) AS subflows,
        round(sumIf(ifNull(sample_weight, 1), failure IS NOT NULL)) AS failures,
        round(failures / subflows, 4) AS failure_ratio,

@@ -1,5 +1,5 @@
--- How evenly do subflows share the payload? Jain's index of the sender with several subflows: 1 if all carry the same, 1/N if one carries
--- everything.
+-- How evenly do subflows share the payload? Jain's index of senders with several subflows: 1 if all carry the same amount, 1/N if a single
+-- subflow carries everything.
 SELECT client_host, server_host, client_subflows AS subflows,
        round(sum(ifNull(client_sample_weight, 1))) AS connections,
        round(quantile(0.1)(client_jain_index), 3) AS jain_p10,

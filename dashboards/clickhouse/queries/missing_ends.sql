@@ -1,4 +1,4 @@
--- Which hosts do not report? Connections with one end only, by the host that reports and the address of the other one.
+-- Which hosts do not report? Connections with one end only, by the host that reports and the address of the other host.
 SELECT if(ends = 1, client_host, server_host) AS host,
        if(ends = 1, client_remote_ip, server_remote_ip) AS missing_ip,
        if(ends = 1, 'server', 'client') AS missing_end,

@@ -1,4 +1,4 @@
--- Which paths lose packets? Retransmitted bytes as a part of what subflows sent, by host, interface and remote address.
+-- Which paths lose packets? Retransmitted bytes as a share of the sent bytes, by host, interface and remote address.
 SELECT host, interface, remote_ip, round(sum(ifNull(sample_weight, 1))) AS subflows,
        round(sum(sent * ifNull(sample_weight, 1)) / 1e9, 3) AS sent_gb,
        round(sum(retransmitted * ifNull(sample_weight, 1)) / sum(sent * ifNull(sample_weight, 1)), 5) AS retransmitted_ratio,

@@ -1,5 +1,5 @@
--- RTT of each subflow as both ends measured it, by path. Both measure the whole way and back; a difference is time inside one of the hosts,
--- or delayed acknowledgements. Subflows meet by their swapped addresses, so address translation hides them.
+-- RTT of each subflow, measured at both ends, by path. Both measure the whole round trip; a difference is time inside a host, or delayed
+-- acknowledgements. The ends of a subflow are matched by their swapped addresses, so address translation hides them.
 SELECT c.host AS client_host, s.host AS server_host, c.interface AS client_interface, s.interface AS server_interface,
        count() AS subflows,
        round(quantile(0.5)(c.srtt_us) / 1e3, 3) AS client_ms,

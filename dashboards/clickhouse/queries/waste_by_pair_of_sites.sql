@@ -1,6 +1,6 @@
--- Which pairs of sites waste energy on extra subflows? An extra subflow shares a bottleneck with another one of its connection. Its part of
--- the energy of both ends is estimated by its part of the subflows. Sites are the label `site` of the daemons, otherwise those of
--- their networks (table `sites`), otherwise their hosts.
+-- Which pairs of sites waste energy on extra subflows? An extra subflow shares a bottleneck with another subflow of its connection. Its
+-- energy at both ends is estimated by its share of the subflows. A site is the label `site` of the daemon, otherwise the site of its network
+-- (table `sites`), otherwise the host.
 SELECT ifNull(pairs.client_site, client_host) AS client_site,
        ifNull(pairs.server_site, server_host) AS server_site,
        round(sum(ifNull(client_sample_weight, 1))) AS connections,

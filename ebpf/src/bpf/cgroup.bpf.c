@@ -4,10 +4,10 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* A path is repeated after this time, in nanoseconds: user space keeps only names that were used lately. */
+/* The path is repeated after this time, in nanoseconds, because user space keeps only names that were used lately. */
 #define REPEAT_PATH_NS 60000000000ull
 
-/* When the path of a group was sent, by its id. */
+/* When the path of a group was last sent, by its id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -15,7 +15,7 @@ struct {
 	__type(value, __u64);
 } named_cgroups SEC(".maps");
 
-/* A path that does not fit is not a lost record of a flow: it is sent with a later record. */
+/* A path that does not fit does not count as a lost record: it is sent with a later record. */
 static __always_inline struct mpw_cgroup *reserve_path(void)
 {
 	struct mpw_cgroup *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);

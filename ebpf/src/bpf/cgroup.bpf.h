@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Paths of control groups. A job may end, and its group be removed, before user space can look for the group's directory, so the path
- * comes from the kernel: a socket keeps its group, and the group its name, for as long as the socket exists.
+ * Paths of control groups. A job may end and its group be removed before user space can search for the group's directory. So the path comes
+ * from the kernel, where the group and its name exist as long as the socket.
  */
 #ifndef MPWATCH_CGROUP_BPF_H
 #define MPWATCH_CGROUP_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Differences between kernels 6.1 and 7.2, one function each, decided by BTF and not by version because distributions backport. */
+/* Differences between kernels 6.1 and 7.2, one function each. BTF decides, not the version, because distributions backport. */
 #ifndef MPWATCH_COMPAT_BPF_H
 #define MPWATCH_COMPAT_BPF_H
 
@@ -53,7 +53,7 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
-/* Defined, although it is not used: libbpf would treat a function as absent if its parameter is only declared. */
+/* Defined, although it is not used: libbpf treats a weak function as missing if a parameter type is only declared. */
 struct bpf_res_spin_lock {
 	__u32 val;
 };
@@ -72,9 +72,9 @@ static __always_inline void enable_preemption(void)
 }
 
 /*
- * Frees a socket's storage before the kernel destroys the socket. Kernels that keep a state of each element (7.2 does, 6.12
- * does not) clear its pointer to the socket's storage then, which the iterator over the map reads again after having checked it:
- * without this, a snapshot can crash the kernel. Deletion by a program keeps that pointer.
+ * Frees a socket's storage before the kernel destroys the socket. Otherwise a snapshot can crash kernels whose storage elements have a state
+ * (7.2, not 6.12): when such a kernel destroys the socket, it clears the element's pointer to the storage, which the iterator over the map
+ * reads again after it has checked it. Deletion by a program keeps that pointer.
  */
 static __always_inline void free_storage(void *map, struct sock *sk)
 {

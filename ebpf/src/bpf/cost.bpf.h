@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The table of the CPU time of each socket. Its slots are taken at the first charge, and freed with the final record. */
+/* Table of the CPU time of each socket. A slot is allocated at the first charge and freed with the final record. */
 #ifndef MPWATCH_COST_BPF_H
 #define MPWATCH_COST_BPF_H
 
 #include "kernel.bpf.h"
 #include "maps.bpf.h"
 
-/* CPU time of each socket. Not in its storage: a mark charges the socket of the previous mark, to which it has no pointer. A slot is taken
- * at the first charge and freed with the final record. No socket has slot 0: its first value counts the slots used so far. */
+/*
+ * CPU time of a socket. Not in its storage, because a mark (ledger.bpf.h) charges the socket of the previous mark, to which it has no pointer.
+ * Slot 0 belongs to no socket: its ns[0] counts the slots used so far.
+ */
 struct cost {
 	__u64 tag;
 	__u64 ns[MPW_CPU_CLASSES];
@@ -21,17 +23,18 @@ struct {
 	__type(value, struct cost);
 } costs SEC(".maps") __weak;
 
-struct { /* slots that were freed */
+/* Slots that were freed. */
+struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
 	__type(value, __u32);
 } free_slots SEC(".maps") __weak;
 
-/* For a socket when no slot was left: its CPU time is unknown. */
+/* Slot of a socket for which none was left: its CPU time is unknown. */
 #define NO_SLOT (~0u)
 
-/* Takes a slot. NO_SLOT: none is left. */
-static __noinline __u32 take_slot(__u64 tag)
+/* Allocates a slot. NO_SLOT: none is left. */
+static __noinline __u32 allocate_slot(__u64 tag)
 {
 	struct cost *head, *cost;
 	__u32 slot = 0;
@@ -70,14 +73,14 @@ static __always_inline void free_slot(__u32 *slot)
 	bpf_map_push_elem(&free_slots, &mine, BPF_ANY);
 }
 
-/* The slot of a socket, which is stored at `stored`. Two CPUs may ask for it at the same time. */
+/* Returns the slot in `*stored` and allocates it if needed. Two CPUs may do this at the same time. */
 static __always_inline __u32 slot_of(__u32 *stored, __u64 tag)
 {
 	__u32 mine, theirs;
 
 	if (*stored)
 		return *stored;
-	mine = take_slot(tag);
+	mine = allocate_slot(tag);
 	theirs = __sync_val_compare_and_swap(stored, 0, mine);
 	if (!theirs)
 		return mine;
@@ -85,7 +88,7 @@ static __always_inline __u32 slot_of(__u32 *stored, __u64 tag)
 	return theirs;
 }
 
-/* False: unknown. */
+/* Returns false if the CPU time is unknown. */
 static __always_inline bool read_cost(__u64 ns[MPW_CPU_CLASSES], __u32 slot)
 {
 	struct cost *cost;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Notes how a subflow ends while the kernel still knows it. User space derives the close reason from these flags (close.rs). */
+/* Records how a subflow ends, before the kernel clears that. User space derives the close reason from these flags (close.rs). */
 #ifndef MPWATCH_ENDING_BPF_H
 #define MPWATCH_ENDING_BPF_H
 
@@ -7,7 +7,7 @@
 #include "maps.bpf.h"
 #include "payload.bpf.h"
 
-/* Notes which end closed first, and whether the connection was still established. */
+/* Records which end closed first, and whether the connection was still established. */
 static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *tp, int new)
 {
 	struct mptcp_subflow_context *subflow = subflow_of(tp);
@@ -22,7 +22,7 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 	if (!(observed->flags & MPW_SF_MPTCP) || !subflow)
 		return 0;
 	msk = msk_of(subflow);
-	/* After a fallback the end of the only subflow is the end of the connection. */
+	/* After a fallback, the connection ends with its only subflow. */
 	if (READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED &&
 	    !msk_fell_back(msk))
 		observed->flags |= MPW_SF_ENDED_ALONE;
@@ -47,7 +47,7 @@ static __noinline int note_removed_address(struct mpw_observed *observed, struct
 	return 0;
 }
 
-/* The peer sent MP_FASTCLOSE on one subflow. The resets by which the kernel answers on the others may overtake the peer's. */
+/* The peer sent MP_FASTCLOSE on one subflow. The kernel resets the others, maybe before the peer's own resets arrive. */
 static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct mptcp_subflow_context *subflow = subflow_of(tp);
@@ -73,7 +73,7 @@ static __always_inline bool has_carried_data(struct tcp_sock *tp)
 	return tp->bytes_acked || tp->bytes_received;
 }
 
-/* The last change of state before the kernel destroys an MPTCP socket: the application has closed it. */
+/* Whether this is the last change of state before the kernel destroys an MPTCP socket: the application has closed it. */
 static __always_inline bool is_last_change(struct sock *sk, int old, int new)
 {
 	return new == TCP_CLOSE && (old == TCP_CLOSE || sk->__sk_common.skc_flags & 1 << SOCK_DEAD);

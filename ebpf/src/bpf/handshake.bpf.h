@@ -7,7 +7,7 @@
 #include "maps.bpf.h"
 #include "sha256.bpf.h"
 
-/* After a fallback, sequence numbers do not follow from the keys. In SYN_SENT, keys may be those of the socket's previous connection. */
+/* After a fallback, sequence numbers do not follow from the keys. In SYN_SENT, the keys may belong to the socket's previous connection. */
 static __noinline int note_handshake(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u8 state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);

@@ -161,7 +161,7 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
-/* The callbacks are those of congestion/mptcpd.bpf.c. */
+/* Only the callbacks of congestion/mptcpd.bpf.c. */
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
@@ -227,7 +227,7 @@ struct tcp_sock {
 	__u32 data_segs_out;
 	__u32 data_segs_in;
 	__u64 delivered_mstamp;
-	/* When the socket became busy (data queued or in flight), in ticks, and with what. 0: it is idle. */
+	/* When the socket became busy (data queued or in flight), in ticks, and why. chrono_type 0: it is idle. */
 	__u32 chrono_start;
 	__u8 chrono_type : 2;
 	bool is_mptcp;
@@ -288,7 +288,7 @@ struct mptcp_sock {
 	unsigned long flags;
 	bool rcv_fastclose;
 	struct list_head conn_list;
-	__u32 notsent_lowat; /* 6.9 and later; tells which bit means fallback */
+	__u32 notsent_lowat; /* 6.9 and later; shows which bit means fallback */
 	struct mptcp_pm_data pm;
 };
 

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
+/* Marks of the CPU ledger without a socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
+#include "task.bpf.h"
 
-/* A program of the ledger that may run where tasks can be preempted. `take` is given the CPU's ledger as `cpu`. */
-#define MARK(tracepoint, name, take, args...)    \
-	SEC("tp_btf/" #tracepoint)               \
-	int BPF_PROG(name, ##args)               \
-	{                                        \
-		struct cpu_ledger *cpu;          \
-		__u64 began;                     \
-                                                 \
-		disable_preemption();            \
-		cpu = mark_cpu();                \
-		if (cpu) {                       \
-			began = begin_mark(cpu); \
-			take;                    \
-			end_mark(cpu, began);    \
-		}                                \
-		enable_preemption();             \
-		return 0;                        \
-	}
+/* Runs `statement` as a mark: with the ledger of this CPU in `cpu`, without preemption, and timed. */
+#define MARK(cpu, statement)                       \
+	do {                                       \
+		struct cpu_ledger *cpu;            \
+		__u64 began;                       \
+                                                   \
+		disable_preemption();              \
+		cpu = enter_cpu();                 \
+		if (cpu) {                         \
+			began = begin_timing(cpu); \
+			statement;                 \
+			end_timing(cpu, began);    \
+		}                                  \
+		enable_preemption();               \
+	} while (0)
 
-static __always_inline void settle_softirq(struct cpu_ledger *cpu, __u64 clock)
+static __always_inline void end_softirq(struct cpu_ledger *cpu, __u64 clock)
 {
 	__s64 used = clock - cpu->soft_since;
 
@@ -29,91 +27,6 @@ static __always_inline void settle_softirq(struct cpu_ledger *cpu, __u64 clock)
 	if (used > 0)
 		cpu->soft_ns += used;
 	cpu->soft_since = 0;
-}
-
-/* The task stops running. Time of an unfinished system call stays pending, because its socket may be known only at its end. */
-static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct *prev, __u64 clock)
-{
-	struct level *level = &cpu->process;
-	struct thread_marks *marks;
-	__s64 amount;
-
-	if (cpu->kind != TASK_USER) {
-		charge(level, clock, &level->current);
-		return;
-	}
-	marks = bpf_task_storage_get(&threads, prev, 0, 0);
-	if (!marks || !cpu->in_syscall || level->current.tag) {
-		charge(level, clock, &level->current);
-	} else {
-		amount = clock - level->last;
-		if (amount > 0) {
-			level->accounts[MPW_ACCOUNT_PENDING] += amount;
-			level->carried += amount;
-			level->last = clock;
-		}
-	}
-	if (!marks)
-		return;
-	marks->carried = level->carried;
-	marks->current = level->current;
-	marks->in_syscall = cpu->in_syscall;
-	marks->window = cpu->window;
-	level->carried = 0;
-}
-
-static __always_inline void set_task(struct cpu_ledger *cpu, __u8 kind, __u8 account)
-{
-	cpu->kind = kind;
-	cpu->in_syscall = 0;
-	cpu->work = 0;
-	cpu->process.current = (struct cpu_user){.account = account};
-}
-
-static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struct *next)
-{
-	struct task_struct *leader;
-	struct thread_marks *marks;
-
-	if (!next->pid) {
-		set_task(cpu, TASK_IDLE, MPW_ACCOUNT_IDLE);
-		return;
-	}
-	if (next->flags & PF_KTHREAD) {
-		set_task(cpu, TASK_KERNEL, MPW_ACCOUNT_OTHER);
-		return;
-	}
-	marks = bpf_task_storage_get(&threads, next, 0, 0);
-	if (marks) {
-		set_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
-		cpu->process.carried = marks->carried;
-		/* It has run since an earlier window. Most threads that wake up do so inside a system call. */
-		if (marks->window != cpu->window) {
-			cpu->in_syscall = 1;
-			return;
-		}
-		cpu->in_syscall = marks->in_syscall;
-		if (marks->current.tag)
-			cpu->process.current = marks->current;
-		return;
-	}
-	if (next->tgid == settings.self) {
-		set_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
-		return;
-	}
-	leader = next->pid == next->tgid ? NULL : next->group_leader;
-	marks = leader ? bpf_task_storage_get(&threads, leader, 0, 0) : NULL;
-	if (marks)
-		set_task(cpu, TASK_SIBLING, MPW_ACCOUNT_APP);
-	else
-		set_task(cpu, TASK_OTHER, MPW_ACCOUNT_OTHER);
-}
-
-static __always_inline void begin_cpu(struct cpu_ledger *cpu, struct task_struct *task)
-{
-	cpu->since_ns = bpf_ktime_get_ns();
-	cpu->process.last = softirq_clock_at(cpu, cpu->since_ns) - cpu->soft_ns;
-	start_task(cpu, task);
 }
 
 SEC("tp_btf/sched_switch")
@@ -130,19 +43,19 @@ int BPF_PROG(ledger_switch, bool preempt, struct task_struct *prev, struct task_
 			begin_cpu(cpu, next);
 		return 0;
 	}
-	cpu->marks_ns += cpu->mark_ns;
-	began = begin_mark(cpu);
-	cpu->is_unsure = 0;
+	cpu->programs_ns += cpu->run_ns;
+	began = begin_timing(cpu);
+	cpu->level_unknown = 0;
 	/* Only a kernel with PREEMPT_RT switches tasks inside a softirq. The remainder of that softirq is charged to its thread. */
 	if (in_softirq(cpu))
-		settle_softirq(cpu, softirq_clock(cpu));
+		end_softirq(cpu, softirq_clock(cpu));
 	stop_task(cpu, prev, process_clock(cpu));
 	start_task(cpu, next);
-	end_mark(cpu, began);
+	end_timing(cpu, began);
 	return 0;
 }
 
-static __always_inline void take_softirq_entry(struct cpu_ledger *cpu, unsigned int vector)
+static __always_inline void enter_softirq(struct cpu_ledger *cpu, unsigned int vector)
 {
 	__u8 account = MPW_ACCOUNT_IRQ, class = MPW_CPU_TIMER;
 	__u64 clock;
@@ -153,7 +66,7 @@ static __always_inline void take_softirq_entry(struct cpu_ledger *cpu, unsigned 
 	} else if (vector == TASKLET_SOFTIRQ || vector == HRTIMER_SOFTIRQ) {
 		class = MPW_CPU_TX;
 	}
-	cpu->is_unsure = 0;
+	cpu->level_unknown = 0;
 	clock = softirq_clock(cpu);
 	cpu->softirq.last = clock;
 	cpu->softirq.current = (struct cpu_user){.account = account};
@@ -161,21 +74,31 @@ static __always_inline void take_softirq_entry(struct cpu_ledger *cpu, unsigned 
 	cpu->soft_since = clock;
 }
 
-MARK(softirq_entry, ledger_softirq_entry, take_softirq_entry(cpu, vector), unsigned int vector)
-
-static __always_inline void take_softirq_exit(struct cpu_ledger *cpu)
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(ledger_softirq_entry, unsigned int vector)
 {
-	cpu->is_unsure = 0;
-	if (in_softirq(cpu))
-		settle_softirq(cpu, softirq_clock(cpu));
+	MARK(cpu, enter_softirq(cpu, vector));
+	return 0;
 }
 
-MARK(softirq_exit, ledger_softirq_exit, take_softirq_exit(cpu))
+static __always_inline void leave_softirq(struct cpu_ledger *cpu)
+{
+	cpu->level_unknown = 0;
+	if (in_softirq(cpu))
+		end_softirq(cpu, softirq_clock(cpu));
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(ledger_softirq_exit)
+{
+	MARK(cpu, leave_softirq(cpu));
+	return 0;
+}
 
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(ledger_irq_entry)
 {
-	struct cpu_ledger *cpu = mark_cpu();
+	struct cpu_ledger *cpu = enter_cpu();
 
 	if (cpu)
 		cpu->hard_since = bpf_ktime_get_ns();
@@ -185,7 +108,7 @@ int BPF_PROG(ledger_irq_entry)
 SEC("tp_btf/irq_handler_exit")
 int BPF_PROG(ledger_irq_exit)
 {
-	struct cpu_ledger *cpu = mark_cpu();
+	struct cpu_ledger *cpu = enter_cpu();
 
 	if (!cpu || !cpu->hard_since)
 		return 0;
@@ -194,8 +117,8 @@ int BPF_PROG(ledger_irq_exit)
 	return 0;
 }
 
-/* A packet enters the stack. Its cost is charged when it reaches its socket. */
-static __always_inline void take_packet(struct cpu_ledger *cpu)
+/* A packet enters the stack. Its time is charged when it reaches its socket. */
+static __always_inline void enter_stack(struct cpu_ledger *cpu)
 {
 	if (in_softirq(cpu))
 		switch_account(&cpu->softirq, softirq_clock(cpu), MPW_ACCOUNT_NET_SHARED);
@@ -203,10 +126,15 @@ static __always_inline void take_packet(struct cpu_ledger *cpu)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_NET_SHARED);
 }
 
-MARK(netif_receive_skb, ledger_packet, take_packet(cpu))
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(ledger_packet)
+{
+	MARK(cpu, enter_stack(cpu));
+	return 0;
+}
 
-/* A softirq sends a packet: from a timer or a queue. In the receive path it is the answer to the current ACK. */
-static __always_inline void take_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
+/* A softirq sends a packet, from a timer or a queue. In the receive path the packet answers the current segment, whose socket is charged already. */
+static __always_inline void charge_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
 {
 	struct subflow_state *state;
 	struct cpu_user *current;
@@ -228,31 +156,46 @@ static __always_inline void take_transmit(struct cpu_ledger *cpu, struct sk_buff
 	charge_subflow(state);
 }
 
-MARK(net_dev_start_xmit, ledger_transmit, take_transmit(cpu, skb), struct sk_buff *skb)
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(ledger_transmit, struct sk_buff *skb)
+{
+	MARK(cpu, charge_transmit(cpu, skb));
+	return 0;
+}
 
 /* The process has run its own code until here. */
-static __always_inline void take_sys_enter(struct cpu_ledger *cpu)
+static __always_inline void enter_syscall(struct cpu_ledger *cpu)
 {
-	cpu->is_unsure = 0;
+	cpu->level_unknown = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 1;
 }
 
-MARK(sys_enter, ledger_sys_enter, take_sys_enter(cpu))
+SEC("tp_btf/sys_enter")
+int BPF_PROG(ledger_sys_enter)
+{
+	MARK(cpu, enter_syscall(cpu));
+	return 0;
+}
 
 /* A system call that used no traced socket is charged to the process. */
-static __always_inline void take_sys_exit(struct cpu_ledger *cpu)
+static __always_inline void leave_syscall(struct cpu_ledger *cpu)
 {
-	cpu->is_unsure = 0;
+	cpu->level_unknown = 0;
 	if (cpu->kind != TASK_USER && cpu->kind != TASK_SIBLING)
 		return;
 	switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_APP);
 	cpu->in_syscall = 0;
 }
 
-MARK(sys_exit, ledger_sys_exit, take_sys_exit(cpu))
+SEC("tp_btf/sys_exit")
+int BPF_PROG(ledger_sys_exit)
+{
+	MARK(cpu, leave_syscall(cpu));
+	return 0;
+}
 
 /* Whether the CPU runs a kernel thread and no softirq. */
 static __always_inline bool in_worker(struct cpu_ledger *cpu)
@@ -260,8 +203,8 @@ static __always_inline bool in_worker(struct cpu_ledger *cpu)
 	return cpu->kind == TASK_KERNEL && !in_softirq(cpu);
 }
 
-/* Between two work items the worker mostly wakes up. This goes to the socket of the previous item, if known, else to that of the next. */
-static __always_inline void take_work_start(struct cpu_ledger *cpu, struct work_struct *work)
+/* The time between two work items, mostly of waking up, is charged to the socket of the previous item, if known, else to the socket of the next. */
+static __always_inline void start_work(struct cpu_ledger *cpu, struct work_struct *work)
 {
 	if (!in_worker(cpu))
 		return;
@@ -273,10 +216,14 @@ static __always_inline void take_work_start(struct cpu_ledger *cpu, struct work_
 		cpu->process.current.account = MPW_ACCOUNT_NET_SHARED;
 }
 
-MARK(workqueue_execute_start, ledger_work_start, take_work_start(cpu, work),
-     struct work_struct *work)
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(ledger_work_start, struct work_struct *work)
+{
+	MARK(cpu, start_work(cpu, work));
+	return 0;
+}
 
-static __always_inline void take_work_end(struct cpu_ledger *cpu)
+static __always_inline void end_work(struct cpu_ledger *cpu)
 {
 	if (!in_worker(cpu))
 		return;
@@ -285,7 +232,12 @@ static __always_inline void take_work_end(struct cpu_ledger *cpu)
 		switch_account(&cpu->process, process_clock(cpu), MPW_ACCOUNT_OTHER);
 }
 
-MARK(workqueue_execute_end, ledger_work_end, take_work_end(cpu))
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(ledger_work_end)
+{
+	MARK(cpu, end_work(cpu));
+	return 0;
+}
 
 static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct cpu_ledger *cpu,
 					  __u64 now)
@@ -293,13 +245,13 @@ static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct c
 	for (int i = 0; i < MPW_ACCOUNTS; i++)
 		out->ns[i] = cpu->process.accounts[i] + cpu->softirq.accounts[i];
 	out->ns[MPW_ACCOUNT_IRQ] += cpu->hard_ns;
-	out->ns[MPW_ACCOUNT_SELF] += cpu->marks_ns;
-	out->marks_ns = cpu->marks_ns;
+	out->ns[MPW_ACCOUNT_SELF] += cpu->programs_ns;
+	out->programs_ns = cpu->programs_ns;
 	out->since_ns = (cpu->since_ns ?: now) - cpu->elapsed_ns;
 	out->at_ns = now;
 }
 
-/* Adds the time since the last mark. If the mark is ahead of the clock, the accounts reach beyond now: no account may shrink. */
+/* Adds the time since the last mark. If the mark is ahead of the clock, the end of the accounts moves beyond now, because no account may shrink. */
 static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct level *level,
 					   __u64 clock)
 {
@@ -311,9 +263,12 @@ static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct 
 		out->at_ns -= amount;
 }
 
-/* Copies a CPU's accounts with the work in progress. Runs in an interrupt of that CPU. Only reads, unless no task has switched yet. */
+/*
+ * Copies a CPU's accounts including the time since the last mark. Runs in an interrupt of that CPU. Changes nothing, unless no task has
+ * switched yet.
+ */
 SEC("raw_tp")
-int ledger_settle(void *ctx)
+int ledger_read(void *ctx)
 {
 	struct mpw_cpu_accounts *out;
 	struct cpu_ledger *cpu;
@@ -321,7 +276,7 @@ int ledger_settle(void *ctx)
 	__u32 zero = 0;
 
 	cpu = bpf_map_lookup_elem(&ledger, &zero);
-	out = bpf_map_lookup_elem(&settled, &zero);
+	out = bpf_map_lookup_elem(&cpu_accounts, &zero);
 	if (!cpu || !out)
 		return 0;
 	if (!cpu->since_ns) {
@@ -339,7 +294,7 @@ int ledger_settle(void *ctx)
 	return 0;
 }
 
-/* Opens a window on this CPU, after the marks were attached. Arguments: number of the window, time of one mark in nanoseconds. */
+/* Opens a sampling window on this CPU, after the programs were attached. Arguments: number of the window, time of one mark in nanoseconds. */
 SEC("raw_tp")
 int ledger_open(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -353,15 +308,15 @@ int ledger_open(struct bpf_raw_tracepoint_args *ctx)
 	clock = bpf_ktime_get_ns();
 	cpu->clock_ns = bpf_ktime_get_ns() - clock;
 	cpu->window = ctx->args[0];
-	cpu->mark_ns = ctx->args[1];
+	cpu->run_ns = ctx->args[1];
 	cpu->hard_since = 0;
 	cpu->soft_since = 0;
-	cpu->is_unsure = 1;
+	cpu->level_unknown = 1;
 	begin_cpu(cpu, bpf_get_current_task_btf());
 	return 0;
 }
 
-/* Closes the window on this CPU, before the marks are detached, and copies its accounts. */
+/* Closes the sampling window on this CPU, before the programs are detached, and copies its accounts. */
 SEC("raw_tp")
 int ledger_close(void *ctx)
 {
@@ -371,12 +326,12 @@ int ledger_close(void *ctx)
 	__u64 now;
 
 	cpu = bpf_map_lookup_elem(&ledger, &zero);
-	out = bpf_map_lookup_elem(&settled, &zero);
+	out = bpf_map_lookup_elem(&cpu_accounts, &zero);
 	if (!cpu || !out || !cpu->since_ns)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (in_softirq(cpu))
-		settle_softirq(cpu, softirq_clock_at(cpu, now));
+		end_softirq(cpu, softirq_clock_at(cpu, now));
 	stop_task(cpu, bpf_get_current_task_btf(), softirq_clock_at(cpu, now) - cpu->soft_ns);
 	cpu->elapsed_ns += now - cpu->since_ns;
 	cpu->since_ns = 0;

@@ -3,9 +3,9 @@
  * The CPU ledger charges the time of each CPU to accounts. A mark (a tracepoint) charges the time since the previous mark to one user of
  * the CPU, and sets the default user for the time that follows.
  *
- * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of those below it: the clock of a level is the
+ * A CPU has three levels: process, softirq, device interrupt. Each level stops the clocks of the levels below it: the clock of a level is the
  * time minus what the levels above have used. So no two levels write the same field, no atomics are needed, and all accounts sum to the
- * elapsed time. No mark may be preempted: the task switch would be marked in the middle of it.
+ * elapsed time. No mark may be preempted, or the mark of the task switch would run in the middle of it.
  */
 #ifndef MPWATCH_LEDGER_BPF_H
 #define MPWATCH_LEDGER_BPF_H
@@ -28,7 +28,7 @@ enum {
 enum task_kind {
 	/* A process that owns no traced socket. */
 	TASK_OTHER,
-	/* A thread that has used a traced socket. Its marks are kept while it sleeps. */
+	/* A thread that has used a traced socket. Its state is saved while it sleeps. */
 	TASK_USER,
 	/* Another thread of such a process. */
 	TASK_SIBLING,
@@ -38,9 +38,9 @@ enum task_kind {
 	TASK_IDLE,
 };
 
-/* To whom time is charged. */
+/* The socket or account to which time is charged. */
 struct cpu_user {
-	/* Cookie of the socket; 0: none, only an account. Detects that a slot was reused, because cookies are not. */
+	/* Cookie of the socket; 0: no socket, only an account. Detects a reused slot, because cookies are never reused. */
 	__u64 tag;
 	__u32 slot;
 	/* enum mpw_account, enum mpw_cpu_class */
@@ -52,7 +52,7 @@ struct cpu_user {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time not charged before the task last slept; in MPW_ACCOUNT_PENDING meanwhile. */
+	/* Time from before the task last slept that is not charged yet; meanwhile in MPW_ACCOUNT_PENDING. */
 	__u64 carried;
 	/* Default user for the time since the last mark. */
 	struct cpu_user current;
@@ -60,13 +60,13 @@ struct level {
 };
 
 struct cpu_ledger {
-	/* Begin of the window; without windows, of the ledger. 0: marks do nothing. */
+	/* Begin of the sampling window; for an exact ledger, of the ledger. 0: marks do nothing. */
 	__u64 since_ns;
-	/* Length of all earlier windows. */
+	/* Total length of earlier sampling windows. */
 	__u64 elapsed_ns;
-	/* Estimated time of the marks of a sampled ledger. It stops the clocks of all levels: outside of windows there are no marks. */
-	__u64 marks_ns;
-	/* Total time of device interrupts, and when the current one began (0: none). */
+	/* Estimated time of the marks of a sampled ledger. It stops the clocks of all levels, because outside of windows there are no marks. */
+	__u64 programs_ns;
+	/* Total time of device interrupts, and begin of the current interrupt (0: none). */
 	__u64 hard_ns;
 	__u64 hard_since;
 	/* The same for softirqs, on their clock. */
@@ -77,14 +77,14 @@ struct cpu_ledger {
 	/* enum task_kind of the current task, and whether it is in a system call. */
 	__u8 kind;
 	__u8 in_syscall;
-	/* enum mpw_cpu_class of what the current softirq does for a socket. */
+	/* enum mpw_cpu_class of work for a socket in the current softirq. */
 	__u8 soft_class;
-	/* 1: the window has just begun, maybe inside a softirq, so it is unknown which level runs. */
-	__u8 is_unsure;
+	/* 1: the window has just begun, maybe inside a softirq, so the current level is unknown. */
+	__u8 level_unknown;
 	__u8 _reserved[4];
-	/* Number of the window, and the estimated time of one mark that charges nothing, with the kernel's dispatch. */
-	__u32 window, mark_ns;
-	/* Marks so far, of which some are timed, and what reading the clock takes. */
+	/* Number of the window, and the estimated time of a mark that charges nothing, with the kernel's dispatch. */
+	__u32 window, run_ns;
+	/* Number of marks so far, and the time of reading the clock. */
 	__u32 marks, clock_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
@@ -100,8 +100,8 @@ struct {
 	__type(value, struct cpu_ledger);
 } ledger SEC(".maps") __weak;
 
-/* A thread's marks while it does not run. Freed with the task. */
-struct thread_marks {
+/* State of a thread while it does not run. Freed with the task. */
+struct thread_ledger {
 	__u64 carried;
 	struct cpu_user current;
 	__u32 in_syscall;
@@ -113,7 +113,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct thread_marks);
+	__type(value, struct thread_ledger);
 } threads SEC(".maps") __weak;
 
 static __always_inline struct cpu_ledger *this_cpu(void)
@@ -125,48 +125,48 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 }
 
 /*
- * What a mark does takes between nothing and several times the kernel's dispatch, depending on what it charges and on the caches. One in so
- * many is timed, and counts for all of them: reading the clock twice takes as long as a short mark.
+ * The time of a mark varies, without the kernel's dispatch, from nothing to several times the dispatch, depending on its charges and on the
+ * caches. Reading the clock twice takes as long as a short mark, so one mark in TIMED_ONE_IN is timed and stands for all.
  */
-#define TIMED_MARKS 16
-/* A mark that took longer was interrupted. */
-#define LONGEST_MARK_NS 2000
+#define TIMED_ONE_IN 16
+/* A mark that took longer was interrupted and does not count. */
+#define MAX_RUN_NS 2000
 
-/* When the mark began; 0: it is not timed. */
-static __always_inline __u64 begin_mark(struct cpu_ledger *cpu)
+/* Time at which the mark began; 0: it is not timed. */
+static __always_inline __u64 begin_timing(struct cpu_ledger *cpu)
 {
-	if (!settings.ledger_sampled || cpu->marks++ % TIMED_MARKS)
+	if (!settings.ledger_sampled || cpu->marks++ % TIMED_ONE_IN)
 		return 0;
 	return bpf_ktime_get_ns();
 }
 
-static __always_inline void end_mark(struct cpu_ledger *cpu, __u64 began)
+static __always_inline void end_timing(struct cpu_ledger *cpu, __u64 began)
 {
 	__u64 took;
 
 	if (!began)
 		return;
 	took = bpf_ktime_get_ns() - began;
-	if (took > cpu->clock_ns && took < LONGEST_MARK_NS)
-		cpu->marks_ns += (took - cpu->clock_ns) * TIMED_MARKS;
+	if (took > cpu->clock_ns && took < MAX_RUN_NS)
+		cpu->programs_ns += (took - cpu->clock_ns) * TIMED_ONE_IN;
 }
 
-/* As this_cpu(), for a program that is attached in windows only. */
-static __always_inline struct cpu_ledger *mark_cpu(void)
+/* As this_cpu(), for a program that a sampled ledger attaches in windows only. */
+static __always_inline struct cpu_ledger *enter_cpu(void)
 {
 	struct cpu_ledger *cpu = this_cpu();
 
 	if (cpu && settings.ledger_sampled)
-		cpu->marks_ns += cpu->mark_ns;
+		cpu->programs_ns += cpu->run_ns;
 	return cpu;
 }
 
 static __always_inline __u64 softirq_clock_at(struct cpu_ledger *cpu, __u64 now)
 {
-	return now - cpu->hard_ns - cpu->marks_ns;
+	return now - cpu->hard_ns - cpu->programs_ns;
 }
 
-/* The time is read first: an interrupt in between then makes the clock late, which the next mark corrects, and never early. */
+/* The time is read first. An interrupt after that makes this clock late, which the next mark corrects, and never early. */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -188,7 +188,7 @@ static __always_inline bool in_softirq(struct cpu_ledger *cpu)
 	return cpu->soft_since;
 }
 
-/* Several CPUs may work for one socket at a time. False: the socket is gone, and another one may have the slot. */
+/* Several CPUs may work for one socket at a time. False: the socket is gone, and its slot may belong to another socket. */
 static __always_inline bool add_cost(const struct cpu_user *to, __u64 amount)
 {
 	struct cost *cost = bpf_map_lookup_elem(&costs, &to->slot);
@@ -226,8 +226,8 @@ static __always_inline void switch_account(struct level *level, __u64 clock, __u
 	level->current = (struct cpu_user){.account = account};
 }
 
-/* First use of a traced socket: the process's other threads become siblings, except in mpwatch itself (demo and selftest traffic). */
-static __noinline int mark_thread(struct cpu_ledger *cpu)
+/* A thread uses a traced socket for the first time. The other threads of its process become siblings, except in mpwatch itself (demo, selftest). */
+static __noinline int track_thread(struct cpu_ledger *cpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct task_struct *leader = task->group_leader;
@@ -246,7 +246,7 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 	struct level *level;
 	__u64 clock;
 
-	if (!cpu || cpu->is_unsure)
+	if (!cpu || cpu->level_unknown)
 		return 0;
 	if (in_softirq(cpu)) {
 		level = &cpu->softirq;
@@ -258,11 +258,11 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 		level = &cpu->process;
 		clock = process_clock(cpu);
 		to.class = cpu->kind == TASK_KERNEL ? MPW_CPU_WORKER : MPW_CPU_SYSCALL;
-		/* Until now its system calls were not marked, so it is unknown when this one began. */
+		/* Its system calls were not marked so far, so the begin of this call is unknown. */
 		if (cpu->kind == TASK_OTHER || cpu->kind == TASK_SELF)
 			charge(level, clock, &level->current);
 		if (cpu->kind != TASK_USER && cpu->kind != TASK_KERNEL)
-			mark_thread(cpu);
+			track_thread(cpu);
 	}
 	to.slot = slot_of(slot, tag);
 	if (to.slot == NO_SLOT)
@@ -272,7 +272,10 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 	return 0;
 }
 
-/* This CPU has worked for this socket since the last mark, and will until the next. `slot`: where the socket's storage keeps its slot. */
+/*
+ * Charges the time since the last mark to a socket, which becomes the default user for the time that follows. `slot` is in the
+ * socket's storage.
+ */
 static __noinline int charge_socket(__u32 *slot, __u64 tag)
 {
 	disable_preemption();
@@ -281,7 +284,7 @@ static __noinline int charge_socket(__u32 *slot, __u64 tag)
 	return 0;
 }
 
-/* Subflows and connections whose final record has been sent take no new slot: nothing would free it. */
+/* Subflows and connections whose final record has been sent get no slot any more: nothing would free it. */
 static __always_inline void charge_subflow(struct subflow_state *state)
 {
 	if (settings.ledger && state->observed.cookie && !state->final_sent)
@@ -306,7 +309,7 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 		cpu->mptcp_worker = cpu->work_function;
 }
 
-/* A received segment of a subflow. In a system call (which processes the backlog) the time is charged to the call. */
+/* A received segment of a subflow. If a system call processes it (from the backlog), the time is charged to the call. */
 static __always_inline void charge_segment(struct subflow_state *state)
 {
 	struct cpu_ledger *cpu;
@@ -317,9 +320,9 @@ static __always_inline void charge_segment(struct subflow_state *state)
 	cpu = this_cpu();
 	if (!cpu || !(in_softirq(cpu) || cpu->kind == TASK_KERNEL))
 		return;
-	began = begin_mark(cpu);
+	began = begin_timing(cpu);
 	charge_subflow(state);
-	end_mark(cpu, began);
+	end_timing(cpu, began);
 }
 
 /* A received segment of a TCP connection that is not traced. */

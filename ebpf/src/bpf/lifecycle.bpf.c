@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Connections and subflows open, join and close. Final counters are read at CLOSE, before the kernel can zero them, and sent at the end. */
+/* Opening, joining and closing. Final counters are read at CLOSE, before the kernel can zero them, and sent when the socket is destroyed. */
 #include "ending.bpf.h"
 #include "lost.bpf.h"
 #include "record.bpf.h"
@@ -16,13 +16,13 @@ static __always_inline void note_owner(struct mpw_owner *owner)
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
 	owner->pid = bpf_get_current_pid_tgid() >> 32;
-	/* The name of the process, not of the thread that made the call. */
+	/* The name of the process, not of the calling thread. */
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
 }
 
 /*
- * Owner of an accepted socket: the process that calls close() or shutdown(), unless it is known. Only a task that holds the socket's lock
- * makes these changes for a process; the others are made in softirqs, without the lock, and in kernel threads.
+ * Owner of an accepted socket, unless it is known: the process that calls close() or shutdown(). That call holds the socket's lock. All other
+ * changes of state happen in softirqs, without the lock, or in kernel threads.
  */
 static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
 {
@@ -45,7 +45,7 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 	state->final_sent = 1;
 	record = reserve(sizeof(*record));
 	if (!record) {
-		lose_subflow(state, sk);
+		count_lost_subflow(state, sk);
 	} else {
 		begin_subflow(record, state, sk);
 		complete_subflow(record, state, sk);
@@ -71,7 +71,7 @@ static __always_inline struct subflow_state *track_subflow(struct sock *sk, __u6
 	return state;
 }
 
-/* A closed socket is connected again: sends the final record of the old generation, then clears its state. */
+/* A closed socket connects again: sends the final record of the old generation, then clears its state. */
 static __always_inline void begin_generation(struct subflow_state *state, struct sock *sk)
 {
 	__u64 cookie = state->observed.cookie;
@@ -119,7 +119,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		if (tp->is_mptcp)
 			state->observed.flags |= MPW_SF_MPTCP | MPW_SF_ASKED_MPTCP;
 		state->observed.flags |= MPW_SF_PASSIVE;
-		/* The first RTT sample of an accepted socket is that of its SYN-ACK. */
+		/* The first RTT sample of an accepted socket measures its SYN-ACK. */
 		state->observed.handshake_us = tp->srtt_us >> 3;
 		state->observed.created_ns = now - state->observed.handshake_us * 1000ull;
 	} else if (!state) {
@@ -129,11 +129,12 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		return;
 	state->observed.established_ns = now;
 	/* A backup may be idle from here on until it is needed. */
-	state->heard_ns = now;
+	state->received_ns = now;
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
-	if (old == TCP_SYN_SENT) /* mpwatch may be younger, but the SYN counts as one byte. */
+	/* Even if mpwatch started after the SYN, the SYN counts as one byte. */
+	if (old == TCP_SYN_SENT)
 		state->observed.syn_bytes =
 			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
 	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
@@ -189,9 +190,9 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		return;
 	if (state && !(state->observed.flags & MPW_SF_MPTCP))
 		note_closing_owner(&state->observed.owner, sk, new);
-	/* Only for sockets that open: a tracked subflow stays tracked even if it leaves its connection. */
+	/* Decides for sockets that open only: a traced subflow stays traced even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
-	/* Its opening was missed, or there was no memory for its storage. It may carry no payload, so this is the time to notice it. */
+	/* Its opening was missed, or there was no memory for its storage. It may never carry payload, so trace it now. */
 	if (!state && wanted && is_open(old))
 		state = adopt_subflow(tp);
 	now = bpf_ktime_get_boot_ns();
@@ -256,19 +257,19 @@ static __always_inline struct connection_state *track_connection(struct sock *sk
 static __always_inline void send_connection(struct connection_state *connection, struct sock *sk)
 {
 	struct mpw_connection *record = reserve(sizeof(*record));
-	bool is_settled;
+	bool is_counted;
 
 	if (record) {
 		fill_connection(record, connection, sk);
 		record->msk.flags |= MPW_MSK_FINAL;
 		record->msk.state = TCP_CLOSE;
-		is_settled = !(record->msk.flags & MPW_MSK_BYTES_UNKNOWN);
+		is_counted = !(record->msk.flags & MPW_MSK_BYTES_UNKNOWN);
 		bpf_ringbuf_submit(record, 0);
 		report_cgroup_of(sk);
-		if (is_settled)
-			settle(connection->handshake.token);
+		if (is_counted)
+			note_counted(connection->handshake.token);
 	} else {
-		lose_connection(connection, (struct mptcp_sock *)sk);
+		count_lost_connection(connection, (struct mptcp_sock *)sk);
 	}
 	free_slot(&connection->cost_slot);
 }
@@ -288,20 +289,20 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			note_owner(&connection->owner);
 	} else if (new == TCP_ESTABLISHED) {
-		/* Without storage this is an accepted connection: its owner is found at the next tick, or when it is closed. */
+		/* Without storage this is an accepted connection. Its owner is found at the next tick, or when it closes. */
 		if (!connection)
 			connection = track_connection(sk, now, old != TCP_SYN_SENT);
-		/* A snapshot may meanwhile have read the keys of the socket's previous connection. */
+		/* A snapshot since SYN_SENT may have read the keys of the socket's previous connection. */
 		if (connection && old == TCP_SYN_SENT)
 			__builtin_memset(&connection->handshake, 0, sizeof(connection->handshake));
 		if (connection)
 			note_handshake(&connection->handshake, msk);
 	} else if (new == TCP_CLOSE) {
-		/* Its opening was missed. (A listener has no token.) The socket may be closed again when the application closes it. */
+		/* Its opening was missed. (A listener has no token.) A second change to CLOSE may follow when the application closes it. */
 		if (!connection && old != TCP_CLOSE && READ(msk, token)) {
 			connection = track_connection(sk, now, false);
 			if (!connection)
-				lose_connection(NULL, msk);
+				count_lost_connection(NULL, msk);
 		}
 		if (!connection || connection->closed_ns)
 			return;
@@ -319,7 +320,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
-/* Holds take_in_state; user space inserts it. */
+/* Holds handle_state_change. User space inserts it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -328,11 +329,12 @@ struct {
 } state_changes SEC(".maps");
 
 /*
- * A program without a tail call may run on a stack of the CPU (Linux 6.13 and later), as the kernel does not re-enter programs. This one is
- * re-entered, and the shared stack led to writes into kernel memory. So it has a tail call, which is never made: no state is negative.
+ * From Linux 6.13 on, a program without a tail call may run on a stack that belongs to the CPU, because the kernel does not re-enter
+ * programs. This program is re-entered; with that stack it overwrote kernel memory. So it has a tail call, which never happens: no state is
+ * negative.
  */
 SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
+int BPF_PROG(handle_state_change, struct sock *sk, int old, int new)
 {
 	__u16 protocol = sk->sk_protocol;
 
@@ -350,8 +352,9 @@ int BPF_PROG(take_in_state, struct sock *sk, int old, int new)
 }
 
 /*
- * The kernel does not re-enter a program on one CPU: a second program sees changes of state in a softirq that interrupts the first one. Both
- * tail-call take_in_state, which no other task preempts: on Linux 7.x both would miss the changes of a softirq that interrupts that task.
+ * The kernel does not re-enter a program on one CPU. If a softirq interrupts the first program, the second one handles the softirq's changes of
+ * state. Both tail-call handle_state_change, which disables preemption: otherwise, on Linux 7.x, a task that preempts the first program could
+ * occupy the second one, and both would miss the changes of a softirq.
  */
 SEC("tp_btf/inet_sock_set_state")
 int on_set_state(void *ctx)
@@ -361,13 +364,13 @@ int on_set_state(void *ctx)
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int on_set_state_meanwhile(void *ctx)
+int on_set_state_nested(void *ctx)
 {
 	bpf_tail_call(ctx, &state_changes, 0);
 	return 0;
 }
 
-/* The last event of a TCP socket with all fields readable, before its ULP is cleaned up. Processes a change to CLOSE that was missed. */
+/* The last event of a TCP socket with all fields readable, before its ULP is cleaned up. Handles a change to CLOSE that was missed. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(on_destroy, struct sock *sk)
 {
@@ -382,7 +385,7 @@ int BPF_PROG(on_destroy, struct sock *sk)
 		on_close(sk, tp);
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state) {
-		lose_untraced(tp);
+		count_lost_untraced(tp);
 		return 0;
 	}
 	send_subflow(state, sk);

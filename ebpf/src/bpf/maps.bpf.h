@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps. Socket state is in socket-local storage, which the kernel frees with the socket. The linker merges the copies of all files. */
+/* The maps. Socket state is in socket-local storage, which the kernel frees with the socket. libbpf's linker merges the maps of all files. */
 #ifndef MPWATCH_MAPS_BPF_H
 #define MPWATCH_MAPS_BPF_H
 
 #include "read.bpf.h"
 
-/* Result of a connection's handshake, kept because the kernel clears it before it traces the change to CLOSE. Zero: unknown. */
+/* Result of a connection's handshake, saved because the kernel clears it before it traces the change to CLOSE. 0: unknown. */
 struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
@@ -19,54 +19,55 @@ struct handshake {
 	__u32 _reserved;
 };
 
-/* In both directions. */
+/* Bytes of payload. */
 struct payload {
 	__u64 sent;
 	__u64 received;
 };
 
-/* A TCP socket: a subflow, or a plain TCP connection when those are traced too. */
+/* State of a TCP socket: a subflow, or with settings.trace_tcp also a plain TCP connection. */
 struct subflow_state {
 	struct mpw_observed observed;
 	/* Address of the connection's socket; never leaves the kernel. */
 	__u64 msk;
-	/* Last segment received while data was in flight. */
-	__u64 heard_ns;
-	/* The connection's snd_una at observed.progress_ns, and its snd_nxt when that was noticed. */
+	/* When the last segment was received while data was in flight. */
+	__u64 received_ns;
+	/* The connection's snd_una at observed.progress_ns, and its snd_nxt when that progress was noticed. */
 	__u64 progress_seq;
 	__u64 next_seq;
 	__u64 rtt_sampled_at;
-	/* Hash of the last record in a snapshot (snapshot.bpf.c). */
+	/* Hash of the last full record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;
-	/* What a snapshot glances at, when the record was last found unchanged; 0: it was not. When it was last listed. */
-	__u64 glance;
+	/* Cheap fingerprint of the fields that change with traffic, set when a snapshot found the record unchanged; 0: the record changed. */
+	__u64 fingerprint;
+	/* When a snapshot last reported the unchanged record. */
 	__u64 listed_ns;
-	/* The next RTT sample is of data that was sent after this time; see sample.bpf.h. */
+	/* The next RTT sample measures data that was sent after this time (sample.bpf.h). */
 	__u64 sample_due_us;
-	/* Payload at the last count of work (work.bpf.h), KiB. */
-	__u64 kib_seen;
-	__u32 retrans_seen;
-	__u32 write_seq_seen;
-	/* The last tick of the kernel's timer with a segment, and segments in it. */
+	/* Values at the last count: payload in KiB (work.bpf.h), tcp_sock.total_retrans, tcp_sock.write_seq. */
+	__u64 last_kib;
+	__u32 last_total_retrans;
+	__u32 last_write_seq;
+	/* The last tick of the kernel's timer with a segment, and the number of segments in it. */
 	__u32 tick;
 	__u32 in_tick;
-	/* Slot in the ledger; see ledger.bpf.h. */
+	/* Slot in the table of CPU times (cost.bpf.h). */
 	__u32 cost_slot;
 	/* 1: the final record of this generation has been sent. */
 	__u8 final_sent;
 	/* The last change of state that was processed. */
 	__u8 last_state;
 	__u8 _reserved[2];
-	/* Of the connection. */
+	/* Handshake of the connection. */
 	struct handshake handshake;
-	/* In the last record of a snapshot. */
+	/* Payload in the last full record of a snapshot. */
 	struct payload reported;
 	/* Counters when the socket reached CLOSE: the kernel zeroes the live ones when it disconnects a socket to reuse it. */
 	struct mpw_tcp final;
 	__u32 rtt_histogram[MPW_RTT_BUCKETS];
 };
 
-/* An MPTCP socket. */
+/* State of an MPTCP socket. */
 struct connection_state {
 	__u64 cookie;
 	__u64 opened_ns;
@@ -74,10 +75,10 @@ struct connection_state {
 	__u64 closed_ns;
 	/* As in struct subflow_state. */
 	__u64 snapshot_hash;
-	__u64 glance;
+	__u64 fingerprint;
 	__u64 listed_ns;
 	struct handshake handshake;
-	/* In the last record of a snapshot. */
+	/* Payload in the last full record of a snapshot. */
 	struct payload reported;
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
@@ -87,7 +88,7 @@ struct connection_state {
 	/* 1: the final record was lost, and its payload is counted. */
 	__u8 lost;
 	__u8 _reserved;
-	/* Slot in the ledger; see ledger.bpf.h. */
+	/* Slot in the table of CPU times (cost.bpf.h). */
 	__u32 cost_slot;
 };
 
@@ -117,7 +118,7 @@ struct {
 	__uint(max_entries, MPW_OVERFLOW_BYTES);
 } overflow SEC(".maps") __weak;
 
-/* One value with all counters: a program that counts two things does one lookup. */
+/* One value with all counters, so that a program that counts two things needs one lookup. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -125,30 +126,30 @@ struct {
 	__type(value, struct mpw_counters);
 } counters SEC(".maps") __weak;
 
-/* How closely segments are looked at. Set before the programs are attached. */
+/* Sampling rate of received segments. Set before the programs are attached. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct mpw_pace);
-} pace SEC(".maps") __weak;
+	__type(value, struct mpw_sampling_rate);
+} sampling_rate SEC(".maps") __weak;
 
-static __always_inline const struct mpw_pace *current_pace(void)
+static __always_inline const struct mpw_sampling_rate *current_sampling_rate(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&pace, &zero);
+	return bpf_map_lookup_elem(&sampling_rate, &zero);
 }
 
-/* The accounts of each CPU when user space last ran `ledger_settle` on it. */
+/* Copy of each CPU's accounts from the last run of `ledger_read` or `ledger_close`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct mpw_cpu_accounts);
-} settled SEC(".maps") __weak;
+} cpu_accounts SEC(".maps") __weak;
 
-/* Buffer in which iterators build a record: too large for the stack, and there is one reader at a time. */
+/* Buffer in which iterators build a record, because a record is too large for the stack. One snapshot is read at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -173,7 +174,7 @@ static __always_inline void count(__u32 which, __u64 amount)
 	count_both(which, amount, which, 0);
 }
 
-/* Room for one record: in `events`, else in `overflow`, else NULL, and the record counts as lost. */
+/* Reserves memory for one record in `events`, else in `overflow`. NULL: both are full, and the record counts as lost. */
 static __always_inline void *reserve(__u64 size)
 {
 	void *record;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The scheduler. The other MPTCP tracepoints name no subflow, and the kernel's counters have the errors that they report (mib.rs). */
+/* The scheduler. The other MPTCP tracepoints identify no subflow, and the kernel's MIB counts the errors that they report (mib.rs). */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 
-/* Charges a kernel thread; elsewhere other tracepoints show better for which connection the CPU works. */
+/* Charges kernel threads only; elsewhere other tracepoints identify the connection more exactly. */
 static __always_inline void charge_scheduler(struct sock *msk)
 {
 	struct connection_state *connection;
@@ -21,8 +21,8 @@ static __always_inline void charge_scheduler(struct sock *msk)
 }
 
 /*
- * Fires for each subflow in every scheduler round. The kernel does not report the pick, but that subflow has new data in the next round.
- * Reinjections have no tracepoint; their data is counted in the same way.
+ * Fires for each subflow in every scheduler round. The kernel does not report which subflow it picks, but in the next round that subflow has
+ * new data. Reinjections have no tracepoint; their data counts as new data.
  */
 SEC("tp_btf/mptcp_subflow_get_send")
 int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
@@ -31,17 +31,17 @@ int BPF_PROG(on_schedule, struct mptcp_subflow_context *subflow)
 	struct subflow_state *state;
 	struct tcp_sock *tp;
 
-	mark_cpu();
+	enter_cpu();
 	if (!ssk)
 		return 0;
 	state = bpf_sk_storage_get(&subflows, ssk, 0, 0);
 	tp = bpf_skc_to_tcp_sock(ssk);
 	if (!state || !tp)
 		return 0;
-	if (state->observed.sched_considered && tp->write_seq != state->write_seq_seen)
+	if (state->observed.sched_considered && tp->write_seq != state->last_write_seq)
 		state->observed.sched_picked++;
 	state->observed.sched_considered++;
-	state->write_seq_seen = tp->write_seq;
+	state->last_write_seq = tp->write_seq;
 	charge_scheduler(subflow->conn);
 	return 0;
 }

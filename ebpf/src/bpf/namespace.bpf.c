@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Identifies a network namespace by an open file of it, without entering it, which would take CAP_SYS_ADMIN. */
+/* Identifies a network namespace by an open file of it. Entering the namespace would require CAP_SYS_ADMIN. */
 #include "kernel.bpf.h"
 
 /*
- * User space runs this program: arguments are one of its descriptors, which is a network namespace's (NS_GET_NSTYPE), and 0 or 1 for the
+ * User space runs this program. Arguments: a descriptor of its own that refers to a network namespace (NS_GET_NSTYPE), and 0 or 1 for the
  * low or high half of the cookie. Returns that half.
  */
 SEC("raw_tp")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Owner of a socket: the process that connects or closes it (lifecycle.bpf.c), has it open at a tick, or uses it while the ledger runs. */
+/* Owner of a socket: the process that connects or closes it (lifecycle.bpf.c), has it open at a tick, or uses it while the ledger is on. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
@@ -64,12 +64,12 @@ static __always_inline void charge_use(struct sock *sk)
 
 static __always_inline void on_use(struct sock *sk)
 {
-	struct cpu_ledger *cpu = mark_cpu();
-	__u64 began = cpu ? begin_mark(cpu) : 0;
+	struct cpu_ledger *cpu = enter_cpu();
+	__u64 began = cpu ? begin_timing(cpu) : 0;
 
 	charge_use(sk);
 	if (cpu)
-		end_mark(cpu, began);
+		end_timing(cpu, began);
 }
 
 SEC("tp_btf/sock_send_length")

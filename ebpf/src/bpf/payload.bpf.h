@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Payload of a connection: kernel counters (6.5 and later), else sequence numbers relative to those that the keys give (RFC 8684 3.1). */
+/* Payload of a connection, from kernel counters (6.5 and later) or from sequence numbers: the keys give the initial ones (RFC 8684 3.1). */
 #ifndef MPWATCH_PAYLOAD_BPF_H
 #define MPWATCH_PAYLOAD_BPF_H
 
@@ -13,13 +13,16 @@ static __always_inline bool has_queued_fin(__u8 msk_state)
 	       msk_state == TCP_CLOSING || msk_state == TCP_LAST_ACK;
 }
 
-/* Sequence numbers used so far, without the one of a DATA_FIN. `fin` may be set before `next` includes the DATA_FIN. */
+/* Number of sequence numbers used so far, without the DATA_FIN. `fin` may be set before `next` includes the DATA_FIN. */
 static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 {
 	return next > first && fin ? next - first - 1 : next - first;
 }
 
-/* Without the peer's key there is no data yet, or a fallback whose only subflow has the counts. Fields may change: each is read once. */
+/*
+ * Without the peer's key there is no data yet, or the connection fell back and its only subflow has the counts. Fields may change meanwhile,
+ * so each is read once.
+ */
 static __always_inline void
 count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)
 {
@@ -67,8 +70,8 @@ static __always_inline void read_payload(struct mpw_msk *out, struct connection_
 }
 
 /*
- * For the record of a subflow. A connection with storage has a cookie, and its payload is in its own records only: so that what of it is in
- * no record can be counted, once.
+ * For the record of a subflow. If the connection has storage, it has a cookie, and only its own records have its payload. So payload that is
+ * in no record can be counted once.
  */
 static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct mptcp_sock *msk)
 {
@@ -86,7 +89,7 @@ static __always_inline void count_lost(__u64 sent, __u64 received, struct payloa
 		   received > reported.received ? received - reported.received : 0);
 }
 
-/* Both directions together, cheap enough for the packet path; 0: unknown. A DATA_FIN may count as a byte. */
+/* Sum of both directions, cheap enough for the packet path. 0: unknown. A DATA_FIN may count as a byte. */
 static __always_inline __u64 payload_so_far(struct handshake *handshake, struct mptcp_sock *msk)
 {
 	if (msk_counts_bytes())
@@ -97,7 +100,7 @@ static __always_inline __u64 payload_so_far(struct handshake *handshake, struct 
 	       handshake->first_received;
 }
 
-/* As payload_so_far(), without what is in flight. */
+/* As payload_so_far(), without data in flight. */
 static __always_inline __u64 payload_arrived(struct handshake *handshake, struct mptcp_sock *msk)
 {
 	if (msk_counts_bytes())

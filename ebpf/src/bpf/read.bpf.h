@@ -10,7 +10,7 @@
 #include "kernel.bpf.h"
 #include "mpwatch_abi.h"
 
-/* In a section of its own, so that user space can set it without knowing the other constants. */
+/* In a section of its own, so that user space can set it without the other constants. */
 extern const volatile struct mpw_settings settings;
 
 #define CAST(pointer) bpf_core_cast(pointer, typeof(*(pointer)))
@@ -18,7 +18,7 @@ extern const volatile struct mpw_settings settings;
 #define READ(pointer, field) \
 	(settings.has_cast ? CAST(pointer)->field : BPF_CORE_READ(pointer, field))
 
-/* A field of the structure that another field points to. */
+/* Reads a field of the structure that the field `way` refers to. */
 #define READ_VIA(pointer, way, field) \
 	(settings.has_cast ? CAST(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
 

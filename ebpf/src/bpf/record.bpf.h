@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Fills records from live sockets: final records (tracepoints) and snapshots (iterators), so both have the same meaning. */
+/* Fills records from live sockets, for tracepoints (final records) and iterators (snapshots), so that both have the same meaning. */
 #ifndef MPWATCH_RECORD_BPF_H
 #define MPWATCH_RECORD_BPF_H
 
@@ -10,7 +10,7 @@
 #include "maps.bpf.h"
 #include "payload.bpf.h"
 
-/* Records hold IPv4 addresses v4-mapped, so one format serves both families. */
+/* Records hold IPv4 addresses as v4-mapped IPv6 addresses. */
 static __always_inline void map_v4(__u8 *ip, __be32 v4)
 {
 	ip[10] = 0xff;
@@ -47,7 +47,7 @@ static __always_inline void report_cgroup_of(struct sock *sk)
 	struct cgroup *cgroup = READ(sk, sk_cgrp_data.cgroup);
 	__u64 node = 0;
 
-	/* Read by a call, which gives a number: a global function accepts no such pointer. */
+	/* Read by a helper call, which yields a number: the verifier does not let a global function accept such a pointer. */
 	bpf_core_read(&node, sizeof(node), &cgroup->kn);
 	report_cgroup(node);
 }
@@ -102,7 +102,7 @@ static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 	return sent;
 }
 
-/* A FIN counts as one byte. After a disconnect that is not known any more. */
+/* The kernel counts a FIN as one byte. After a disconnect, whether there was a FIN is unknown. */
 static __always_inline __u64 payload_received(struct tcp_sock *tp)
 {
 	bool fin = tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE & 1;
@@ -137,7 +137,7 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	return 0;
 }
 
-/* The interface of the cached route, kept because a closing socket drops its route first. */
+/* The interface of the cached route, saved because a closing socket drops its route first. */
 static __always_inline void read_interface(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
@@ -180,7 +180,7 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	return 0;
 }
 
-/* Saves what the kernel clears when a socket closes or is reused: addresses, ids, interface. Does nothing after the close. */
+/* Saves the fields that the kernel clears when a socket closes or is reused: addresses, ids, interface. Does nothing after the close. */
 static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	if (observed->closed_ns)
@@ -233,7 +233,7 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	return 0;
 }
 
-/* Otherwise the connection's socket has been connected again since. */
+/* Otherwise the connection's socket has connected again since. */
 static __always_inline bool is_same_connection(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u32 token = READ(msk, token);
@@ -241,8 +241,8 @@ static __always_inline bool is_same_connection(struct handshake *known, struct m
 	return !token || !known->token || token == known->token;
 }
 
-/* The subflow has left its connection: nobody had accepted it, or its socket is in use again. State 0: only this much is known. */
-static __always_inline void recall_msk(struct mpw_msk *out, struct handshake *known)
+/* For a subflow that has left its connection: no process accepted the connection, or its socket is in use again. Other fields stay 0. */
+static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *known)
 {
 	out->token = known->token;
 	out->remote_token = known->remote_token;
@@ -261,8 +261,8 @@ static __always_inline void read_congestion(__u8 *name, struct sock *sk)
 }
 
 /*
- * Fills the histogram, the congestion control and the connection, and reports the control group's path. Congestion control is not hashed:
- * a change is reported with the next change of a counter.
+ * Fills the histogram, the congestion control and the connection, and reports the control group's path. The hash excludes the congestion
+ * control, so its change is reported with the next change of a counter.
  */
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
@@ -275,13 +275,13 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 		fill_msk(&out->msk, &state->handshake, msk);
 		read_payload_of_parent(&out->msk, msk);
 	} else {
-		recall_msk(&out->msk, &state->handshake);
+		restore_msk(&out->msk, &state->handshake);
 	}
 	report_cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
 }
 
-/* Tracks a socket whose opening was not seen: it is older than the agent, or the event interrupted the same program on its CPU. */
+/* Starts to trace an open socket: it is older than the agent, or its opening was missed because the event interrupted the same program. */
 static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 {
 	struct subflow_state *state =
@@ -295,7 +295,7 @@ static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 		return state;
 	state->observed.first_seen_ns = bpf_ktime_get_boot_ns();
 	state->observed.cookie = bpf_get_socket_cookie(tp);
-	state->retrans_seen = tp->total_retrans;
+	state->last_total_retrans = tp->total_retrans;
 	state->observed.bytes_resent = tp->bytes_retrans;
 	if (tp->is_mptcp)
 		state->observed.flags |= MPW_SF_MPTCP;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RTT samples of subflows for bottleneck detection (model/src/kernel/sample.rs). Taken before an acknowledgement is processed, at most one per
- * interval, and sent in batches through a separate ring, so they never displace a final record. Other segments cost one comparison.
+ * RTT samples of subflows for bottleneck detection (model/src/kernel/sample.rs), at most one per interval, sent in batches through a separate
+ * ring, so that they never displace a final record. A segment without a sample costs one comparison.
  */
 #ifndef MPWATCH_SAMPLE_BPF_H
 #define MPWATCH_SAMPLE_BPF_H
@@ -9,15 +9,15 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Minimum interval between two samples (by time of sending), and maximum number of samples per round trip. */
+/* Minimum interval between the sending times of two samples, and maximum number of samples per round trip. */
 #define MIN_INTERVAL_US 1000
 #define SAMPLES_PER_RTT 16
-/* A batch that is not full is sent when its first sample is this old. */
+/* Age of its first sample at which a batch is sent even if it is not full. */
 #define MAX_BATCH_AGE_US 100000
-/* When to check again whether a connection with one subflow has a second one. */
+/* Interval of checks whether a connection with one subflow has a second one. */
 #define RECHECK_US 50000
 
-/* The batch that a subflow fills. Only sampled subflows have one. Freed with the socket. */
+/* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -44,19 +44,19 @@ static __always_inline bool has_several_subflows(struct mptcp_sock *msk)
 	return false;
 }
 
-/* Sends only the samples that are set: slow subflows never fill a batch. */
+/* Sends only the used part, because slow subflows never fill a batch. */
 static __always_inline void send_batch(struct mpw_sample_batch *batch)
 {
-	__u64 samples_set = batch->count;
+	__u64 used = batch->count;
 
 	/* Only for the verifier. */
-	if (samples_set > MPW_BATCH_SAMPLES)
+	if (used > MPW_BATCH_SAMPLES)
 		return;
-	/* Samples carry times of the kernel's microsecond clock, which stops while the machine sleeps. */
+	/* Samples have times of the kernel's microsecond clock, which stops while the machine is suspended. */
 	batch->boot_offset_ns = bpf_ktime_get_boot_ns() - bpf_ktime_get_ns();
 	if (bpf_ringbuf_output(&samples, batch,
 			       offsetof(struct mpw_sample_batch, samples) +
-				       samples_set * sizeof(struct mpw_delay_sample),
+				       used * sizeof(struct mpw_delay_sample),
 			       BPF_RB_NO_WAKEUP))
 		count(MPW_COUNT_SAMPLES_LOST, batch->count);
 	batch->count = 0;
@@ -83,32 +83,32 @@ static __always_inline void append_sample(struct mpw_sample_batch *batch, struct
 		send_batch(batch);
 }
 
-/* Minimum interval between two samples. */
+/* Minimum interval between two samples, in microseconds. */
 static __always_inline __u64 sampling_interval(struct tcp_sock *tp)
 {
 	/* srtt_us is in eighths of a microsecond. */
 	__u64 interval = (tp->srtt_us >> 3) / SAMPLES_PER_RTT;
-	const struct mpw_pace *pace = current_pace();
+	const struct mpw_sampling_rate *rate = current_sampling_rate();
 
 	if (interval < MIN_INTERVAL_US)
 		interval = MIN_INTERVAL_US;
-	return pace ? interval * pace->sample_spacing : interval;
+	return rate ? interval * rate->interval_factor : interval;
 }
 
-/* Whether the newest RTT is of data that was sent late enough after the previous sample. No sample yet: the next look takes one. */
+/* Whether the newest RTT measures data that was sent late enough after the previous sample. False before the first sample. */
 static __always_inline bool is_sample_due(struct subflow_state *state, struct tcp_sock *tp)
 {
 	return state->sample_due_us &&
 	       tp->delivered_mstamp - tp->rack.rtt_us > state->sample_due_us;
 }
 
-/* The tracepoint fires before the kernel processes the segment: state and time are of the previous segment, see count_rtt(). */
-static __always_inline void take_sample(struct subflow_state *state, struct sock *sk,
-					struct tcp_sock *tp, struct mptcp_sock *msk)
+/* The tracepoint fires before the kernel processes the segment, so state and time belong to the previous segment, as in count_rtt(). */
+static __always_inline void sample_delay(struct subflow_state *state, struct sock *sk,
+					 struct tcp_sock *tp, struct mptcp_sock *msk)
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
-	/* By time of sending: acknowledgements that arrive together measured the queue at different times. */
+	/* The time of sending: acknowledgements that arrive together measured the queue at different times. */
 	__u64 sent = at - rtt_us;
 	struct mpw_sample_batch *batch;
 
@@ -122,7 +122,7 @@ static __always_inline void take_sample(struct subflow_state *state, struct sock
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;
-	/* The kernel reuses the socket of a first subflow; old samples are of its previous generation. */
+	/* The kernel reuses the socket of a first subflow. Old samples belong to its previous generation. */
 	if (batch->generation != state->observed.generation)
 		batch->count = 0;
 	batch->kind = MPW_RECORD_SAMPLE_BATCH;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The packet path: RTT samples, progress of the connection, causes of retransmissions. Bytes are not counted: the kernel counts them. */
+/* The packet path: RTT samples, progress of the connection, causes of retransmissions. The kernel itself counts bytes. */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
@@ -46,7 +46,7 @@ static __always_inline __u32 rtt_bucket(__u32 rtt_us)
 	return ((octave - MPW_RTT_LOWEST_OCTAVE) << MPW_RTT_SUB_BUCKET_BITS) + sub_bucket;
 }
 
-/* The tracepoint fires before the kernel processes the ACK: this is the previous ACK's raw RTT, taken at delivered_mstamp. */
+/* The tracepoint fires before the kernel processes the ACK, so this is the raw RTT of the previous ACK, measured at delivered_mstamp. */
 static __always_inline void count_rtt(struct subflow_state *state, struct tcp_sock *tp)
 {
 	__u64 delivered_at = tp->delivered_mstamp;
@@ -62,8 +62,8 @@ static __always_inline void count_rtt(struct subflow_state *state, struct tcp_so
 }
 
 /*
- * [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. Both ends count what has arrived: what is in
- * flight is known to the sender only.
+ * [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. Both ends count arrived bytes, because only the
+ * sender knows the bytes in flight.
  */
 static __always_inline void update_effective(struct subflow_state *state, struct tcp_sock *tp,
 					     struct mptcp_sock *msk, __u64 now)
@@ -80,7 +80,7 @@ static __always_inline void update_effective(struct subflow_state *state, struct
 	state->observed.effective_bytes = all;
 }
 
-/* Read once per subflow: its connection never changes. The address stays in the kernel. */
+/* Reads the pointer once per subflow, whose connection never changes. The address stays in the kernel. */
 static __always_inline struct mptcp_sock *connection_of(struct subflow_state *state,
 							struct tcp_sock *tp)
 {
@@ -92,23 +92,23 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 }
 
 /*
- * Whether a segment is looked at, which costs more than the rest of the program. Of a slow subflow all are; of a fast one, thousands per
- * second. A second path is looked at until it carries its share.
+ * Whether to sample this segment, which costs more than the rest of the program: every segment of a slow subflow, thousands per second of a
+ * fast one, every segment of a second path until it carries its share.
  */
-static __always_inline bool is_due(struct subflow_state *state, struct tcp_sock *tp)
+static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {
-	const struct mpw_pace *pace = current_pace();
+	const struct mpw_sampling_rate *rate = current_sampling_rate();
 	__u32 tick = bpf_jiffies64();
 	__u32 earlier;
 
-	if (!pace)
+	if (!rate)
 		return true;
 	if (state->tick != tick) {
 		state->tick = tick;
 		state->in_tick = 0;
 	}
 	earlier = state->in_tick++;
-	if (earlier < pace->segments_per_tick || !(earlier & (pace->every_nth - 1)))
+	if (earlier < rate->segments_per_tick || !(earlier & (rate->every_nth - 1)))
 		return true;
 	if (!state->observed.effective_ns && state->observed.flags & MPW_SF_MPTCP)
 		return true;
@@ -125,7 +125,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 	__u64 now;
 
 	count(MPW_COUNT_SEGMENTS, 1);
-	/* Most sockets of plain TCP have no storage at all: looking at the pointer takes a fraction of the helper. */
+	/* Most plain TCP sockets have no storage at all. Testing the pointer costs a fraction of the helper call. */
 	if (sk->sk_bpf_storage)
 		state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state) {
@@ -134,13 +134,13 @@ int BPF_PROG(on_segment, struct sock *sk)
 	}
 	charge_segment(state);
 	count_packet(state);
-	/* A cast costs nothing, the helper a call. The tracepoint has TCP sockets only. */
+	/* A cast costs nothing, the helper a call. The tracepoint fires for TCP sockets only. */
 	tp = settings.has_cast ? bpf_core_cast(sk, struct tcp_sock) : bpf_skc_to_tcp_sock(sk);
-	if (!tp || !is_due(state, tp))
+	if (!tp || !is_sampled(state, tp))
 		return 0;
 	count_payload(state, tp);
 	count_rtt(state, tp);
-	/* Without data in flight there is no stall, and no acknowledgement shows progress. */
+	/* Without data in flight there is no stall, and no acknowledgement that shows progress. */
 	sending = tp->packets_out;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))
@@ -151,9 +151,9 @@ int BPF_PROG(on_segment, struct sock *sk)
 	now = bpf_ktime_get_boot_ns();
 	if (sending) {
 		update_progress(state, msk, now);
-		state->heard_ns = now;
+		state->received_ns = now;
 		if (settings.samples)
-			take_sample(state, sk, tp, msk);
+			sample_delay(state, sk, tp, msk);
 	}
 	if (wanted_effective)
 		update_effective(state, tp, msk, now);
@@ -161,8 +161,8 @@ int BPF_PROG(on_segment, struct sock *sk)
 }
 
 /*
- * Causes: a timeout in state Loss; a tail loss probe outside of recovery with the probe timer pending; otherwise recovery. The tracepoint
- * fires once per packet, which may hold several segments, so the kernel's total gives their number.
+ * Causes: in state Loss a timeout; outside of recovery, with the probe timer pending, a tail loss probe; otherwise recovery. The tracepoint
+ * fires once per packet, which may hold several segments. The kernel's total gives their number.
  */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
@@ -180,8 +180,8 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 		return 0;
 	if (!settings.reports_failed_retransmits || !(int)ctx[2])
 		state->observed.bytes_resent += skb->len;
-	segments = tp->total_retrans - state->retrans_seen;
-	state->retrans_seen = tp->total_retrans;
+	segments = tp->total_retrans - state->last_total_retrans;
+	state->last_total_retrans = tp->total_retrans;
 	ca_state = READ_BITS(&tp->inet_conn, icsk_ca_state);
 	if (ca_state == TCP_CA_Loss)
 		state->observed.retrans_timeout += segments;

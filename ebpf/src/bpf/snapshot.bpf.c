@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Snapshots: storage iterators list the tracked sockets of all namespaces; the tcp iterator, opened in each, finds older sockets. */
+/* Snapshots: storage iterators report the traced sockets of all namespaces. The tcp iterator, opened in each namespace, finds older sockets. */
 #include "record.bpf.h"
 
 static __always_inline __u64 mix(__u64 mixed, __u64 word)
@@ -8,7 +8,7 @@ static __always_inline __u64 mix(__u64 mixed, __u64 word)
 	return mixed ^ mixed >> 29;
 }
 
-/* Adds the members from `from` up to `to` to a 64-bit hash. */
+/* Adds the members of a record from `from` up to, not including, `to` to a 64-bit hash. */
 #define MIX(mixed, record, from, to)                                               \
 	mix_words(mixed, (__u64 *)(record), offsetof(typeof(*(record)), from) / 8, \
 		  offsetof(typeof(*(record)), to) / 8)
@@ -22,26 +22,26 @@ static __always_inline __u64 mix_words(__u64 mixed, const __u64 *words, int from
 }
 
 /*
- * An unchanged socket is listed after 8 to 15 seconds: not all of them in one snapshot. Well below MAX_UNSEEN (seen.rs), and by the same
- * clock: after the machine has slept, all are due.
+ * An unchanged socket is reported after 8 to 15 seconds; the spread divides them among snapshots. This is well below MAX_UNSEEN (seen.rs).
+ * Both use CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
  */
-#define LIST_AFTER_S 8
+#define MIN_RELIST_S 8
 
 static __always_inline bool is_due(__u64 listed_ns, __u64 now, __u64 cookie)
 {
-	return now - listed_ns >= (LIST_AFTER_S + cookie % 8) * 1000000000;
+	return now - listed_ns >= (MIN_RELIST_S + cookie % 8) * 1000000000;
 }
 
-/* So many sockets are skipped in one read, which holds the CPU where the kernel is not preemptible: a few milliseconds. */
-#define SKIPPED_AT_ONCE 8192
+/* A read holds the CPU if the kernel is not preemptible. This limits it to a few milliseconds. */
+#define MAX_SKIPPED_PER_READ 8192
 
-/* There is one reader at a time. */
+/* Sockets skipped in this read. One snapshot is read at a time. */
 static __u32 skipped;
 
-/* Nothing is written for this socket. Returns 1 if the read must end first; the next one begins with this socket. */
+/* Writes nothing for this socket. Returns 1 to end the read before this socket; the next read begins with it. */
 static __always_inline int skip(void)
 {
-	if (++skipped <= SKIPPED_AT_ONCE)
+	if (++skipped <= MAX_SKIPPED_PER_READ)
 		return 0;
 	skipped = 0;
 	return 1;
@@ -56,10 +56,10 @@ static __always_inline long write_unchanged(struct seq_file *seq, __u32 kind, __
 }
 
 /*
- * A few fields, one of which changes with each segment, with each change of state, and with each owner that is found. 0: they do not show
- * every change. With data in flight, timers change a socket; an exact ledger charges it at any time.
+ * Fingerprint of a few fields: each segment, each change of state and each found owner changes one of them. 0: there is no such fingerprint,
+ * because timers change a socket with data in flight and an exact ledger charges a socket at any time.
  */
-static __always_inline __u64 glance_at_subflow(struct subflow_state *state, struct tcp_sock *tp)
+static __always_inline __u64 subflow_fingerprint(struct subflow_state *state, struct tcp_sock *tp)
 {
 	__u64 mixed;
 
@@ -73,8 +73,8 @@ static __always_inline __u64 glance_at_subflow(struct subflow_state *state, stru
 	return mixed;
 }
 
-static __always_inline __u64 glance_at_connection(struct connection_state *connection,
-						  struct mptcp_sock *msk)
+static __always_inline __u64 connection_fingerprint(struct connection_state *connection,
+						    struct mptcp_sock *msk)
 {
 	__u64 mixed;
 
@@ -91,12 +91,13 @@ static __always_inline __u64 glance_at_connection(struct connection_state *conne
 }
 
 /*
- * Most sockets are idle: one glance shows that, if the record was unchanged when the same was seen before. (A record may change once more
- * after the fields of the glance: the segment was still being processed.) Nothing is written for these sockets, as each read of 32 KiB walks
- * a bucket of the kernel's map from its beginning. From time to time they are read in full and listed, so user space knows that they exist.
+ * Most sockets are idle, and nothing is written for them, because each read of 32 KiB walks a bucket of the kernel's map from its beginning.
+ * A socket is skipped if its fingerprint is the same as when its full record was found unchanged. (The fingerprint alone is not enough: while
+ * a segment is processed, its fields change before the rest of the record.) Every few seconds the socket is read in full and reported, so that
+ * user space knows that it exists.
  *
- * An unchanged socket has a short record: a full record that does not fit into the read makes the iterator start over (and comes again, so
- * its hash must not be stored). The hash excludes the connection, which has a record of its own.
+ * An unchanged socket has a short record. A full record that does not fit into the buffer makes the iterator repeat the socket, so its hash
+ * must not be stored then. The hash excludes the connection, which has a record of its own.
  */
 SEC("iter/bpf_sk_storage_map")
 int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -104,14 +105,14 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct subflow_state *state = ctx->value;
 	struct mpw_subflow *record;
 	struct sock *sk = ctx->sk;
-	__u64 hash, glance, now;
+	__u64 hash, fingerprint, now;
 	__u32 zero = 0;
 
 	if (!state || !sk || !state->observed.cookie)
 		return 0;
-	glance = glance_at_subflow(state, bpf_skc_to_tcp_sock(sk));
+	fingerprint = subflow_fingerprint(state, bpf_skc_to_tcp_sock(sk));
 	now = bpf_ktime_get_boot_ns();
-	if (glance && glance == state->glance &&
+	if (fingerprint && fingerprint == state->fingerprint &&
 	    !is_due(state->listed_ns, now, state->observed.cookie))
 		return skip();
 	record = bpf_map_lookup_elem(&scratch, &zero);
@@ -125,12 +126,12 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (hash == state->snapshot_hash) {
 		if (!write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_SUBFLOW,
 				     state->observed.cookie, state->observed.generation)) {
-			state->glance = glance;
+			state->fingerprint = fingerprint;
 			state->listed_ns = now;
 		}
 		return 0;
 	}
-	state->glance = 0;
+	state->fingerprint = 0;
 	complete_subflow(record, state, sk);
 	if (bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		return 0;
@@ -146,17 +147,17 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 	struct connection_state *connection = ctx->value;
 	struct mpw_connection *record;
 	struct sock *sk = ctx->sk;
-	__u64 hash, glance, now;
+	__u64 hash, fingerprint, now;
 	__u32 zero = 0;
 
 	if (!connection || !sk || !connection->cookie)
 		return 0;
-	glance = glance_at_connection(connection, (struct mptcp_sock *)sk);
+	fingerprint = connection_fingerprint(connection, (struct mptcp_sock *)sk);
 	now = bpf_ktime_get_boot_ns();
-	if (glance && glance == connection->glance &&
+	if (fingerprint && fingerprint == connection->fingerprint &&
 	    !is_due(connection->listed_ns, now, connection->cookie))
 		return skip();
-	/* Large enough: a subflow's record is larger. */
+	/* Large enough: a connection's record is smaller than a subflow's. */
 	record = bpf_map_lookup_elem(&scratch, &zero);
 	if (!record)
 		return 0;
@@ -167,12 +168,12 @@ int read_connections(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (hash == connection->snapshot_hash) {
 		if (!write_unchanged(ctx->meta->seq, MPW_RECORD_UNCHANGED_CONNECTION,
 				     connection->cookie, 0)) {
-			connection->glance = glance;
+			connection->fingerprint = fingerprint;
 			connection->listed_ns = now;
 		}
 		return 0;
 	}
-	connection->glance = 0;
+	connection->fingerprint = 0;
 	report_cgroup_of(sk);
 	if (bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		return 0;
@@ -197,7 +198,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 		return 0;
 	if (skc->skc_state == TCP_LISTEN || skc->skc_state == TCP_CLOSE)
 		return 0;
-	/* Tracepoints are attached first, so a socket with storage was seen to open and needs nothing here. */
+	/* Tracepoints were attached before this runs, so a socket that opened since has storage and stays as it is. */
 	adopt_subflow(tp);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Stalls as one subflow sees them, checked before a segment is processed. User space combines them (stall.rs). */
+/* Stalls of a connection, detected by each subflow before it processes a segment. User space combines them (stall.rs). */
 #ifndef MPWATCH_STALL_BPF_H
 #define MPWATCH_STALL_BPF_H
 
@@ -17,7 +17,7 @@ static __always_inline void note_stall(struct mpw_observed *observed, __u64 to)
 }
 
 /* Whether payload is unacknowledged. The DATA_FIN of a closing connection is not payload, but takes up one sequence number. */
-static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
+static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd_una)
 {
 	__u64 outstanding = READ(msk, snd_nxt) - snd_una;
 	__u8 msk_state;
@@ -28,14 +28,15 @@ static __always_inline bool payload_waits(struct mptcp_sock *msk, __u64 snd_una)
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/* Enough for the paths of a host; the kernel allows up to 64. */
+/* Subflows of a connection to check; the kernel allows up to 64. */
 #define MAX_SUBFLOWS 16
 
 /*
- * When a subflow of the connection first had data in flight after `from`, to a tick of the kernel. `from`: one had it before, unless that
- * is ignored, as on a path that has failed.
+ * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
+ * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed.
  */
-static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool ignore)
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
+				      bool ignore_earlier)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -53,34 +54,34 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
-		else if (since <= from && !ignore)
+		else if (since <= from && !ignore_earlier)
 			return from;
 	}
 	return first;
 }
 
 /*
- * Called before the kernel processes a segment: progress seen now was made by the previous segment, or was seen by another subflow. If all
- * that had been sent until then is acknowledged, the application was idle, and has waited only since its next transmission.
+ * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
+ * If everything that had been sent by the previous progress is acknowledged, the application was idle, and has waited only since its next transmission.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk,
 					    __u64 now)
 {
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
-	__u64 at = state->heard_ns;
+	__u64 at = state->received_ns;
 	__s64 beyond;
 
 	if (snd_una == state->progress_seq)
 		return;
-	/* Acknowledged beyond what had been sent at the previous progress; -1: not all of that. */
+	/* Bytes acknowledged beyond those sent at the previous progress; -1: not all of those. */
 	beyond = state->next_seq ? snd_una - state->next_seq : -1;
 	state->progress_seq = snd_una;
 	state->next_seq = READ(msk, snd_nxt);
 	if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
 		note_stall(observed, at);
 	observed->progress_ns = at;
-	if (payload_waits(msk, snd_una))
+	if (is_payload_unacked(msk, snd_una))
 		observed->flags |= MPW_SF_UNACKED;
 	else
 		observed->flags &= ~MPW_SF_UNACKED;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the subflows of a connection know of each other: a group per connection, in it one member per subflow, which only that subflow
- * writes. No locks: a value that is one ACK old does no harm. All memory is bounded, and a group or a place in it that is lost, whatever
- * the reason, is made anew at the next ACK.
+ * State that the subflows of a connection share: a group per connection with one member per subflow, which only that subflow writes. No
+ * locks: a value that is one ACK old does no harm. All memory is bounded. A lost group or place is created again at the next ACK.
  */
 #ifndef MPWATCH_GROUP_BPF_H
 #define MPWATCH_GROUP_BPF_H
@@ -12,7 +11,7 @@
 
 /* The kernel's maximum: the first subflow and 8 others (MPTCP_SUBFLOWS_MAX in net/mptcp/protocol.h is 8). */
 #define MAX_MEMBERS 9
-/* Connections with mptcpd at a time, all namespaces together. Beyond that the group that was used least recently is replaced. */
+/* Connections with mptcpd at a time in all namespaces. Beyond that, the least recently used group is replaced. */
 #define MAX_GROUPS 16384
 /* A subflow without an ACK of data for this long and two round trips does not count as a path of its connection. */
 #define ACTIVE_NS 1000000000ULL
@@ -38,7 +37,7 @@ struct group {
 	struct member members[MAX_MEMBERS];
 };
 
-/* Of the other subflows of a connection. */
+/* Sum of rates and lowest RTT of the other subflows of a connection. */
 struct others {
 	__u64 rate;
 	__u32 min_rtt_us;
@@ -47,7 +46,7 @@ struct others {
 /* A subflow's own state, in its socket (icsk_ca_priv). */
 struct subflow_control {
 	struct group_key key;
-	/* Part of a segment that the window has yet to grow by. */
+	/* Fraction of a segment by which the window is still to grow. */
 	__u64 credit;
 	/* 0: has not joined its group yet. */
 	__u64 id;
@@ -55,7 +54,7 @@ struct subflow_control {
 	__u32 _reserved;
 };
 
-/* LRU: an entry that nobody removed, such as one whose removal and a joining subflow crossed, cannot take its place for ever. */
+/* LRU, so that an entry that was never removed (because a subflow joined during its removal) does not stay for ever. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_GROUPS);
@@ -72,7 +71,7 @@ static __always_inline bool is_active(const struct member *member, __u64 now)
 	return member->id && age < (__s64)(ACTIVE_NS + 2000ULL * member->rtt_us);
 }
 
-static __always_inline struct group *find_or_make_group(const struct group_key *key)
+static __always_inline struct group *find_or_create_group(const struct group_key *key)
 {
 	static const struct group empty;
 	struct group *group = bpf_map_lookup_elem(&groups, key);
@@ -83,8 +82,8 @@ static __always_inline struct group *find_or_make_group(const struct group_key *
 	return bpf_map_lookup_elem(&groups, key);
 }
 
-/* Takes a free place, or that of a subflow that is not active: that one notices and takes another. NULL: all are in use. */
-static __always_inline struct member *take_place(struct group *group, struct subflow_control *own,
+/* Takes a free place, or the place of an inactive subflow, which will take another place at its next ACK. NULL: all are in use. */
+static __always_inline struct member *join_group(struct group *group, struct subflow_control *own,
 						 __u64 now)
 {
 	int place;
@@ -105,7 +104,7 @@ static __always_inline struct member *take_place(struct group *group, struct sub
 	return NULL;
 }
 
-/* Publishes a subflow's window and RTT. Returns its place; MAX_MEMBERS: it has none, so that only it knows of the others. */
+/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so the others do not count it. */
 static __always_inline __u32 publish(struct group *group, struct subflow_control *own, __u32 cwnd,
 				     __u32 rtt_us, __u64 now)
 {
@@ -116,7 +115,7 @@ static __always_inline __u32 publish(struct group *group, struct subflow_control
 		place = 0;
 	member = &group->members[place];
 	if (!own->id || member->id != own->id) {
-		member = take_place(group, own, now);
+		member = join_group(group, own, now);
 		if (!member)
 			return MAX_MEMBERS;
 	}
@@ -126,7 +125,7 @@ static __always_inline __u32 publish(struct group *group, struct subflow_control
 	return own->place;
 }
 
-/* Adds up the active subflows but the one at this place. */
+/* Adds up the active subflows except the one at `own_place`. */
 static __always_inline struct others sum_others(const struct group *group, __u32 own_place,
 						__u32 own_rtt_us, __u64 now)
 {
@@ -145,7 +144,7 @@ static __always_inline struct others sum_others(const struct group *group, __u32
 	return others;
 }
 
-/* Frees a subflow's place, and the group if no other subflow is active. One that is only idle makes the group anew when it sends again. */
+/* Frees a subflow's place, and the group if no other subflow is active. An idle subflow creates the group again when it sends. */
 static __always_inline void leave(const struct subflow_control *own, __u64 now)
 {
 	struct group *group = bpf_map_lookup_elem(&groups, &own->key);

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Registers `mptcpd`, the congestion control of `[MPTCP-D]`, with the kernel. `congestion/*.bpf.c` is the control itself.
+//! Registers `mptcpd`, the congestion control of `[MPTCP-D]`, with the kernel. `congestion/*.bpf.c` implements it.
 
 use libbpf_rs::{Link, MapCore, MapType, Object, ObjectBuilder};
 
 use crate::error::{TracerError, bpf_error};
 use crate::support::{CongestionSupport, KernelSupport};
 
-/// Its name, as in `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
+/// Name of the congestion control in `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
 pub const NAME: &str = "mptcpd";
 /// The map of connections.
 const GROUPS: &str = "groups";
-/// libbpf's and the kernel's flag of a struct_ops that is registered by a link.
+/// Flag of libbpf and of the kernel for a struct_ops that is registered by a link.
 const BPF_F_LINK: u32 = 1 << 13;
 
-/// Why it cannot be registered.
+/// The congestion control cannot be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum CongestionError {
-    /// The kernel lacks these.
+    /// The kernel lacks these types or functions.
     #[error("this kernel cannot register a congestion control in BPF: it has no {}", .0.join(", "))]
     Unsupported(Vec<String>),
-    /// The kernel has one of this name.
+    /// The kernel already has a congestion control of this name.
     #[error("a congestion control named `{NAME}` is registered already")]
     Registered,
-    /// Its BTF cannot be read, a capability is missing, or the kernel refused.
+    /// The kernel's BTF cannot be read, a capability is missing, or the kernel refused.
     #[error(transparent)]
     Kernel(#[from] TracerError),
 }
 
-/// `mptcpd` is registered as long as this exists. Sockets that use it keep it until they close.
+/// Keeps `mptcpd` registered. Sockets that use it keep it until they close.
 #[derive(Debug)]
 pub struct Registration {
     link: Link,
@@ -37,11 +37,8 @@ pub struct Registration {
 
 impl Registration {
     /// Registers it for all network namespaces.
-    ///
-    /// # Errors
-    /// [`CongestionError`].
     pub fn new() -> Result<Self, CongestionError> {
-        let support = KernelSupport::of_this_kernel().map_err(TracerError::from)?.congestion;
+        let support = KernelSupport::from_running_kernel().map_err(TracerError::from)?.congestion;
         if !support.missing.is_empty() {
             return Err(CongestionError::Unsupported(support.missing));
         }
@@ -61,21 +58,19 @@ impl Registration {
         Ok(Self { link, has_link: support.has_link, object })
     }
 
-    /// Whether the kernel unregisters it even if this process is killed. Otherwise only an orderly end does.
+    /// Whether the kernel unregisters it even if this process is killed. Otherwise it is unregistered only when this value is dropped.
     pub fn ends_with_process(&self) -> bool {
         self.has_link
     }
 
-    /// Number of MPTCP connections of which the kernel keeps a group of subflows, in all namespaces.
-    ///
-    /// # Errors
-    /// If the map cannot be found.
+    /// Number of MPTCP connections with a group of subflows in the kernel, in all namespaces.
+    /// Fails if the map cannot be found.
     pub fn connections(&self) -> Result<usize, CongestionError> {
         let groups = crate::tracer::object::map(&self.object, GROUPS)?;
         Ok(groups.keys().count())
     }
 
-    /// Unregisters it, as dropping this does. Not by detaching the link: kernels before 6.11 refuse that, and those before 6.4 have none.
+    /// Unregisters it, as dropping does. Does not detach the link: kernels before 6.11 refuse that, and kernels before 6.4 have no link.
     pub fn end(self) {
         drop(self.link);
     }

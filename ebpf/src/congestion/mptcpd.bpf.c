@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * mptcpd, the congestion control of [MPTCP-D], as a struct_ops: the subflows of an MPTCP connection share one increase (arithmetic.bpf.h)
- * and each halves its own window on a loss. Slow start, recovery and plain TCP are the kernel's Reno. It changes no socket that did not
- * select it.
+ * and each halves its own window on a loss. Slow start, recovery and plain TCP are the kernel's Reno. It affects only sockets that select it.
  */
 #include "../bpf/kernel.bpf.h"
 #include "arithmetic.bpf.h"
 #include "group.bpf.h"
 
-/* include/net/tcp.h: any user and any namespace may select it, as Reno: it never grows a window faster. */
+/* include/net/tcp.h: like Reno, any user and any namespace may select it, because it never grows a window faster. */
 #define TCP_CONG_NON_RESTRICTED 1
 
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
@@ -39,7 +38,7 @@ static __always_inline bool is_subflow(struct tcp_sock *tp)
 	return bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp;
 }
 
-/* Finds out which connection a subflow belongs to. While a connection is being set up it may have none yet. */
+/* Finds the connection of a subflow. During the handshake a subflow may not have a connection yet. */
 static __always_inline bool find_connection(struct tcp_sock *tp, struct subflow_control *own)
 {
 	struct mptcp_subflow_context *subflow = tp->inet_conn.icsk_ulp_data;
@@ -65,7 +64,7 @@ static __always_inline __u64 coupled_increase(struct tcp_sock *tp, struct subflo
 	struct others others = {.min_rtt_us = rtt_us};
 	struct group_key key = own->key;
 	__u64 now = bpf_ktime_get_ns();
-	struct group *group = find_or_make_group(&key);
+	struct group *group = find_or_create_group(&key);
 
 	if (group) {
 		place = publish(group, own, cwnd, rtt_us, now);
@@ -116,7 +115,7 @@ void BPF_PROG(mptcpd_cong_avoid, struct sock *sk, __u32 ack, __u32 acked)
 	tp->snd_cwnd = cwnd < tp->snd_cwnd_clamp ? cwnd : tp->snd_cwnd_clamp;
 }
 
-/* Half of the window, at least 2 segments. The kernel also calls it when a window was idle or the path's MTU changed. */
+/* Half of the window, at least 2 segments. The kernel also calls this after idle time or a change of the path's MTU. */
 SEC("struct_ops")
 __u32 BPF_PROG(mptcpd_ssthresh, struct sock *sk)
 {

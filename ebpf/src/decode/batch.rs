@@ -12,7 +12,7 @@ use crate::abi;
 /// Length of a batch without its samples.
 const HEAD: usize = offset_of!(abi::mpw_sample_batch, samples);
 
-/// Length of the batch that begins here. `None`: too few bytes, or more samples than a batch can hold.
+/// Length of the batch at the begin of these bytes. `None`: too few bytes, or more samples than a batch can hold.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     let count = bytes.get(offset_of!(abi::mpw_sample_batch, count)..HEAD)?;
     let count = u32::from_ne_bytes(*count.first_chunk::<4>()?);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_holds_the_samples_that_are_set_on_the_boot_clock() {
+    fn the_used_samples_of_a_batch_are_decoded_with_times_of_the_boot_clock() {
         let mut raw = abi::mpw_sample_batch {
             kind: abi::MPW_RECORD_SAMPLE_BATCH,
             cookie: 9,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decodes the path of a control group, which the kernel side sends as names, innermost first.
+//! Decodes the path of a control group, which the BPF programs send as names, innermost first.
 
 use mpwatch_model::kernel::event::CgroupName;
 
 use crate::abi;
 
-/// Stands for the outer levels of a path that has more than fit into a record.
+/// Replaces the outer levels of a path with more levels than fit into a record.
 const CUT: &str = "/...";
 
 pub(super) fn cgroup(raw: &abi::mpw_cgroup) -> CgroupName {

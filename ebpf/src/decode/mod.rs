@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns the records of the kernel side into events of the model. The ABI types do not leave this crate.
+//! Decodes records of the BPF programs into events of the model. The ABI types do not leave this crate.
 
 mod batch;
 mod cgroup;
@@ -14,12 +14,12 @@ use crate::abi;
 use connection::connection;
 use subflow::subflow;
 
-/// Length of a subflow's record in bytes, the longest that an iterator writes.
+/// Length of a subflow's record in bytes. Iterators write no longer record.
 pub const SUBFLOW_BYTES: usize = size_of::<abi::mpw_subflow>();
 /// Length of a connection's record in bytes.
 pub const CONNECTION_BYTES: usize = size_of::<abi::mpw_connection>();
 
-/// Decodes one record. `None`: the bytes are not a record of ours. That is counted as a loss, and decoding goes on with the next record.
+/// Decodes one record. `None`: the bytes are not a record of this version. The caller counts an error and continues with the next record.
 pub fn record(bytes: &[u8]) -> Option<KernelEvent> {
     Some(match u32::from_ne_bytes(*bytes.first_chunk::<4>()?) {
         abi::MPW_RECORD_SUBFLOW => KernelEvent::Subflow(subflow(plain(bytes)?)),
@@ -36,7 +36,7 @@ fn plain<T: bytemuck::Pod>(bytes: &[u8]) -> Option<T> {
     bytemuck::try_pod_read_unaligned(bytes).ok()
 }
 
-/// Length of the record at the front of these bytes. `None`: too few bytes, or no record begins here.
+/// Length of the record at the begin of these bytes. `None`: too few bytes, or not a record.
 pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     match u32::from_ne_bytes(*bytes.first_chunk::<4>()?) {
         abi::MPW_RECORD_SUBFLOW => Some(SUBFLOW_BYTES),

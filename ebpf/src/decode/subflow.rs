@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decodes the record of a subflow. Every pattern names every field of the ABI: a field that is not decoded does not compile.
+//! Decodes the record of a subflow. Every pattern lists every field of the ABI, so code that forgets a field does not compile.
 
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::kernel::cpu::CpuTimes;
@@ -148,8 +148,8 @@ fn end(flags: u32) -> EndFlags {
     }
 }
 
-/// The kernel counts a segment when it is handed to the queueing discipline, and again when that refuses it and it is sent anew. The
-/// counters of payload and retransmissions are without such attempts, which `bytes_refused` counts.
+/// The kernel counts a segment each time TCP passes it to the queueing discipline, even if that refuses it. The counters of payload and
+/// retransmissions exclude refused attempts, which `bytes_refused` counts.
 fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
@@ -174,7 +174,7 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounte
         data_segs_in,
         total_rto,
     } = raw;
-    // Zero: the hook has reported none; it may be missing.
+    // Zero: no retransmission, or the hook is missing.
     let retransmitted = if bytes_resent == 0 { bytes_retrans } else { bytes_resent.min(bytes_retrans) };
     let sent = payload_sent.min(bytes_sent.saturating_sub(bytes_retrans)) + retransmitted;
     TcpCounters {

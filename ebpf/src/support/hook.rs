@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of our programs: where each is attached, what it is for, and what is unknown without it.
+//! The table of our programs: where each is attached, its purpose, and the figures that are unknown without it.
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,30 +11,30 @@ pub enum Attach {
         /// The map.
         map: &'static str,
     },
-    /// An iterator that needs no map.
+    /// An iterator without a map.
     Iterator,
-    /// Not attached: user space runs it.
+    /// Not attached; user space runs it.
     Run,
-    /// Not attached: other programs on this tracepoint call it (`bpf_tail_call()`).
+    /// Not attached; other programs on this tracepoint call it (`bpf_tail_call()`).
     Called {
-        /// The program array that holds it, and nothing else.
+        /// The program array that holds this program only.
         array: &'static str,
     },
 }
 
-/// What a program is for. The programs of a part that is disabled are not loaded.
+/// Purpose of a program. The programs of a disabled part are not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Connections and subflows.
     Flows,
     /// The CPU ledger.
     Ledger {
-        /// There is no ledger without this hook. Without another hook only some columns are unknown.
+        /// Without this hook there is no ledger. Without any other hook of the ledger, only some figures are unknown.
         vital: bool,
     },
 }
 
-/// One program of our object and where it is attached.
+/// A program and where it is attached.
 #[derive(Clone, Copy, Debug)]
 pub struct Hook {
     /// Name of the program in the object.
@@ -43,21 +43,21 @@ pub struct Hook {
     pub target: &'static str,
     /// How it is attached.
     pub attach: Attach,
-    /// What it is for.
+    /// Its purpose.
     pub part: Part,
-    /// mpwatch does not run without a required hook.
+    /// Whether mpwatch refuses to run without it.
     pub required: bool,
-    /// What is unknown without it.
+    /// Figures that are unknown without it.
     pub costs: &'static str,
 }
 
 impl Hook {
-    /// Whether it is attached only while the ledger is kept.
-    pub(crate) fn is_of_ledger(&self) -> bool {
+    /// Whether it belongs to the ledger, so that a sampled ledger attaches it in sampling windows only.
+    pub(crate) fn is_for_ledger(&self) -> bool {
         self.part != Part::Flows
     }
 
-    /// Name of the BTF type that every kernel with this target has.
+    /// Name of the BTF type that exists if the kernel has the target.
     pub(crate) fn type_name(&self) -> String {
         match self.attach {
             Attach::Tracepoint | Attach::Called { .. } => format!("btf_trace_{}", self.target),
@@ -92,22 +92,22 @@ const fn iterator(program: &'static str, target: &'static str, costs: &'static s
     Hook { attach: Attach::Iterator, ..tracepoint(program, target, costs) }
 }
 
-/// The function by which the kernel runs a program for user space.
+/// The kernel function that runs a program for user space.
 const RUN: &str = "bpf_prog_test_run_raw_tp";
-/// What is unknown without the changes of state.
+/// Figures that are unknown without changes of state.
 const STATES: &str = "opening and closing of connections and subflows";
 
-/// Every hook, the required ones first.
+/// All hooks, first the required ones.
 pub const HOOKS: &[Hook] = &[
     required("on_set_state", "inet_sock_set_state", STATES),
     required(
-        "on_set_state_meanwhile",
+        "on_set_state_nested",
         "inet_sock_set_state",
-        "changes of state while another one is being processed",
+        "changes of state while another change is being processed",
     ),
     Hook {
         attach: Attach::Called { array: "state_changes" },
-        ..required("take_in_state", "inet_sock_set_state", STATES)
+        ..required("handle_state_change", "inet_sock_set_state", STATES)
     },
     required("on_destroy", "tcp_destroy_sock", "final counters of subflows"),
     storage("read_subflows", "subflows", "snapshots of subflows"),
@@ -131,7 +131,7 @@ pub const HOOKS: &[Hook] = &[
     vital("ledger_sys_enter", "sys_enter"),
     vital("ledger_sys_exit", "sys_exit"),
     Hook { attach: Attach::Run, ..tracepoint("netns_cookie", RUN, "names of network namespaces") },
-    Hook { attach: Attach::Run, ..vital("ledger_settle", RUN) },
+    Hook { attach: Attach::Run, ..vital("ledger_read", RUN) },
     Hook { attach: Attach::Run, ..vital("ledger_open", RUN) },
     Hook { attach: Attach::Run, ..vital("ledger_close", RUN) },
     ledger(
@@ -148,16 +148,16 @@ pub const HOOKS: &[Hook] = &[
     ledger("ledger_work_end", "workqueue_execute_end", "where the CPU time of workers ends"),
 ];
 
-/// Programs for flows that the ledger cannot do without.
-pub(crate) const LEDGER_READS: &[&str] = &["on_segment"];
-/// Programs that charge system calls to their sockets.
-pub(crate) const LEDGER_READS_CALLS: &[&str] = &["on_send", "on_receive"];
+/// Programs of [`Part::Flows`] that the ledger needs.
+pub(crate) const LEDGER_FLOW_PROGRAMS: &[&str] = &["on_segment"];
+/// Programs that charge system calls to sockets.
+pub(crate) const LEDGER_CALL_PROGRAMS: &[&str] = &["on_send", "on_receive"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The count of missed events takes programs on one tracepoint for substitutes (program.rs).
+    /// The count of missed events treats programs on one tracepoint as substitutes (program.rs).
     #[test]
     fn only_changes_of_state_have_two_programs() {
         let on_tracepoint = |target: &str| {
@@ -168,7 +168,7 @@ mod tests {
         for programs in
             HOOKS.iter().map(|hook| on_tracepoint(hook.target)).filter(|programs| programs.len() > 1)
         {
-            assert_eq!(programs, ["on_set_state", "on_set_state_meanwhile"]);
+            assert_eq!(programs, ["on_set_state", "on_set_state_nested"]);
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts about a kernel, read from its BTF and not from its version, because distributions backport. [`crate::plan`] draws conclusions.
+//! Facts about a kernel, from its BTF and not from its version, because distributions backport. `plan.rs` derives the plan.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,32 +19,32 @@ const MPTCP: &str = "mptcp_sock";
 const CAST: &str = "bpf_rdonly_cast";
 /// The type of the tracepoint of retransmissions.
 const RETRANSMIT: &str = "btf_trace_tcp_retransmit_skb";
-/// Where a kernel shows its BTF.
+/// BTF of the running kernel.
 pub(crate) const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// A field that some supported kernels lack. Our programs check that it exists before they read it.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
+pub struct KernelField {
     /// Kernel structure.
     pub structure: &'static str,
     /// Its member.
     pub name: &'static str,
-    /// What is unknown without it.
+    /// Figures that are unknown without it.
     pub costs: &'static str,
 }
 
-/// Fields without which something is unknown. (For some other fields the programs have an alternative.)
-pub const OPTIONAL_FIELDS: &[Field] = &[
-    Field {
+/// Fields without which some figures are unknown. (For other fields the programs have an alternative.)
+pub const OPTIONAL_FIELDS: &[KernelField] = &[
+    KernelField {
         structure: "mptcp_sock",
         name: "bytes_retrans",
         costs: "bytes that the MPTCP timer retransmitted",
     },
-    Field { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
+    KernelField { structure: "tcp_sock", name: "total_rto", costs: "counts of retransmission timeouts" },
 ];
 
-impl Field {
-    /// Its name, such as `tcp_sock.total_rto`.
+impl KernelField {
+    /// Path of the field, such as `tcp_sock.total_rto`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.structure, self.name)
     }
@@ -53,21 +53,21 @@ impl Field {
 /// Facts about a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelSupport {
-    /// Targets of [`HOOKS`] that it has: tracepoints, iterators, and the function that runs a program for user space.
+    /// Targets of [`HOOKS`] that exist: tracepoints, iterators, and the function that runs a program for user space.
     pub targets: BTreeSet<&'static str>,
-    /// [`OPTIONAL_FIELDS`] that it has, such as `tcp_sock.total_rto`.
+    /// Paths of [`OPTIONAL_FIELDS`] that exist, such as `tcp_sock.total_rto`.
     pub fields: BTreeSet<String>,
-    /// Whether it has MPTCP (`struct mptcp_sock`).
+    /// Whether the kernel has MPTCP (`struct mptcp_sock`).
     pub mptcp: bool,
-    /// Whether it has `bpf_rdonly_cast()`.
+    /// Whether `bpf_rdonly_cast()` exists.
     pub has_cast: bool,
     /// Whether `tcp_retransmit_skb` also fires for retransmissions that failed, with their error (6.18 and later).
     pub reports_failed_retransmits: bool,
-    /// What it has of what the congestion control needs.
+    /// Support for the congestion control.
     pub congestion: CongestionSupport,
 }
 
-/// Why a kernel's BTF could not be read.
+/// A kernel's BTF cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages show the fields")]
 pub enum SupportError {
@@ -83,7 +83,7 @@ pub enum SupportError {
     NotBtf { path: String, source: libbpf_rs::Error },
 }
 
-/// Names of the types from which the facts follow.
+/// Names of the BTF types that decide the facts.
 fn type_names() -> impl Iterator<Item = String> {
     let structures = OPTIONAL_FIELDS
         .iter()
@@ -95,31 +95,35 @@ fn type_names() -> impl Iterator<Item = String> {
 
 /// Whether the tracepoint of retransmissions passes an error: context, socket, packet, error.
 fn has_error(tracepoint: Typedef<'_>) -> bool {
-    let prototype = tracepoint.referenced_type().next_type().and_then(|of| FuncProto::try_from(of).ok());
+    let prototype = tracepoint.referenced_type().next_type().and_then(|next| FuncProto::try_from(next).ok());
     prototype.is_some_and(|prototype| prototype.iter().len() >= 4)
 }
 
 impl KernelSupport {
-    /// Reads the facts of the running kernel.
-    pub fn of_this_kernel() -> Result<Self, SupportError> {
+    /// Reads the facts about the running kernel.
+    /// Fails if it has no BTF.
+    pub fn from_running_kernel() -> Result<Self, SupportError> {
         quiet_libbpf();
         let absent = |source| SupportError::NoBtf { path: VMLINUX_BTF, source };
-        Btf::from_vmlinux().map(|btf| Self::of_btf(&btf)).map_err(absent)
+        Btf::from_vmlinux().map(|btf| Self::from_btf(&btf)).map_err(absent)
     }
 
-    /// Reads the facts of another kernel from a file with its BTF.
-    pub fn of_file(path: &Path) -> Result<Self, SupportError> {
+    /// Reads the facts about another kernel from a file with its BTF.
+    /// Fails if the file is not BTF.
+    pub fn from_file(path: &Path) -> Result<Self, SupportError> {
         quiet_libbpf();
         Btf::from_path(path)
-            .map(|btf| Self::of_btf(&btf))
+            .map(|btf| Self::from_btf(&btf))
             .map_err(|source| SupportError::NotBtf { path: path.display().to_string(), source })
     }
 
-    fn of_btf(btf: &Btf<'_>) -> Self {
-        let types = NamedTypes::of(btf, type_names());
-        let has = |field: &&Field| {
-            let of = types.find::<Struct<'_>>(field.structure);
-            of.is_some_and(|of| of.iter().any(|member| member.name.is_some_and(|name| name == field.name)))
+    fn from_btf(btf: &Btf<'_>) -> Self {
+        let types = NamedTypes::new(btf, type_names());
+        let has = |field: &&KernelField| {
+            let structure = types.find::<Struct<'_>>(field.structure);
+            structure.is_some_and(|found| {
+                found.iter().any(|member| member.name.is_some_and(|name| name == field.name))
+            })
         };
         let has_target = |hook: &&Hook| {
             let name = hook.type_name();
@@ -128,19 +132,19 @@ impl KernelSupport {
         };
         Self {
             targets: HOOKS.iter().filter(has_target).map(|hook| hook.target).collect(),
-            fields: OPTIONAL_FIELDS.iter().filter(has).map(Field::path).collect(),
+            fields: OPTIONAL_FIELDS.iter().filter(has).map(KernelField::path).collect(),
             mptcp: types.find::<Struct<'_>>(MPTCP).is_some(),
             has_cast: types.find::<Func<'_>>(CAST).is_some(),
             reports_failed_retransmits: types.find::<Typedef<'_>>(RETRANSMIT).is_some_and(has_error),
-            congestion: CongestionSupport::of_types(&types),
+            congestion: CongestionSupport::from_types(&types),
         }
     }
 
-    /// A kernel that lacks nothing, for tests.
+    /// A kernel that supports everything, for tests.
     pub fn complete() -> Self {
         Self {
             targets: HOOKS.iter().map(|hook| hook.target).collect(),
-            fields: OPTIONAL_FIELDS.iter().map(Field::path).collect(),
+            fields: OPTIONAL_FIELDS.iter().map(KernelField::path).collect(),
             mptcp: true,
             has_cast: true,
             reports_failed_retransmits: true,
@@ -148,8 +152,8 @@ impl KernelSupport {
         }
     }
 
-    /// Whether it has one of [`OPTIONAL_FIELDS`].
-    pub fn has_field(&self, field: &Field) -> bool {
+    /// Whether an optional field exists.
+    pub fn has_field(&self, field: &KernelField) -> bool {
         self.fields.contains(&field.path())
     }
 }

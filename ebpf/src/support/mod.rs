@@ -10,4 +10,4 @@ mod named_types;
 pub mod plan;
 
 pub use congestion::CongestionSupport;
-pub use kernel::{Field, KernelSupport, OPTIONAL_FIELDS, SupportError};
+pub use kernel::{KernelField, KernelSupport, OPTIONAL_FIELDS, SupportError};

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which programs to load on a kernel, and what is unknown there: a pure function of the facts in [`crate::support`].
+//! Derives from the facts about a kernel which programs to load and which figures are unknown. A pure function of [`crate::support`].
 
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::kernel::event::Traces;
 
-use super::hook::{HOOKS, Hook, LEDGER_READS, LEDGER_READS_CALLS, Part};
+use super::hook::{HOOKS, Hook, LEDGER_CALL_PROGRAMS, LEDGER_FLOW_PROGRAMS, Part};
 use super::kernel::{KernelSupport, OPTIONAL_FIELDS};
 
-/// What will be attached, and what this kernel lacks.
+/// Programs to load on a kernel, and what the kernel lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachPlan {
     /// Names of programs to load.
     pub programs: Vec<&'static str>,
     /// Optional hooks and fields that this kernel lacks.
     pub missing: Vec<MissingHook>,
-    /// Why mpwatch cannot run on this kernel at all; empty: it can.
+    /// Reasons why mpwatch cannot run on this kernel. Empty: it can run.
     pub obstacles: Vec<String>,
 }
 
 impl AttachPlan {
-    /// Derives the plan from facts about a kernel.
+    /// Derives the plan from the facts about a kernel.
     pub fn from_facts(support: &KernelSupport) -> Self {
         let mut plan = Self { programs: Vec::new(), missing: Vec::new(), obstacles: Vec::new() };
         if !support.mptcp {
@@ -34,19 +34,19 @@ impl AttachPlan {
                     plan.obstacles.push(format!("{lacks}({})", hook.costs));
                 }
             } else {
-                plan.lack(hook.target, hook.costs);
+                plan.add_missing(hook.target, hook.costs);
             }
         }
         if !plan.can_keep_ledger() {
-            plan.leave_out_ledger();
+            plan.remove_ledger();
         }
         let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.has_field(field));
         plan.missing.extend(lacked.map(|field| missing(&field.path(), field.costs, ABSENT)));
         plan
     }
 
-    /// Adds an optional target that the kernel lacks, one entry for all hooks that need it.
-    fn lack(&mut self, target: &str, costs: &str) {
+    /// Adds a missing optional target: one entry for all hooks that need it.
+    fn add_missing(&mut self, target: &str, costs: &str) {
         match self.missing.iter_mut().find(|known| known.what == target) {
             Some(known) => known.costs = format!("{}, {costs}", known.costs),
             None => self.missing.push(missing(target, costs, ABSENT)),
@@ -54,7 +54,7 @@ impl AttachPlan {
     }
 
     /// Removes the programs of the CPU ledger.
-    pub fn leave_out_ledger(&mut self) {
+    pub fn remove_ledger(&mut self) {
         let is_ledger = |program: &&str| {
             let hook = HOOKS.iter().find(|hook| *program == hook.program);
             hook.is_some_and(|hook| hook.part != Part::Flows)
@@ -62,14 +62,14 @@ impl AttachPlan {
         self.programs.retain(|program| !is_ledger(program));
     }
 
-    /// Whether all vital hooks of the CPU ledger are there.
+    /// Whether the plan has all vital programs of the CPU ledger.
     pub fn can_keep_ledger(&self) -> bool {
         let vital = HOOKS.iter().filter(|hook| hook.part == Part::Ledger { vital: true });
-        let mut needed = vital.map(|hook| hook.program).chain(LEDGER_READS.iter().copied());
+        let mut needed = vital.map(|hook| hook.program).chain(LEDGER_FLOW_PROGRAMS.iter().copied());
         needed.all(|program| self.programs.contains(&program))
     }
 
-    /// What these hooks can measure.
+    /// Measurements that the planned programs provide.
     pub fn traces(&self) -> Traces {
         let has = |program| self.programs.contains(&program);
         let ledger = self.can_keep_ledger();
@@ -79,13 +79,13 @@ impl AttachPlan {
             segments: has("on_segment"),
             ledger,
             samples: has("on_segment"),
-            calls: ledger && LEDGER_READS_CALLS.iter().all(|program| has(program)),
+            calls: ledger && LEDGER_CALL_PROGRAMS.iter().all(|program| has(program)),
         }
     }
 
-    /// Removes the programs of the CPU ledger, because the kernel refused to attach one of them again.
-    pub fn give_up_ledger(&mut self, target: &str, why: &str) {
-        self.leave_out_ledger();
+    /// Removes the programs of the CPU ledger after the kernel refused to attach one of them again.
+    pub fn disable_ledger(&mut self, target: &str, why: &str) {
+        self.remove_ledger();
         self.missing.push(missing(target, "CPU time and energy of flows", why));
     }
 
@@ -132,7 +132,7 @@ mod tests {
             support.fields.remove(&field.path());
             let plan = AttachPlan::from_facts(&support);
             assert_eq!((plan.obstacles.len(), plan.programs.len()), (0, HOOKS.len()));
-            let missing: Vec<_> = plan.missing.iter().map(|one| (one.what.clone(), &*one.costs)).collect();
+            let missing: Vec<_> = plan.missing.iter().map(|hook| (hook.what.clone(), &*hook.costs)).collect();
             assert_eq!(missing, [(field.path(), field.costs)]);
         }
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_cannot_trace_is_false_in_traces() {
+    fn traces_are_false_for_a_missing_hook() {
         let mut support = KernelSupport::complete();
         support.targets.remove("tcp_retransmit_skb");
         let traces = AttachPlan::from_facts(&support).traces();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters that the programs keep for the whole host.
+//! Host-wide counters of the programs.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
@@ -11,12 +11,12 @@ pub(crate) struct Counters {
     map: MapHandle,
 }
 
-/// Their sums over all CPUs.
+/// Sums of the counters over all CPUs.
 pub(crate) struct Sums([u64; abi::MPW_COUNTERS as usize]);
 
 impl Sums {
-    /// One counter, by its number in `enum mpw_counter`.
-    pub(crate) fn of(&self, counter: u32) -> u64 {
+    /// A counter of `enum mpw_counter`.
+    pub(crate) fn get(&self, counter: u32) -> u64 {
         self.0[counter as usize]
     }
 }

@@ -15,7 +15,7 @@ fn open(link: &Link) -> io::Result<Iter> {
     Iter::new(link).map_err(io::Error::other)
 }
 
-/// Runs an iterator whose program only has side effects.
+/// Runs an iterator whose program writes no records.
 pub(crate) fn run(link: &Link) -> io::Result<()> {
     let mut iterator = open(link)?;
     let mut nothing = [0; 64];
@@ -23,7 +23,7 @@ pub(crate) fn run(link: &Link) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `each` for every record that an iterator writes. `buffer` is reused.
+/// Calls `each` for every record that an iterator writes. The caller keeps `buffer`, so that its memory is reused.
 pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let mut iterator = open(link)?;
     let mut kept = 0;
@@ -32,7 +32,7 @@ pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&
         let read = match iterator.read(&mut buffer[kept..]) {
             Ok(0) => return Ok(()),
             Ok(read) => read,
-            // The program has ended the read, or it has passed very many sockets without a record.
+            // The program ended the read early, or the kernel did, after very many sockets without a record.
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
                 continue;
             }
@@ -45,7 +45,7 @@ pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&
     }
 }
 
-/// Passes on every complete record and returns the offset of the first incomplete one.
+/// Calls `each` for every complete record. Returns the offset of the first incomplete record.
 fn split(bytes: &[u8], each: &mut impl FnMut(&[u8])) -> io::Result<usize> {
     let mut left = bytes;
     while left.len() >= size_of::<u32>() {
@@ -65,7 +65,7 @@ mod tests {
     use crate::abi;
 
     #[test]
-    fn records_of_several_lengths_are_split_and_the_last_may_be_cut_off() {
+    fn records_of_several_lengths_are_split_and_the_last_may_be_incomplete() {
         let unchanged =
             |cookie| abi::mpw_unchanged { kind: abi::MPW_RECORD_UNCHANGED_CONNECTION, generation: 0, cookie };
         let subflow = abi::mpw_subflow { kind: abi::MPW_RECORD_SUBFLOW, ..bytemuck::Zeroable::zeroed() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces the running kernel: loads and attaches the programs, reads their records. Flow state is in the kernel's sockets and the tracker.
+//! Traces the running kernel: loads and attaches the programs, reads their records. State of flows is in the kernel's sockets and in the tracker.
 
 use std::io;
 use std::time::Duration;
@@ -35,27 +35,27 @@ mod settings;
 
 pub use crate::error::TracerError;
 pub use program::ProgramStats;
-pub use settings::{Pace, Settings};
+pub use settings::{SamplingRate, TracerSettings};
 
-/// What became of a window of a sampled ledger that was to open.
+/// Result of opening a sampling window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// It is open, or the ledger has no windows.
+    /// The window is open, or the ledger has no windows.
     Open,
-    /// The kernel lacked descriptors or memory: a later one may open.
+    /// The kernel lacked descriptors or memory. A later attempt may succeed.
     Skipped,
-    /// The kernel has refused to attach a program. Nothing of the ledger stays attached, and [`Tracer::missing`] has the reason.
+    /// The kernel refused to attach a program. The ledger is off from now on, and [`Tracer::missing`] has the reason.
     Refused,
 }
 
-/// Work of all flows, and what windows of a sampled ledger have seen of it. Units: `MPW_WORK_PER_PACKET` for a packet, 1 for a KiB of payload.
+/// Work units of all flows with a sampled ledger: `MPW_WORK_PER_PACKET` per packet, 1 per KiB of payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowWork {
-    /// Since the start.
+    /// Work units since the start.
     pub all: u64,
-    /// Of that in windows.
+    /// Work units in sampling windows.
     pub in_windows: u64,
-    /// CPU time of flows in the windows that have closed.
+    /// CPU time of flows in the sampling windows that have closed.
     pub time_in_windows: Nanos,
 }
 
@@ -66,53 +66,53 @@ pub struct Tracer {
     ledger: Option<Ledger>,
     mode: LedgerMode,
     links: Links,
-    /// The programs of a sampled ledger, while a window is open.
+    /// The programs of a sampled ledger while a sampling window is open.
     window: Option<Links>,
-    /// What one run of a program takes, with the kernel's dispatch.
+    /// Time of one run of a program, including the kernel's dispatch.
     run_time: Nanos,
     takes_samples: bool,
     plan: AttachPlan,
     snapshot_errors: u64,
     namespaces_unreadable: u64,
     buffer: Vec<u8>,
-    // Last: the links above are detached before their programs are closed.
+    // Last, so that the links above are detached before their programs are closed.
     object: Object,
 }
 
 impl Tracer {
-    /// Loads and attaches the programs. From here on every socket that opens or closes on this machine is seen.
-    pub fn start(settings: Settings) -> Result<Self, TracerError> {
+    /// Loads and attaches the programs. From here on, every socket that opens or closes on this machine is traced.
+    pub fn start(settings: TracerSettings) -> Result<Self, TracerError> {
         quiet_libbpf();
-        let support = KernelSupport::of_this_kernel()?;
+        let support = KernelSupport::from_running_kernel()?;
         let mut plan = AttachPlan::from_facts(&support);
         if !plan.obstacles.is_empty() {
             return Err(TracerError::Unsupported(plan.obstacles));
         }
         if settings.ledger == LedgerMode::Off {
-            plan.leave_out_ledger();
+            plan.remove_ledger();
         }
         let object = load(&plan, settings, &support)?;
-        set_pace(&object, Pace::FULL)?;
-        let mut links = attach(&object, &mut plan, |hook| !hook.is_of_ledger())?;
+        set_sampling_rate(&object, SamplingRate::FULL)?;
+        let mut links = attach(&object, &mut plan, |hook| !hook.is_for_ledger())?;
         let without_ledger = run_time::time_calls();
-        let mut of_ledger = attach(&object, &mut plan, Hook::is_of_ledger)?;
+        let mut ledger_links = attach(&object, &mut plan, Hook::is_for_ledger)?;
         if !plan.can_keep_ledger() {
-            plan.leave_out_ledger();
-            of_ledger.clear();
+            plan.remove_ledger();
+            ledger_links.clear();
         }
         let mode = if plan.can_keep_ledger() { settings.ledger } else { LedgerMode::Off };
         let (mut ledger, mut window, mut run_time) = (None, None, run_time::TYPICAL);
         match mode {
             LedgerMode::Off => {}
             LedgerMode::Exact => {
-                links.extend(of_ledger);
-                ledger = Some(Ledger::exact(&object)?);
+                links.extend(ledger_links);
+                ledger = Some(Ledger::new_exact(&object)?);
             }
             LedgerMode::Sampled => {
-                let mut sampled = Ledger::sampled(&object)?;
+                let mut sampled = Ledger::new_sampled(&object)?;
                 sampled.open_window(&object, run_time);
                 run_time = run_time::per_run(without_ledger, run_time::time_calls());
-                (ledger, window) = (Some(sampled), Some(of_ledger));
+                (ledger, window) = (Some(sampled), Some(ledger_links));
             }
         }
         Ok(Self {
@@ -132,7 +132,7 @@ impl Tracer {
         })
     }
 
-    /// Starts to trace sockets of these namespaces that were open before the programs were attached.
+    /// Starts to trace sockets in these namespaces that were open before the programs were attached.
     pub fn adopt(&mut self, namespaces: &[Namespace]) {
         let Some(link) = self.links.get("adopt") else { return };
         let failed = |namespace: &&Namespace| match namespace::inside(namespace, || iterator::run(link)) {
@@ -144,25 +144,28 @@ impl Tracer {
         self.namespaces_unreadable += unreadable as u64;
     }
 
-    /// Tells network namespaces apart. `None`: this kernel cannot run the program for it.
+    /// Reads cookies of network namespaces. `None`: this kernel cannot run the program.
     pub fn cookie_reader(&self) -> Option<CookieReader> {
-        CookieReader::of(&self.object)
+        CookieReader::new(&self.object)
     }
 
-    /// Searches the open files of all processes for owners that are still unknown.
+    /// Searches the open files of all processes for unknown owners of sockets.
+    /// Fails if the kernel fails to run the iterator.
     pub fn find_owners(&self) -> Result<(), TracerError> {
         let Some(link) = self.links.get("find_owners") else { return Ok(()) };
         iterator::run(link).map_err(bpf_error("search the open files"))
     }
 
     /// Waits at most `timeout` for final records and passes all events to `sink`.
+    /// Fails if the ring buffers cannot be read.
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.poll(timeout, sink)
     }
 
-    /// Reads every connection and subflow that has changed, then newly arrived final records: a flow that ended during the snapshot is
-    /// reported as ended. An unchanged one is listed every 8 to 15 seconds. Connections are read once more after their subflows, so that
-    /// what these have sent meanwhile is not taken for reinjected. Until [`Tracer::poll`] is called next, a thread empties the rings.
+    /// Reads every connection and subflow that has changed, and reports unchanged ones every 8 to 15 seconds. Reads connections again after
+    /// subflows; otherwise data that subflows have sent meanwhile would count as reinjected. Then reads new final records, so that a flow that
+    /// ended during the snapshot is reported as ended. Until [`Tracer::poll`] is called next, a thread empties the rings.
+    /// Fails if an iterator or a ring buffer cannot be read.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.begin_tick();
         for program in ["read_connections", "read_subflows", "read_connections"] {
@@ -179,31 +182,32 @@ impl Tracer {
     }
 
     /// Host-wide counters and losses since the start.
+    /// Fails if the counters or the statistics of the programs cannot be read.
     pub fn counters(&self) -> Result<(KernelCounters, Losses), TracerError> {
         let sums = self.counters.read()?;
         let programs = self.programs()?;
         let measured = program::measured(&programs);
         let received = self.rings.received;
         let counters = KernelCounters {
-            records: sums.of(abi::MPW_COUNT_RING_RECORDS),
+            records: sums.get(abi::MPW_COUNT_RING_RECORDS),
             records_received: received.records,
-            synack_retransmits: sums.of(abi::MPW_COUNT_SYNACK_RETRANSMITS),
+            synack_retransmits: sums.get(abi::MPW_COUNT_SYNACK_RETRANSMITS),
             delay_samples: received.samples,
             delay_sample_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
-            // The kernel has them per network namespace.
+            // The kernel counts these per network namespace.
             mapping_problems: MappingErrors::default(),
         };
-        let lost = sums.of(abi::MPW_COUNT_RECORDS_LOST);
+        let lost = sums.get(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {
-            ring_full_recovered: sums.of(abi::MPW_COUNT_RING_FULL).saturating_sub(lost),
+            ring_full_recovered: sums.get(abi::MPW_COUNT_RING_FULL).saturating_sub(lost),
             records_lost: lost,
-            lost_bytes_sent: Bytes(sums.of(abi::MPW_COUNT_LOST_BYTES_SENT)),
-            lost_bytes_received: Bytes(sums.of(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
-            storage_failed: sums.of(abi::MPW_COUNT_STORAGE_FAILED),
-            ledger_full: sums.of(abi::MPW_COUNT_COSTS_FULL),
-            delay_samples_lost: sums.of(abi::MPW_COUNT_SAMPLES_LOST),
+            lost_bytes_sent: Bytes(sums.get(abi::MPW_COUNT_LOST_BYTES_SENT)),
+            lost_bytes_received: Bytes(sums.get(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
+            storage_failed: sums.get(abi::MPW_COUNT_STORAGE_FAILED),
+            ledger_full: sums.get(abi::MPW_COUNT_COSTS_FULL),
+            delay_samples_lost: sums.get(abi::MPW_COUNT_SAMPLES_LOST),
             events_missed: program::events_missed(&programs),
             decode_errors: self.snapshot_errors + received.errors,
             namespaces_unreadable: self.namespaces_unreadable,
@@ -212,20 +216,21 @@ impl Tracer {
         Ok((counters, losses))
     }
 
-    /// The accounts of each CPU, in the order of their numbers; of a sampled ledger, in its windows. Empty: there is no ledger.
+    /// The accounts of each CPU, sorted by number; a sampled ledger counts in its windows only. Empty: there is no ledger.
+    /// Fails if the accounts cannot be read.
     pub fn cpus(&self) -> Result<Vec<CpuAccounts>, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(Vec::new()) };
         let is_closed = self.mode == LedgerMode::Sampled && self.window.is_none();
-        let accounts = if is_closed { ledger.read() } else { ledger.settle(&self.object) };
+        let accounts = if is_closed { ledger.last_read() } else { ledger.read(&self.object) };
         accounts.map_err(bpf_error("read the CPU ledger"))
     }
 
-    /// When CPU time is accounted. Off also if this kernel cannot do it.
+    /// When CPU time is accounted. Off if this kernel cannot do it.
     pub fn ledger_mode(&self) -> LedgerMode {
         self.mode
     }
 
-    /// Opens a window of a sampled ledger; the first one is open from the start.
+    /// Opens a sampling window. The first window is open from the start.
     pub fn open_window(&mut self) -> Opening {
         let Some(ledger) = self.ledger.as_mut().filter(|_| self.mode == LedgerMode::Sampled) else {
             return Opening::Open;
@@ -233,7 +238,7 @@ impl Tracer {
         if self.window.is_some() {
             return Opening::Open;
         }
-        match attach_again(&self.object, &self.plan, Hook::is_of_ledger) {
+        match attach_again(&self.object, &self.plan, Hook::is_for_ledger) {
             Ok(links) => {
                 ledger.open_window(&self.object, self.run_time);
                 self.window = Some(links);
@@ -241,7 +246,7 @@ impl Tracer {
             }
             Err((_, error)) if is_shortage(&error) => Opening::Skipped,
             Err((target, error)) => {
-                self.plan.give_up_ledger(target, &format!("refused by the kernel: {error:#}"));
+                self.plan.disable_ledger(target, &format!("refused by the kernel: {error:#}"));
                 self.mode = LedgerMode::Off;
                 self.ledger = None;
                 Opening::Refused
@@ -249,7 +254,7 @@ impl Tracer {
         }
     }
 
-    /// Closes the window of a sampled ledger.
+    /// Closes the sampling window.
     pub fn close_window(&mut self) {
         if let (Some(ledger), true) = (&self.ledger, self.window.is_some()) {
             ledger.close_window(&self.object);
@@ -257,63 +262,68 @@ impl Tracer {
         self.window = None;
     }
 
-    /// Changes how closely the programs look at segments and RTTs, from the next segment on.
-    pub fn set_pace(&self, pace: Pace) -> Result<(), TracerError> {
-        set_pace(&self.object, pace)
+    /// Changes the sampling rate, from the next segment on.
+    /// Fails if the kernel refuses to update the map.
+    pub fn set_sampling_rate(&self, rate: SamplingRate) -> Result<(), TracerError> {
+        set_sampling_rate(&self.object, rate)
     }
 
-    /// What the programs have taken since the start, estimated from their number of runs: the one on the packet path, which runs for each
-    /// segment that any TCP connection of the machine receives, those of a sampled ledger in its windows, and those that led to a final record.
+    /// Time of the programs since the start, estimated from their number of runs: the program on the packet path, which runs for each segment
+    /// of any TCP connection of this machine; the programs of a sampled ledger; and all runs that led to final records.
+    /// Fails if the counters cannot be read.
     pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
         let sums = self.counters.read()?;
-        let segments = sums.of(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
-        let records = sums.of(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
-        let marks = self.ledger.as_ref().map(Ledger::time_of_marks).transpose();
-        let marks = marks.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
-        Ok(marks + Nanos(segments + records))
+        let segments = sums.get(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
+        let records = sums.get(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
+        let ledger = self.ledger.as_ref().map(Ledger::time_of_programs).transpose();
+        let ledger = ledger.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
+        Ok(ledger + Nanos(segments + records))
     }
 
     /// Work of all flows so far. Zero unless the ledger is sampled.
+    /// Fails if the counters cannot be read.
     pub fn work(&self) -> Result<FlowWork, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(FlowWork::default()) };
-        let accounts = ledger.read().map_err(bpf_error("read the CPU ledger"))?;
+        let accounts = ledger.last_read().map_err(bpf_error("read the CPU ledger"))?;
         let sums = self.counters.read()?;
         Ok(FlowWork {
-            all: sums.of(abi::MPW_COUNT_WORK),
-            in_windows: sums.of(abi::MPW_COUNT_WINDOW_WORK),
+            all: sums.get(abi::MPW_COUNT_WORK),
+            in_windows: sums.get(abi::MPW_COUNT_WINDOW_WORK),
             time_in_windows: accounts.iter().map(|cpu| cpu.flow).sum(),
         })
     }
 
-    /// What this kernel lacks or refused.
+    /// Hooks and fields that this kernel lacks or refused.
     pub fn missing(&self) -> &[MissingHook] {
         &self.plan.missing
     }
 
-    /// The kernel's statistics of each of our programs, in the order in which they were loaded.
+    /// The kernel's statistics of each loaded program.
+    /// Fails if the kernel does not report them.
     pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
         program::stats(&self.object).map_err(bpf_error("read the statistics of our programs"))
     }
 
-    /// What the attached hooks can measure.
+    /// Measurements that the attached programs provide.
     pub fn traces(&self) -> Traces {
         let traces = self.plan.traces();
         Traces {
             samples: traces.samples && self.takes_samples,
-            // In windows only some rounds would be counted.
+            // A sampled ledger would count only the rounds in its windows.
             scheduler: traces.scheduler && self.mode == LedgerMode::Exact,
             ..traces
         }
     }
 }
 
-fn set_pace(object: &Object, pace: Pace) -> Result<(), TracerError> {
-    let value = abi::mpw_pace {
-        segments_per_tick: pace.segments_per_tick,
-        every_nth: pace.every_nth.next_power_of_two(),
-        sample_spacing: pace.sample_spacing,
+fn set_sampling_rate(object: &Object, rate: SamplingRate) -> Result<(), TracerError> {
+    let value = abi::mpw_sampling_rate {
+        segments_per_tick: rate.segments_per_tick,
+        every_nth: rate.every_nth.next_power_of_two(),
+        interval_factor: rate.interval_factor,
         _reserved: 0,
     };
-    let set = map(object, "pace")?.update(&0_u32.to_ne_bytes(), bytemuck::bytes_of(&value), MapFlags::ANY);
-    set.map_err(bpf_error("set the pace of the programs"))
+    let set =
+        map(object, "sampling_rate")?.update(&0_u32.to_ne_bytes(), bytemuck::bytes_of(&value), MapFlags::ANY);
+    set.map_err(bpf_error("set the sampling rate"))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loaded BPF object: which of its programs are loaded and attached, and how its maps are found.
+//! Loads the BPF object, attaches its programs and finds its maps.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut};
 
-use super::settings::{Settings, configure};
+use super::settings::{TracerSettings, configure};
 use crate::error::{TracerError, bpf_error};
 use crate::support::core_check;
 use crate::support::hook::{Attach, HOOKS, Hook};
@@ -18,7 +18,7 @@ use crate::support::plan::AttachPlan;
 /// Loads the programs of the plan.
 pub(crate) fn load(
     plan: &AttachPlan,
-    settings: Settings,
+    settings: TracerSettings,
     support: &KernelSupport,
 ) -> Result<Object, TracerError> {
     let opened = ObjectBuilder::default().open_memory(crate::abi::OBJECT);
@@ -34,7 +34,7 @@ pub(crate) fn load(
     Ok(object)
 }
 
-/// When the verifier rejects a program because a required field does not exist, the error names the field.
+/// If the verifier rejected a program because a required field is missing, the error names the field.
 fn explain(error: TracerError) -> TracerError {
     if let TracerError::Bpf { .. } = &error
         && let Ok(report) = core_check::check_file(Path::new(VMLINUX_BTF))
@@ -46,7 +46,7 @@ fn explain(error: TracerError) -> TracerError {
     error
 }
 
-/// Puts programs that other programs call into their arrays.
+/// Inserts programs that other programs call into their arrays.
 fn fill_program_arrays(object: &Object, plan: &AttachPlan) -> Result<(), TracerError> {
     for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)) {
         let Attach::Called { array } = hook.attach else { continue };
@@ -58,10 +58,10 @@ fn fill_program_arrays(object: &Object, plan: &AttachPlan) -> Result<(), TracerE
     Ok(())
 }
 
-/// The programs that are attached, by name.
+/// Attached programs, by name.
 pub(crate) type Links = HashMap<&'static str, Link>;
 
-/// Attaches these hooks in the order of [`HOOKS`]. An optional hook that the kernel refuses is removed from the plan.
+/// Attaches the wanted hooks in the order of [`HOOKS`]. Removes optional hooks that the kernel refuses from the plan.
 pub(crate) fn attach(
     object: &Object,
     plan: &mut AttachPlan,
@@ -82,7 +82,7 @@ pub(crate) fn attach(
     Ok(links)
 }
 
-/// Attaches these hooks of a plan that was attached before. Returns the target and the error of the first that fails; none stays attached.
+/// Attaches hooks that were attached before. If one fails, returns its target and error, and leaves none attached.
 pub(crate) fn attach_again(
     object: &Object,
     plan: &AttachPlan,
@@ -95,7 +95,7 @@ pub(crate) fn attach_again(
     planned(plan, wanted).into_iter().map(attach).collect()
 }
 
-/// The hooks of a plan that are attached to something.
+/// The wanted hooks of a plan that the kernel runs by itself.
 fn planned(plan: &AttachPlan, wanted: impl Fn(&Hook) -> bool) -> Vec<&'static Hook> {
     let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
     attached.filter(|hook| plan.programs.contains(&hook.program) && wanted(hook)).collect()
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// libbpf takes a weak function as absent, on every kernel, if a structure of a parameter is only declared.
+    /// libbpf treats a weak kernel function as missing, on every kernel, if a parameter type is only forward-declared.
     #[test]
     fn parameters_of_kernel_functions_are_defined() {
         let btf = Btf::from_raw("mpwatch", crate::abi::OBJECT).unwrap().unwrap();
@@ -144,11 +144,11 @@ mod tests {
         for function in functions {
             let prototype = FuncProto::try_from(function.referenced_type()).unwrap();
             for parameter in prototype.iter() {
-                let mut of: BtfType = btf.type_by_id(parameter.ty).unwrap();
-                while let Some(next) = of.next_type() {
-                    of = next;
+                let mut target: BtfType = btf.type_by_id(parameter.ty).unwrap();
+                while let Some(next) = target.next_type() {
+                    target = next;
                 }
-                assert_ne!(of.kind(), BtfKind::Fwd, "{:?} of {:?}", parameter.name, function.name());
+                assert_ne!(target.kind(), BtfKind::Fwd, "{:?} of {:?}", parameter.name, function.name());
             }
         }
     }
@@ -161,7 +161,7 @@ mod tests {
         (instruction.code, instruction.src_reg(), instruction.imm) == (CALL, HELPER, TAIL_CALL)
     }
 
-    /// Else it may have a private stack, which two runs on one CPU would share (lifecycle.bpf.c).
+    /// Otherwise the kernel may give it a stack per CPU, which two runs on one CPU would share (lifecycle.bpf.c).
     #[test]
     fn a_program_that_others_call_has_a_tail_call_of_its_own() {
         let object = ObjectBuilder::default().open_memory(crate::abi::OBJECT).unwrap();

@@ -13,23 +13,26 @@ use crate::support::hook::{Attach, HOOKS, Hook};
 /// The kernel's statistics of one program (`struct bpf_prog_info`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramStats {
-    /// Instructions that the verifier processed over all paths. The kernel rejects more than a million. 0 before Linux 5.16.
+    /// Instructions that the verifier processed over all paths. It rejects programs with more than a million. 0 before Linux 5.16.
     pub verified_instructions: u32,
-    /// Runs. Counted only while run-time statistics are enabled.
+    /// Runs, counted only while run-time statistics are enabled.
     pub runs: u64,
     /// Total time of the runs, in nanoseconds.
     pub run_time_ns: u64,
-    /// Events that the program missed because the event interrupted the same program on that CPU.
+    /// Events that the program missed because they interrupted the same program on their CPU.
     pub missed: u64,
 }
 
 /// The statistics of each loaded program of an object, by name.
 pub(crate) fn stats(object: &Object) -> io::Result<Vec<(String, ProgramStats)>> {
     let loaded = object.progs().filter(libbpf_rs::ProgramImpl::autoload);
-    loaded.map(|program| Ok((program.name().to_string_lossy().into_owned(), of(program.as_fd())?))).collect()
+    loaded
+        .map(|program| Ok((program.name().to_string_lossy().into_owned(), read_stats(program.as_fd())?)))
+        .collect()
 }
 
-pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
+/// The kernel's statistics of a loaded program.
+pub(crate) fn read_stats(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = u32::try_from(size_of_val(&info)).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `length` bytes, which is the size of `info`, and `info` asks for no arrays.
@@ -47,15 +50,15 @@ pub(crate) fn of(program: BorrowedFd<'_>) -> io::Result<ProgramStats> {
     })
 }
 
-/// All runs of our programs and their time. `None`: run-time statistics are disabled.
+/// Number and total time of all runs. `None`: run-time statistics are disabled.
 pub(crate) fn measured(programs: &[(String, ProgramStats)]) -> Option<(u64, Nanos)> {
     let sum = |read: fn(&ProgramStats) -> u64| programs.iter().map(|(_, stats)| read(stats)).sum();
     let (runs, time): (u64, u64) = (sum(|stats| stats.runs), sum(|stats| stats.run_time_ns));
     (runs > 0).then_some((runs, Nanos(time)))
 }
 
-/// Events missed by every program of their tracepoint. Two programs on a tracepoint see the same events, so together they miss at most what
-/// the one with fewer misses has missed.
+/// Upper bound of the events missed by every program on their tracepoint. Two programs on a tracepoint are substitutes, so together they miss
+/// at most as many events as the program that missed fewer.
 pub(crate) fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
     let mut by_tracepoint = BTreeMap::new();
     for (name, stats) in programs {
@@ -78,9 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_one_of_two_programs_sees_is_not_missed() {
-        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_meanwhile", 0), ("on_segment", 3)]), 3);
-        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_meanwhile", 2)]), 2);
+    fn an_event_that_one_of_two_programs_handles_is_not_missed() {
+        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_nested", 0), ("on_segment", 3)]), 3);
+        assert_eq!(missed(&[("on_set_state", 57), ("on_set_state_nested", 2)]), 2);
         assert_eq!(missed(&[("on_segment", 3), ("on_destroy", 4)]), 7);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ring buffers through which records arrive, and the queue in which they wait to be decoded. While the tracing thread is busy with a
-//! tick or with a long queue, a second thread empties the rings: they hold half a second of the fastest churn, and a tick may take longer.
+//! The ring buffers through which records arrive, and the queue of records to decode. While the tracing thread is busy with a tick or a long
+//! queue, a second thread empties the rings: they hold half a second of the fastest churn, and a tick may take longer.
 
 use std::io;
 use std::mem;
@@ -19,17 +19,18 @@ use crate::error::{TracerError, bpf_error};
 /// Bytes that the kernel puts before each record of a ring.
 const HEADER_BYTES: usize = libbpf_sys::BPF_RINGBUF_HDR_SZ as usize;
 
-/// Memory that is kept for the next records, in bytes. Full rings have dozens of times as much, for example when this process was not
-/// scheduled for some seconds.
+/// Memory kept for the next records, in bytes. A burst needs dozens of times as much, for example after this process was not scheduled for
+/// some seconds.
 const KEPT_BYTES: usize = 256 << 10;
-/// The shortest record is a few dozen bytes.
+/// Lengths kept for the next records; the shortest record has a few dozen bytes.
 const KEPT_LENGTHS: usize = KEPT_BYTES / 64;
 /// How often the rings are emptied during a tick.
 const READ_INTERVAL: Duration = Duration::from_millis(5);
-/// With so many bytes in the queue they are left to fill: records are then lost, and counted. Three seconds of 20 000 records per second.
+/// Above this size of the queue, the second thread stops emptying the rings. They may then lose records, which the programs count. Three seconds
+/// at 20 000 records per second.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
-/// Records that have not been decoded yet, one after the other. The memory is reused.
+/// Records to decode, one after the other. The memory is reused.
 #[derive(Default)]
 struct Queue {
     bytes: Vec<u8>,
@@ -42,7 +43,7 @@ impl Queue {
         self.lengths.push(record.len());
     }
 
-    /// Forgets all records, and gives back the memory of a burst.
+    /// Removes all records and frees the memory of a burst.
     fn clear(&mut self) {
         self.bytes.clear();
         self.lengths.clear();
@@ -51,7 +52,7 @@ impl Queue {
     }
 }
 
-/// What was read from the rings since the start.
+/// Totals read from the rings since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Received {
     /// Records of subflows and connections.
@@ -64,7 +65,7 @@ pub(crate) struct Received {
     pub(crate) errors: u64,
 }
 
-/// The three rings of the kernel side, and where their records wait.
+/// The three rings and the queue of their records.
 struct Reader {
     events: RingBuffer<'static>,
     overflow: RingBuffer<'static>,
@@ -93,7 +94,7 @@ impl Reader {
         }
     }
 
-    /// Takes everything that has arrived out of the rings.
+    /// Moves all records from the rings to the queue.
     fn empty(&self) -> Result<(), TracerError> {
         self.events.consume().map_err(bpf_error("read the ring buffer"))?;
         self.overflow.consume().map_err(bpf_error("read the overflow ring"))?;
@@ -105,7 +106,7 @@ impl Reader {
     }
 }
 
-/// A thread that empties the rings while the tracing thread does not.
+/// A thread that empties the rings while it is active.
 struct Helper {
     state: Arc<HelperState>,
     thread: Option<JoinHandle<()>>,
@@ -128,7 +129,7 @@ impl Helper {
                     continue;
                 }
                 let reader = lock(&reader);
-                // The tracing thread reads the rings after the tick, too, and reports a failure.
+                // The tracing thread reads the rings after the tick and reports the error.
                 if !reader.is_full() && reader.empty().is_err() {
                     return;
                 }
@@ -153,15 +154,15 @@ impl Drop for Helper {
         self.state.has_ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It does not panic, and has nothing to return.
+            // The thread does not panic and returns nothing.
             let _ = thread.join();
         }
     }
 }
 
-/// The rings, and what was read from them.
+/// The rings, their second reader, and totals.
 pub(crate) struct Rings {
-    // First: it uses the reader.
+    // First, because the thread uses the reader.
     helper: Option<Helper>,
     reader: Arc<Mutex<Reader>>,
     queue: Arc<Mutex<Queue>>,
@@ -182,8 +183,8 @@ impl Rings {
         })
     }
 
-    /// Has the rings emptied by a second thread until [`Rings::poll`] is called. Without such a thread (a limit of tasks), rings that become
-    /// full lose records, which the kernel side counts.
+    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If that thread cannot be started (a limit of tasks), full rings
+    /// lose records, which the programs count.
     pub(crate) fn begin_tick(&mut self) {
         if self.helper.is_none() {
             self.helper = Helper::start(&self.reader).ok();
@@ -197,7 +198,7 @@ impl Rings {
         }
     }
 
-    /// Waits for records; then decodes all of them.
+    /// Waits for records, then decodes all of them.
     pub(crate) fn poll(
         &mut self,
         timeout: Duration,
@@ -220,10 +221,10 @@ impl Rings {
         Ok(())
     }
 
-    /// Decodes the records that have arrived. Meanwhile others may arrive.
+    /// Decodes the records in the queue. Others may arrive meanwhile.
     fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
         mem::swap(&mut *lock(&self.queue), &mut self.decoded);
-        // Decoding takes so long that the rings might fill.
+        // Decoding a burst takes so long that the rings might fill.
         if self.decoded.bytes.len() > KEPT_BYTES {
             self.set_helper_active(true);
         }
@@ -249,7 +250,7 @@ impl Rings {
     }
 }
 
-/// A thread that panicked left whole records behind.
+/// Ignores poisoning: a thread that panicked leaves whole records.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_a_burst_is_given_back() {
+    fn the_memory_of_a_burst_is_freed() {
         let mut queue = Queue::default();
         for _ in 0..20_000 {
             queue.push(&[1; 800]);

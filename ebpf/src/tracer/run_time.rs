@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one run of a program takes on this machine, with the kernel's dispatch: from system calls of this thread, which are longer while the
+//! Measures the time of one run of a program on this machine, including the kernel's dispatch: system calls of this thread take longer while
 //! programs of the ledger are attached to them.
 
 use std::time::{Duration, Instant};
@@ -7,22 +7,21 @@ use std::time::{Duration, Instant};
 use mpwatch_model::unit::Nanos;
 use nix::unistd::getppid;
 
-/// What a run took on the machine of docs/performance.md. It stands in where none was measured: without a ledger, or with an exact one.
+/// Time of a run on the machine of docs/performance.md. Used if it is not measured: without a ledger, or with an exact ledger.
 pub(crate) const TYPICAL: Nanos = Nanos(200);
-/// What the programs take that follow a socket from its opening to its final record, for each record: about 14 runs, two of them at each
-/// change of state, and the record of 900 bytes. Measured on that machine while it was busy: 10 to 12 us, with what the measurement itself and
-/// the segments take.
+/// Time of the programs for a socket from its opening to its final record: about 14 runs, two of them per change of state, and the record of
+/// 900 bytes. Measured on that machine while it was busy: 10 to 12 us, including the measurement itself and the segments.
 pub(crate) const PER_RECORD: Nanos = Nanos(8_000);
-/// Anything else is a fault of the measurement.
+/// Plausible times of a run in nanoseconds; anything else is an error of measurement.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 40..=2_000;
 
 const CALLS: u32 = 500;
-/// The shortest one counts: the others were disturbed.
+/// Batches per measurement. The shortest counts, because interruptions only lengthen a batch.
 const BATCHES: u32 = 7;
-/// A program runs at the entry of a system call, and another one at its exit.
+/// One program runs at the entry of a system call, another at its exit.
 const RUNS_PER_CALL: u32 = 2;
 
-/// A batch of cheap system calls.
+/// Duration of a batch of cheap system calls.
 pub(crate) fn time_calls() -> Duration {
     let batch = |_| {
         let start = Instant::now();
@@ -34,7 +33,7 @@ pub(crate) fn time_calls() -> Duration {
     (0..BATCHES).map(batch).min().unwrap_or_default()
 }
 
-/// The time per run, from a batch without the programs and one with them.
+/// Time per run, from batches without and with the programs.
 pub(crate) fn per_run(without: Duration, with: Duration) -> Nanos {
     let nanos = with.saturating_sub(without).as_nanos() / u128::from(CALLS * RUNS_PER_CALL);
     let nanos = u64::try_from(nanos).ok().filter(|nanos| PLAUSIBLE.contains(nanos));
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_run_is_half_of_what_a_call_takes_longer() {
+    fn the_time_of_a_run_is_half_of_the_added_time_of_a_call() {
         let per_call = |nanos| Duration::from_nanos(nanos) * CALLS;
         assert_eq!(per_run(per_call(100), per_call(400)), Nanos(150));
     }

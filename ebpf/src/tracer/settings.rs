@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be chosen before the programs are loaded, and how the object gets it.
+//! Settings of the programs, and how they are written into the object.
 
 use libbpf_rs::OpenObject;
 use mpwatch_model::kernel::cpu::LedgerMode;
@@ -9,27 +9,27 @@ use nix::time::{ClockId, clock_getres};
 use crate::abi;
 use crate::support::KernelSupport;
 
-/// What can be chosen before the programs are loaded.
+/// Settings that are fixed when the programs are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent choices")]
-pub struct Settings {
-    /// Also trace plain TCP.
+pub struct TracerSettings {
+    /// Whether to trace plain TCP connections, too.
     pub trace_tcp: bool,
     /// Size of the ring buffer for final records in bytes: a power of two, at least a page.
     pub ring_bytes: u32,
-    /// Size of the ring that takes what the first has no room for.
+    /// Size of the ring buffer for records that do not fit into the first, in bytes: a power of two, at least a page.
     pub overflow_bytes: u32,
     /// When CPU time is accounted.
     pub ledger: LedgerMode,
-    /// Sockets that the ledger has room for, 64 bytes each.
+    /// Number of sockets for which the ledger has memory, 64 bytes each.
     pub ledger_sockets: u32,
-    /// Take RTT samples of connections with several subflows, from which bottlenecks are found.
+    /// Whether to sample RTTs of connections with several subflows, for bottleneck detection.
     pub samples: bool,
-    /// Size of the ring for samples.
+    /// Size of the ring buffer for RTT samples in bytes: a power of two, at least a page.
     pub samples_bytes: u32,
 }
 
-impl Default for Settings {
+impl Default for TracerSettings {
     fn default() -> Self {
         Self {
             trace_tcp: false,
@@ -43,23 +43,23 @@ impl Default for Settings {
     }
 }
 
-/// How closely the programs look at segments and RTTs.
+/// Sampling rate of received segments and RTTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// In each tick of the kernel's timer, the first segments of a subflow are looked at.
+pub struct SamplingRate {
+    /// Number of segments of a subflow that are sampled at the begin of each tick of the kernel's timer.
     pub segments_per_tick: u32,
-    /// After these, every n-th. A power of two.
+    /// After these, every n-th segment is sampled: a power of two.
     pub every_nth: u32,
-    /// Multiplies the time between two delay samples of a subflow.
-    pub sample_spacing: u32,
+    /// Factor on the interval between two delay samples of a subflow.
+    pub interval_factor: u32,
 }
 
-impl Pace {
-    /// RTTs of slow flows complete, thousands per second of fast ones.
-    pub const FULL: Self = Self { segments_per_tick: 16, every_nth: 16, sample_spacing: 1 };
+impl SamplingRate {
+    /// All RTTs of slow flows, thousands per second of fast flows.
+    pub const FULL: Self = Self { segments_per_tick: 16, every_nth: 16, interval_factor: 1 };
 }
 
-/// Length of the kernel's timer tick: the resolution of its coarse clock.
+/// Length of the kernel's timer tick, which is the resolution of its coarse clock.
 fn tick_ns() -> libbpf_rs::Result<u32> {
     let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_err(std::io::Error::from)?;
     u32::try_from(tick.num_nanoseconds()).map_err(|error| std::io::Error::other(error).into())
@@ -68,11 +68,11 @@ fn tick_ns() -> libbpf_rs::Result<u32> {
 /// Writes the settings into an object that is not loaded yet.
 pub(crate) fn configure(
     object: &mut OpenObject,
-    settings: Settings,
+    settings: TracerSettings,
     ledger: bool,
     support: &KernelSupport,
 ) -> libbpf_rs::Result<()> {
-    // One more than sockets: slot 0 belongs to none.
+    // One more than sockets, because slot 0 belongs to no socket.
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
     let constants = abi::mpw_settings {
         self_: std::process::id(),

@@ -39,8 +39,9 @@ const LAST_SECOND: u64 = 200;
 /// A verdict without new samples is kept for this long: routes rarely change without traffic.
 const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
 
+/// mpwatch's own method.
 #[derive(Default)]
-pub(crate) struct Concordance {
+pub struct Concordance {
     series: BTreeMap<SubflowId, Series>,
     pairs: BTreeMap<(SubflowId, SubflowId), Pair>,
     caps: Caps,

@@ -7,6 +7,7 @@ use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
 use super::backoff::{Backoff, Step};
+use super::concordance::Concordance;
 use super::evaluation::{Cap, Evaluation, PairEvaluation};
 use super::method::Method;
 
@@ -28,9 +29,16 @@ pub struct Detector {
     backoff: Option<Backoff>,
 }
 
+impl Default for Detector {
+    /// Uses mpwatch's own method and evaluates at every interval.
+    fn default() -> Self {
+        Self::with_method(Box::<Concordance>::default())
+    }
+}
+
 impl Detector {
-    /// Evaluates at every interval.
-    pub(crate) fn with(method: Box<dyn Method + Send>) -> Self {
+    /// Uses this method and evaluates at every interval.
+    pub fn with_method(method: Box<dyn Method + Send>) -> Self {
         Self { method, evaluated: None, newest: 0, pairs: Vec::new(), backoff: None }
     }
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The interface of a detection method.
 
-use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
 use super::evaluation::{Cap, PairEvaluation};
 
-/// A detection method for one connection. Samples of a subflow arrive in order of time, those of different subflows interleaved.
-pub(crate) trait Method {
+/// Creates the method of this name for one connection.
+pub type NewMethod = fn(DetectionMethod) -> Box<dyn Method + Send>;
+
+/// A detection method for one connection. Samples of a subflow arrive in order of time; samples of different subflows are interleaved.
+pub trait Method {
     /// Adds samples of a subflow.
     fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]);
 
@@ -29,21 +32,6 @@ pub(crate) trait Method {
     /// Removes a subflow that has ended.
     fn forget(&mut self, subflow: SubflowId);
 
-    /// Evaluation was suspended for this long; samples were added meanwhile.
+    /// Continues after evaluation was suspended for this long; samples were added meanwhile.
     fn resume(&mut self, _suspended_for: Nanos) {}
-}
-
-/// Evaluates every pair of these subflows, which are sorted by id. `evaluate` returns verdict, probability and when it was reached.
-pub(crate) fn every_pair(
-    ids: &[SubflowId],
-    mut evaluate: impl FnMut(SubflowId, SubflowId) -> (Verdict, Option<f64>, Option<Nanos>),
-) -> Vec<PairEvaluation> {
-    let mut pairs = Vec::new();
-    for (index, &a) in ids.iter().enumerate() {
-        for &b in &ids[index + 1..] {
-            let (verdict, probability, since) = evaluate(a, b);
-            pairs.push(PairEvaluation { a, b, verdict, probability, since, evidence: None });
-        }
-    }
-    pairs
 }

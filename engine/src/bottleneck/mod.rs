@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects which subflows share a bottleneck from the sender's delay samples, by mpwatch's method (`concordance.rs`) or a published one.
+//! Detects which subflows share a bottleneck from the sender's delay samples, by mpwatch's method (`concordance.rs`) or by another
+//! implementation of [`Method`].
 
 mod backoff;
 mod cap;
@@ -10,17 +11,17 @@ mod feature;
 mod group;
 mod method;
 mod odds;
-mod published;
 mod series;
 mod statistics;
 mod traffic;
-mod variant;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
+pub use concordance::Concordance;
 pub use detector::Detector;
 pub use evaluation::{Cap, Evaluation, PairEvaluation};
 pub use group::groups;
+pub use method::{Method, NewMethod};
 pub use odds::{TERMS, Term};
-pub use variant::Variant;
+pub use statistics::correlation;

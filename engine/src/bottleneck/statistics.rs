@@ -37,7 +37,7 @@ fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
 }
 
 /// Pearson's correlation of rows of the same length. `None`: one of them does not vary.
-pub(super) fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
+pub fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let product = joint.variance_x * joint.variance_y;
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))

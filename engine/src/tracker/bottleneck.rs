@@ -7,7 +7,7 @@ use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use super::flow::Flow;
-use crate::bottleneck::{Cap, Detector, PairEvaluation, groups};
+use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
 
 /// How long a subflow that ended first stays in detection: if its connection has ended too, the last verdicts on it are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
@@ -17,16 +17,20 @@ const MAX_PENDING: usize = 10_000;
 /// How bottlenecks are detected.
 #[derive(Clone, Copy)]
 pub(super) struct Detection {
-    pub(super) method: DetectionMethod,
+    /// Another method than mpwatch's own, and its name.
+    pub(super) other: Option<(DetectionMethod, NewMethod)>,
     pub(super) backoff: bool,
 }
 
 impl Detection {
     /// A detector without samples.
     pub(super) fn detector(self) -> Box<Detector> {
-        let detector = Detector::by(self.method);
-        // The published methods are evaluated at every interval.
-        Box::new(if self.backoff && self.method.is_default() { detector.with_backoff() } else { detector })
+        Box::new(match self.other {
+            // The backoff fits the verdicts of mpwatch's own method only.
+            Some((name, new)) => Detector::with_method(new(name)),
+            None if self.backoff => Detector::default().with_backoff(),
+            None => Detector::default(),
+        })
     }
 }
 

@@ -42,6 +42,7 @@ use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
+use crate::bottleneck::NewMethod;
 use bottleneck::{Detection, Pending};
 use energy::Energy;
 use flow::Flow;
@@ -78,7 +79,8 @@ pub struct Tracker {
     index: Index,
     names: Names,
     pending: Pending,
-    method: DetectionMethod,
+    /// Another detection method than mpwatch's own, and its name.
+    other_method: Option<(DetectionMethod, NewMethod)>,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -103,7 +105,7 @@ impl Tracker {
             index: Index::default(),
             names: Names::default(),
             pending: Pending::default(),
-            method: DetectionMethod::default(),
+            other_method: None,
             previous_tick: None,
             suspensions: Suspensions::default(),
             vanished: 0,
@@ -113,10 +115,10 @@ impl Tracker {
         }
     }
 
-    /// Detects bottlenecks by this method.
+    /// Detects bottlenecks by another method than mpwatch's own. `new` creates it for each connection.
     #[must_use]
-    pub fn with_method(self, method: DetectionMethod) -> Self {
-        Self { method, ..self }
+    pub fn with_method(self, name: DetectionMethod, new: NewMethod) -> Self {
+        Self { other_method: Some((name, new)), ..self }
     }
 
     /// Leaves idle connections out of the list of each snapshot: they are in [`Snapshot::idle`], so that a snapshot costs what has changed.
@@ -296,7 +298,7 @@ impl Tracker {
     }
 
     fn on_samples(&mut self, batch: &SampleBatch) {
-        let detection = Detection { method: self.method, backoff: self.start.backoff };
+        let detection = Detection { other: self.other_method, backoff: self.start.backoff };
         match self.index.by_subflow(batch.id) {
             Some(key) => self.flows.take_samples(key, batch, detection, self.tick.at),
             None => self.pending.add(batch),
@@ -358,7 +360,8 @@ impl Tracker {
 
     fn parts(&mut self) -> (&mut Flows, Sources<'_>) {
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
-        let sources = Sources { start, names, energy, method: self.method, now: self.tick.at };
+        let method = self.other_method.map_or_else(DetectionMethod::default, |(name, _)| name);
+        let sources = Sources { start, names, energy, method, now: self.tick.at };
         (&mut self.flows, sources)
     }
 

@@ -5,12 +5,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a cell is for.
+/// Purpose of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Set {
-    /// Weights are fitted on it. No published figure comes from it.
+    /// To fit weights. No published figure comes from it.
     Training,
-    /// Published figures are measured on it. No parameter is chosen by it.
+    /// To measure published figures. No parameter is chosen with it.
     Evaluation,
 }
 
@@ -24,9 +24,9 @@ impl Set {
         }
     }
 
-    /// What a seed determines: equal RTT, unequal RTTs, and buffer, in milliseconds.
+    /// Equal RTT, two unequal RTTs, and buffer of a seed, in milliseconds.
     #[must_use]
-    pub fn of_seed(self, seed: u32) -> ([u32; 3], u32) {
+    pub fn delays(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {
             (Self::Training, 0) => ([10, 8, 30], 30),
             (Self::Training, 1) => ([6, 3, 24], 70),
@@ -52,35 +52,35 @@ impl Set {
 pub enum Layout {
     /// All subflows go through one queue.
     Shared,
-    /// Each has its own queue, all with the same parameters.
+    /// Each subflow has its own queue, all with the same parameters.
     Disjoint,
-    /// One half of them goes through one queue, the other half through another.
+    /// Half of the subflows go through one queue, half through another.
     Partly,
-    /// Two have their own queues. In the middle of the transfer the route of one changes, and they share.
+    /// Two subflows have their own queues. In the middle of the transfer, the route of one subflow changes, and they share a queue.
     Switching,
-    /// One rate, but a queue per subflow (htb with a class per subflow): no queue is shared.
+    /// All subflows share a rate, but no queue: htb with a class per subflow.
     Fair,
-    /// Table III of `[MPTCP-D]`: as `Partly`, the first queue at the given rate, the second at a fifth of it.
+    /// As [`Layout::Partly`], with the second queue at a fifth of the rate: Table III of `[MPTCP-D]`.
     TwoRates,
 }
 
 /// Other traffic in the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cross {
-    /// Nothing.
+    /// No other traffic.
     None,
-    /// Bulk TCP: one to three connections through a shared queue, otherwise one through every second queue.
+    /// Bulk TCP: one to three connections through a shared queue, otherwise a connection through every second queue.
     Bulk,
     /// Short TCP connections of 60 kB, one after the other.
     Short,
 }
 
-/// What the application does.
+/// Behaviour of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum App {
     /// Sends without a limit.
     Bulk,
-    /// Sends at 70 % of the rate of all queues.
+    /// Sends at 70 % of the total rate of all queues.
     Limited,
     /// Sends 0.5 MB on one connection after the other.
     Short,
@@ -103,15 +103,15 @@ pub struct Cell {
     pub unequal: bool,
     /// Congestion control of all senders.
     pub congestion: Congestion,
-    /// What the application does.
+    /// Behaviour of the application.
     pub app: App,
     /// Parallel connections.
     pub connections: u32,
-    /// Determines RTTs and buffer, and when the traffic starts.
+    /// Determines RTTs, buffer, and the start of the traffic.
     pub seed: u32,
     /// Duration.
     pub seconds: u32,
-    /// Without delays, and so without the user-space relays that emulate them, which are too slow for fast links.
+    /// Whether to emulate no delays: the user-space relays that emulate them are too slow for fast links.
     #[serde(default)]
     pub direct: bool,
 }
@@ -128,7 +128,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// The kernel's name for it.
+    /// The kernel's name of the congestion control.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ impl Cell {
         if self.direct {
             return 0;
         }
-        let ([equal, near, far], _) = self.set.of_seed(self.seed);
+        let ([equal, near, far], _) = self.set.delays(self.seed);
         match (self.unequal, subflow % 2) {
             (false, _) => equal,
             (true, 0) => near,
@@ -176,7 +176,7 @@ impl Cell {
     /// Maximum waiting time in a queue, milliseconds.
     #[must_use]
     pub fn buffer_ms(&self) -> u32 {
-        self.set.of_seed(self.seed).1
+        self.set.delays(self.seed).1
     }
 
     /// Number of queues.
@@ -194,7 +194,7 @@ impl Cell {
     pub fn queue_of(&self, subflow: usize, after_switch: bool) -> usize {
         match self.layout {
             Layout::Shared => 0,
-            // The kernel allows nine subflows in all: eight on the first path leave one for the second.
+            // The kernel allows nine subflows: eight on the first path leave one for the second path.
             Layout::TwoRates if self.subflows == 9 => usize::from(subflow == 8),
             Layout::Partly | Layout::TwoRates => usize::from(subflow >= self.subflows / 2),
             Layout::Switching if after_switch => 1,
@@ -208,7 +208,7 @@ impl Cell {
         if self.layout == Layout::TwoRates && queue == 1 { self.mbit / 5 } else { self.mbit }
     }
 
-    /// Rate of all queues together, Mbit/s.
+    /// Total rate of all queues, Mbit/s.
     #[must_use]
     pub fn total_mbit(&self) -> u32 {
         match self.layout {

@@ -8,22 +8,22 @@ use crate::bottleneck::cell::{App, Cell, Congestion, Cross, Layout, Set};
 pub enum Grid {
     /// Six cells of the core grid; takes a minute.
     Ci,
-    /// The cells that must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
+    /// Cells on which verdicts must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
     Core,
-    /// The core, and harder or rarer cells.
+    /// The core grid, and harder or rarer cells.
     Full,
-    /// Links of 500 Mbit/s, and eight of 100, without emulated delay.
+    /// Links of 500 Mbit/s, and eight links of 100 Mbit/s, without emulated delay.
     Fast,
-    /// The cells that weights are fitted on.
+    /// Cells to fit weights.
     Training,
     /// Table III of `[MPTCP-D]`.
     Table3,
-    /// One rate, and a queue per subflow.
+    /// Subflows that share a rate, but no queue.
     Caps,
 }
 
 impl Grid {
-    /// All of them, by their names.
+    /// All grids by name.
     pub const ALL: [(&str, Self); 7] = [
         ("ci", Self::Ci),
         ("core", Self::Core),
@@ -34,8 +34,7 @@ impl Grid {
         ("caps", Self::Caps),
     ];
 
-    /// Its cells, with a number of seeds each. All cells of one seed precede those of the next, so that an interrupted run has covered
-    /// whole seeds.
+    /// Its cells, each with this number of seeds. Sorted by seed, so that an interrupted run has covered whole seeds.
     #[must_use]
     pub fn cells(self, seeds: u32) -> Vec<Cell> {
         match self {
@@ -60,8 +59,8 @@ impl Grid {
 }
 
 fn with_seeds(cells: &[Cell], count: u32) -> Vec<Cell> {
-    let of_seed = |seed| cells.iter().map(move |cell| Cell { seed, ..*cell });
-    cells.first().map_or_else(Vec::new, |first| first.set.seeds(count).flat_map(of_seed).collect())
+    let with_seed = |seed| cells.iter().map(move |cell| Cell { seed, ..*cell });
+    cells.first().map_or_else(Vec::new, |first| first.set.seeds(count).flat_map(with_seed).collect())
 }
 
 fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
@@ -87,31 +86,31 @@ fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
 fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &mbit in rates {
-        let of = |layout| Cell::new(set, layout, mbit);
-        let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
-        for cell in [shared, disjoint] {
-            cells.push(Cell { congestion: Congestion::Reno, ..cell });
-            cells.push(Cell { cross: Cross::Short, ..cell });
-            cells.push(Cell { app: App::Limited, ..cell });
-            cells.push(Cell { app: App::Limited, cross: Cross::Bulk, ..cell });
+        let cell = |layout| Cell::new(set, layout, mbit);
+        let (shared, disjoint) = (cell(Layout::Shared), cell(Layout::Disjoint));
+        for base in [shared, disjoint] {
+            cells.push(Cell { congestion: Congestion::Reno, ..base });
+            cells.push(Cell { cross: Cross::Short, ..base });
+            cells.push(Cell { app: App::Limited, ..base });
+            cells.push(Cell { app: App::Limited, cross: Cross::Bulk, ..base });
         }
         for congestion in [Congestion::Cubic, Congestion::Bbr] {
-            cells.push(Cell { subflows: 4, congestion, ..of(Layout::Partly) });
+            cells.push(Cell { subflows: 4, congestion, ..cell(Layout::Partly) });
             cells.push(Cell {
                 subflows: 4,
                 cross: Cross::Bulk,
                 unequal: true,
                 congestion,
-                ..of(Layout::Partly)
+                ..cell(Layout::Partly)
             });
-            cells.push(Cell { seconds: 10, congestion, ..of(Layout::Switching) });
+            cells.push(Cell { seconds: 10, congestion, ..cell(Layout::Switching) });
         }
-        cells.push(of(Layout::Fair));
+        cells.push(cell(Layout::Fair));
     }
     cells
 }
 
-/// Rates that are too high for user-space relays: no delay but that of the queue.
+/// Rates that are too high for user-space relays, so the only delay is in the queue.
 fn fast() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (layout, subflows, mbit) in [
@@ -131,7 +130,7 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
-/// Subflows share a rate but no queue. Whether their rates vary depends on buffer and RTT, and so on the seed.
+/// Subflows share a rate but no queue. Buffer and RTT, and so the seed, decide whether their rates vary.
 fn caps() -> Vec<Cell> {
     let mut cells = Vec::new();
     for mbit in [20, 100] {
@@ -147,15 +146,15 @@ fn caps() -> Vec<Cell> {
 
 /// A minute of live cells that even a busy machine can emulate: slow links, and cases that are easy to decide.
 fn ci() -> Vec<Cell> {
-    let of = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
-    let (shared, disjoint) = (of(Layout::Shared), of(Layout::Disjoint));
+    let cell = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
+    let (shared, disjoint) = (cell(Layout::Shared), cell(Layout::Disjoint));
     vec![
         shared,
         Cell { cross: Cross::Bulk, ..shared },
         Cell { congestion: Congestion::Bbr, unequal: true, ..shared },
         disjoint,
         Cell { cross: Cross::Bulk, ..disjoint },
-        Cell { subflows: 4, unequal: true, ..of(Layout::Partly) },
+        Cell { subflows: 4, unequal: true, ..cell(Layout::Partly) },
     ]
 }
 

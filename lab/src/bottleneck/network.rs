@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network and the traffic of a cell, in terms of the lab.
+//! Network and traffic of a cell.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::topology::Topology;
 use crate::topology::{LinkSpec, PathSpec, TopologySpec};
 use crate::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 
-/// Longer than any cell: traffic is cancelled at the end of the cell.
+/// Longer than any cell, at whose end the traffic is cancelled.
 const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 
-/// The network.
+/// The network of a cell.
 #[must_use]
 pub fn topology(cell: &Cell) -> TopologySpec {
     // Acknowledgements are not limited.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::netns::Namespace;
 use std::net::IpAddr;
 
-/// What an endpoint's address is for.
+/// Purpose of an endpoint's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The client opens a further subflow from it.
@@ -32,11 +32,11 @@ pub struct Endpoint {
     pub id: u8,
     /// The address.
     pub address: IpAddr,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
 }
 
-/// How many extra subflows and addresses a connection may have.
+/// Limits of extra subflows and addresses of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Extra subflows, 0 to 8.

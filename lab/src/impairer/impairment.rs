@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an impairer does to packets, in which direction, and its counters: plain values.
+//! Parameters and counters of an impairer, per direction: plain values.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -17,10 +17,10 @@ impl Direction {
     pub(crate) const BOTH: [Self; 2] = [Self::Forward, Self::Backward];
 }
 
-/// What happens to packets of one direction.
+/// Delay, jitter, loss and corruption of the packets of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {
-    /// Base delay, one way.
+    /// Base delay, one-way.
     pub delay: Duration,
     /// Additional delay between 0 and this. It never reorders packets. The relay's jitter changes smoothly. `netem` chooses
     /// each packet's delay independently and sends a packet that would overtake directly after its predecessor, so most
@@ -28,7 +28,7 @@ pub struct Impairment {
     pub jitter: Duration,
     /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// Changes the payload of the TCP segment with this number among those that have some, and corrects TCP's checksum; 0: of none. Only the relay can: a
+    /// Number of the TCP segment with payload whose payload is changed, with TCP's checksum corrected; 0: none. Only the relay can do this, so a
     /// topology with it uses the relay on every kernel.
     #[serde(default)]
     pub corrupt_nth: u32,

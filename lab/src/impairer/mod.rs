@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds delay, jitter and loss to a link. Uses the kernel's `netem` (`impairer/netem.rs`), or a relay in user space
-//! (`impairer/relay.rs`) if the kernel has no netem. Each process tries once which of them works.
+//! (`impairer/relay`) if the kernel has no netem. Each process tests once which of them works.
 //! Rate limits are separate: `link/rate_limit.rs`.
 
 mod impairment;
@@ -16,7 +16,7 @@ use netem::Netem;
 use relay::Relay;
 use std::sync::OnceLock;
 
-/// What impairs packets.
+/// Implementation of an impairer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImpairerKind {
     /// The kernel's queueing discipline `netem` on both ports of a router.
@@ -71,7 +71,7 @@ impl Impairer {
         Ok(Self { engine, namespace })
     }
 
-    /// What impairs its packets.
+    /// Its implementation.
     #[must_use]
     pub fn kind(&self) -> ImpairerKind {
         match self.engine {

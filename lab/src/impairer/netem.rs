@@ -48,7 +48,7 @@ impl Netem {
     }
 
     pub(super) fn set(&self, router: &Namespace, direction: Direction, impairment: Impairment) -> Result<()> {
-        // Locked during the command: the stored value is that of the last command.
+        // Locked during the command, so that the stored value belongs to the last command.
         let mut impairments = self.impairments();
         router.tc(&[line(self.port(direction), impairment)])?;
         impairments[direction as usize] = impairment;
@@ -89,7 +89,7 @@ pub(super) fn works_in(scratch: &Namespace) -> Result<bool> {
 /// Adds netem to an interface or changes its parameters. A change keeps its queue, counters and child.
 fn line(interface: &str, impairment: Impairment) -> String {
     let Impairment { delay, jitter, loss, .. } = impairment;
-    // netem's jitter is symmetric around the delay, the lab's only adds. tc accepts fractions of microseconds here,
+    // netem's jitter is symmetric around the delay, the lab's jitter only adds to it. tc accepts fractions of microseconds here,
     // but no nanoseconds.
     let half = jitter.as_secs_f64() * 1e6 / 2.0;
     let middle = delay.as_secs_f64() * 1e6 + half;

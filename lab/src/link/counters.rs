@@ -75,10 +75,10 @@ impl QueueCounters {
     }
 }
 
-/// The queues of one interface, read at the same time.
+/// The queues of an interface, read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortQueues {
-    /// The queue of `netem`, if it is the root. Its drops include those of its child.
+    /// The queue of `netem`, if it is the root. Its drops include its child's drops.
     pub(crate) netem: Option<QueueCounters>,
     /// The queue of the rate limit: the root, or the child of `netem`.
     pub(crate) rate_limit: Option<QueueCounters>,

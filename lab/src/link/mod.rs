@@ -3,12 +3,10 @@
 //! Routes are in `route.rs`.
 
 mod counters;
-mod queue_reader;
 mod rate_limit;
 
 pub(crate) use counters::PortQueues;
 pub use counters::{InterfaceCounters, QueueCounters};
-pub use queue_reader::{QueueReader, QueuesByHandle};
 pub(crate) use rate_limit::TcParent;
 pub use rate_limit::{Discipline, RateLimit, fair_handle};
 

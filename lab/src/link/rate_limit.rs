@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rate limit of an interface: queueing discipline, rate and queue length. Delay, jitter and loss are in `impairer.rs`.
+//! The rate limit of an interface: queueing discipline, rate and queue length. Delay, jitter and loss are in `impairer/`.
 
 use crate::error::Result;
 use crate::netns::Namespace;
@@ -75,7 +75,7 @@ impl RateLimit {
         }
     }
 
-    /// Sets the limit of an interface. Replaces an earlier one.
+    /// Sets the limit of an interface. Replaces an earlier limit.
     ///
     /// # Errors
     /// If the interface is missing, or the kernel lacks the queueing discipline.
@@ -107,7 +107,7 @@ impl RateLimit {
                     format!(
                         "qdisc replace dev {interface} {parent} handle 1: tbf rate {rate}bit burst {burst}b limit {queue}b"
                     ),
-                    // Both thresholds close together: a step, as DCTCP wants it.
+                    // Both thresholds are close together: marking is a step function, as DCTCP requires.
                     format!(
                         "qdisc replace dev {interface} parent 1:1 handle 10: red limit {limit} min {threshold} max {} avpkt {FRAME} burst {packets} probability 1 ecn",
                         threshold + FRAME

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel reports about a socket, as plain values. The comments give the Linux version of newer fields.
+//! The kernel's information about a socket, as plain values. The comments give the Linux version of newer fields.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ pub struct SubflowInfo {
     pub tcp: TcpInfo,
 }
 
-/// The fields of `struct tcp_info` that mpwatch shows. Times are in microseconds.
+/// Fields of `struct tcp_info`. Times are in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpInfo {
     /// TCP state number (1 is established).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the kernel's information about a connection from its socket, to compare mpwatch with.
+//! Reads the kernel's information about a connection from its socket, for comparison with mpwatch.
 //! Uses `MPTCP_FULL_INFO` (Linux 6.5), else the three older MPTCP options, else `TCP_INFO`.
 //! Decoding is by offset and accepts the shorter structures of older kernels.
 
@@ -24,7 +24,7 @@ const ADDRESSES_SIZE: usize = 256;
 const SUBFLOW_SIZE: usize = 264;
 const MPTCP_SIZE: usize = 128;
 const FULL_HEADER: usize = 40;
-/// Of the initial subflow, which stays in the list after it was reset.
+/// State of an initial subflow that was reset, which stays in the list.
 const TCP_CLOSE: u8 = 7;
 
 impl SocketInfo {
@@ -41,7 +41,7 @@ impl SocketInfo {
             .map_err(Error::os("read TCP_INFO of", "a socket"))?;
         let reference = socket2::SockRef::from(socket);
         let address =
-            |of: std::io::Result<socket2::SockAddr>| of.ok().and_then(|address| address.as_socket());
+            |result: std::io::Result<socket2::SockAddr>| result.ok().and_then(|address| address.as_socket());
         let (local, remote) = (address(reference.local_addr()), address(reference.peer_addr()));
         let (Some(local), Some(remote)) = (local, remote) else {
             return Err(Error::Invalid {
@@ -170,7 +170,7 @@ mod tests {
             remote: address,
             tcp: TcpInfo { state, unacked, notsent_bytes, ..TcpInfo::default() },
         };
-        let info = |one, other| SocketInfo { mptcp: None, subflows: vec![one, other] };
+        let info = |first, second| SocketInfo { mptcp: None, subflows: vec![first, second] };
         assert!(info(subflow(7, 0, 9_000), subflow(1, 0, 0)).all_acknowledged());
         assert!(!info(subflow(7, 0, 0), subflow(1, 1, 0)).all_acknowledged());
         assert!(!info(subflow(1, 0, 1), subflow(1, 0, 0)).all_acknowledged());
@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(new.mptcp, old.mptcp);
         assert_eq!(new.subflows.len(), 1);
         let compared = |info: &SocketInfo| {
-            let one = &info.subflows[0];
-            (one.local, one.remote, one.tcp.bytes_acked, one.tcp.srtt_us)
+            let subflow = &info.subflows[0];
+            (subflow.local, subflow.remote, subflow.tcp.bytes_acked, subflow.tcp.srtt_us)
         };
         assert_eq!(compared(&new), compared(&old));
         assert_eq!(new.subflows[0].tcp.bytes_sent, 5000);

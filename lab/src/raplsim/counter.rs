@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An energy counter as powercap shows it: 32 bits in hardware, in a unit that is no whole number of microjoules. powercap
+//! An energy counter as in powercap: 32 bits in hardware, in a unit that is not a whole number of microjoules. powercap
 //! truncates the unit and the value.
 
 use super::machine::Picojoules;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_those_of_real_machines() {
+    fn ranges_are_as_on_real_machines() {
         assert_eq!(EnergyUnit::INTEL.max_range(), 262_143_328_850);
         assert_eq!(EnergyUnit::AMD.max_range(), 65_532_610_987);
         assert_eq!(EnergyUnit::DRAM.max_range(), 65_712_999_613);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that follow the CPU time of real work. The ground truth is measured independently of mpwatch. The load is either
-//! selected threads, measured by `/proc/TID/schedstat`, or all threads of the machine, measured by perf counters. schedstat
-//! is right only for threads that seldom wake up, such as spinners and bulk senders.
+//! Counters that follow the CPU time of real work. The ground truth is measured independently of mpwatch: for selected
+//! threads by `/proc/TID/schedstat`, for all threads of the machine by perf counters. schedstat is accurate only for threads
+//! that seldom wake up, such as spinners and bulk senders.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -38,7 +38,7 @@ pub struct SimulationSettings {
     pub update_interval: Duration,
 }
 
-/// What really happened.
+/// True busy times and energy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroundTruth {
     /// Duration, nanoseconds.
@@ -111,7 +111,7 @@ impl LiveSimulation {
         thread.join().map_err(|_| Error::Panicked { thread: "raplsim".to_owned() })?
     }
 
-    /// Ignores the error: `stop` returns why the simulation has failed.
+    /// Ignores the error: `stop` returns the reason if the simulation has failed.
     fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }

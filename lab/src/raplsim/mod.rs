@@ -4,7 +4,7 @@
 //! energy values as simulated.
 //!
 //! [`Platform`] lists the zones of a machine, [`PowercapTree`] writes them as files, [`SimulatedMachine`] computes energy
-//! from busy time, [`scenario`] has scenarios without a clock, [`live`] follows real CPU time.
+//! from busy time, [`live`] follows real CPU time.
 
 mod counter;
 mod curve;
@@ -12,12 +12,11 @@ pub mod live;
 mod machine;
 mod platform;
 mod procfs;
-pub mod scenario;
 mod task_clocks;
 mod tree;
 
 pub use counter::{EnergyCounter, EnergyUnit};
-pub use curve::{RECORDED_CURVES, RecordedCurve};
+pub use curve::RecordedCurve;
 pub use machine::{Picojoules, PowerModel, SimulatedMachine};
 pub use platform::{Domain, Platform, ZoneSpec};
 pub use tree::{Fault, PowercapTree, SysfsLayout};

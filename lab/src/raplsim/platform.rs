@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The powercap zones of different machines, as data. Names, ranges and first values are those of real machines, from
+//! The powercap zones of different machines, as data. Names, ranges and first values come from real machines, through
 //! fixtures and bug reports of other tools (values only).
 
 use super::counter::EnergyUnit;
@@ -28,7 +28,7 @@ pub enum Domain {
 pub struct ZoneSpec {
     /// Device, for example `intel-rapl:0:1`. It gives the nesting of zones, not the socket.
     pub device: &'static str,
-    /// Content of the file `name`. `None`: there is no such file.
+    /// Content of the file `name`. `None`: the file does not exist.
     pub name: Option<&'static str>,
     /// Energy of one count.
     pub unit: EnergyUnit,
@@ -36,7 +36,7 @@ pub struct ZoneSpec {
     pub has_range: bool,
     /// First value, microjoules.
     pub start: u64,
-    /// What it counts.
+    /// The domain that it counts.
     pub domain: Domain,
     /// Whether a correct reader includes it in the sum.
     pub counted: bool,
@@ -65,7 +65,7 @@ pub enum Platform {
     Dram,
     /// Memory as a top-level zone, not as a subzone of the package.
     DramOnTop,
-    /// What Scaphandre provides in a virtual machine: only `energy_uj`.
+    /// A virtual machine with the files that Scaphandre provides: only `energy_uj`.
     VmShare,
     /// A package with a two-digit id and a letter in the device name.
     Package10,

@@ -11,7 +11,7 @@ pub(super) fn processes() -> Vec<Tid> {
     ids_in("/proc")
 }
 
-/// Threads of a process. Empty if there is no such process.
+/// Threads of a process. Empty if the process does not exist.
 pub(super) fn threads(pid: Tid) -> Vec<Tid> {
     ids_in(&format!("/proc/{pid}/task"))
 }

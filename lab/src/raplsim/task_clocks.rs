@@ -30,8 +30,8 @@ struct Clock {
 impl TaskClocks {
     /// Starts to count.
     pub(super) fn start() -> Result<Self> {
-        // If this works for one thread it works for all: later errors mean that a thread has ended.
-        TaskClock::of_this_thread()?;
+        // If the kernel allows a counter of this thread, it allows all: later errors mean that a thread has ended.
+        TaskClock::from_this_thread()?;
         let mut clocks = Self { clocks: BTreeMap::new(), last_id: None, next_search: Instant::now() };
         clocks.add_new_threads();
         Ok(clocks)
@@ -49,7 +49,7 @@ impl TaskClocks {
         u64::try_from(used.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Opens counters for new threads. Returns the CPU time that these have used before.
+    /// Opens counters for new threads. Returns the CPU time that these used before.
     fn add_new_threads(&mut self) -> u64 {
         let last_id = last_assigned_id();
         if self.last_id == last_id || Instant::now() < self.next_search {
@@ -65,7 +65,7 @@ impl TaskClocks {
             if self.clocks.contains_key(&tid) {
                 continue;
             }
-            let Ok(counter) = TaskClock::of(tid) else { continue };
+            let Ok(counter) = TaskClock::from_tid(tid) else { continue };
             if !is_first {
                 used += cpu_time(tid).unwrap_or(0);
             }

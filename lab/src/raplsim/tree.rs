@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes zones as files, with faults. Use tmpfs: readers keep the files open, and a value is replaced by one write of fixed
-//! width, so that no reader sees a partial value.
+//! width, so that no reader gets a partial value.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};

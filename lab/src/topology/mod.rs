@@ -20,7 +20,7 @@ use std::time::Duration;
 use crate::endpoint::{self, Endpoint, Limits, Purpose};
 use crate::error::{Error, Result};
 use crate::impairer::Direction;
-use crate::link::{QueueCounters, QueueReader};
+use crate::link::QueueCounters;
 use crate::netns::Namespace;
 use crate::router;
 use crate::traffic::{TrafficSpec, Workload};
@@ -97,8 +97,8 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Sends a datagram over each path and waits for the ICMP error. The kernel then knows all link-layer addresses, so no
-    /// handshake waits for them.
+    /// Sends a datagram over each path and waits for the ICMP error, so that the kernel has resolved all link-layer addresses
+    /// and no handshake waits for them.
     fn resolve_neighbours(&self) -> Result<()> {
         const DISCARD_PORT: u16 = 9;
         let ends: Vec<_> = self.paths().map(|path| (path.client_address(), path.server_address())).collect();
@@ -188,12 +188,14 @@ impl Topology {
         self.network.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue(direction))
     }
 
-    /// Opens a reader for the queue of a shared bottleneck. `None`: no rate limit in this direction, or no such bottleneck.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub fn bottleneck_queue_reader(&self, index: usize, direction: Direction) -> Result<Option<QueueReader>> {
-        self.network.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue_reader(direction))
+    /// Namespace and interface of the queue of a shared bottleneck. `None`: no rate limit in this direction, or no such bottleneck.
+    #[must_use]
+    pub fn bottleneck_queue_port(
+        &self,
+        index: usize,
+        direction: Direction,
+    ) -> Option<(&Namespace, &'static str)> {
+        self.network.bottlenecks.get(index)?.queue_port(direction)
     }
 }
 

@@ -9,7 +9,7 @@ use super::spec::{JoinBy, PathSpec};
 use crate::endpoint;
 use crate::error::{Error, Result};
 use crate::impairer::{Direction, Impairer, Impairment};
-use crate::link::{self, InterfaceCounters, QueueCounters, QueueReader};
+use crate::link::{self, InterfaceCounters, QueueCounters};
 use crate::netns::Namespace;
 use crate::reset;
 use std::net::IpAddr;
@@ -58,7 +58,7 @@ impl<'a> Path<'a> {
         plan::end(self.segment.number, Side::Near, self.spec.family)
     }
 
-    /// The server's address on this path. Paths through the same bottleneck have the same.
+    /// The server's address on this path. Paths through the same bottleneck have the same address.
     #[must_use]
     pub fn server_address(&self) -> IpAddr {
         plan::end(self.server_segment().number, Side::Far, self.spec.family)
@@ -108,15 +108,13 @@ impl<'a> Path<'a> {
         self.segment.queue(direction)
     }
 
-    /// Opens a reader for the queue of the path's own rate limit. `None`: no rate limit in this direction.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub fn queue_reader(&self, direction: Direction) -> Result<Option<QueueReader>> {
-        self.segment.queue_reader(direction)
+    /// Namespace and interface of the queue of the path's own rate limit. `None`: no rate limit in this direction.
+    #[must_use]
+    pub fn queue_port(&self, direction: Direction) -> Option<(&'a Namespace, &'static str)> {
+        self.segment.queue_port(direction)
     }
 
-    /// Sends the packets of this path's subflows over another path, as after a route change. The two then share a bottleneck.
+    /// Sends the packets of this path's subflows over another path, as after a route change. Both paths then share a bottleneck.
     /// Works only for sockets that are not bound to an interface: the initial subflow of a connection.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The address plan. Addresses are `10.<segment>.<side>.<node>` and `fd00:<segment>:<side>::<node>`. Every segment has a
-//! number. Side 1 is the client's, side 2 the server's. Node 2 is an end of the segment, node 1 the router.
+//! number. Side 1 is the client, side 2 the server. Node 2 is an end of the segment, node 1 the router.
 
 use super::spec::Family;
 use crate::link::IpNet;
@@ -70,7 +70,7 @@ pub(super) enum Node {
     Router,
 }
 
-/// What a subnet contains.
+/// Extent of a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subnet {
     /// One side of a segment, with a router between the sides.

@@ -58,8 +58,8 @@ fn next_hop(segment: &Segment, from: Side, family: Family) -> NextHop<'_> {
     NextHop { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
-/// In the router of a bottleneck. The default route leads to the server: its addresses are many, because the address of the
-/// first path may belong to another bottleneck.
+/// In the router of a bottleneck. The default route leads to the server, which has several addresses, because the address of
+/// the first path may belong to another bottleneck.
 fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);
@@ -67,7 +67,7 @@ fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     })
 }
 
-/// From the router before a bottleneck to any address of the server, also to one that belongs to another bottleneck.
+/// From the router before a bottleneck to any address of the server, also to addresses of other bottlenecks.
 fn core_to_server(bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
         routes.to(plan::any_address(*family), next_hop(bottleneck, Side::Near, *family))

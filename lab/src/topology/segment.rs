@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One segment between a near and a far namespace: a veth pair; or a router with rate limits; or an impairer with rate
-//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in an end's own
-//! namespace: there, TCP keeps its queue short (TCP small queues) and no bottleneck would build up.
+//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in the
+//! namespace of an end: there, TCP small queues would keep it short, and no bottleneck would build up.
 //! Routes between segments are in `routing.rs`.
 
 use super::plan::{self, Node, Side, Subnet};
 use super::spec::{Family, LinkSpec};
 use crate::error::Result;
 use crate::impairer::{Direction, Impairer, ImpairerKind};
-use crate::link::{self, QueueCounters, QueueReader, RateLimit, TcParent, VethEnd, VethSettings};
+use crate::link::{self, QueueCounters, RateLimit, TcParent, VethEnd, VethSettings};
 use crate::netns::Namespace;
 use crate::router;
 use std::net::IpAddr;
 
-/// What is between the two ends.
+/// Equipment between the two ends.
 #[derive(Debug)]
 enum Middlebox {
     None,
@@ -194,17 +194,14 @@ impl Segment {
         }
     }
 
-    pub(super) fn queue_reader(&self, direction: Direction) -> Result<Option<QueueReader>> {
-        match (self.rate_limit(direction), self.middlebox.namespace()) {
-            (Some(_), Some(namespace)) => QueueReader::open(namespace, Self::port(direction)).map(Some),
-            _ => Ok(None),
-        }
+    /// Namespace and interface of the queue of a rate limit. `None`: no rate limit in this direction.
+    pub(super) fn queue_port(&self, direction: Direction) -> Option<(&Namespace, &'static str)> {
+        self.rate_limit(direction)?;
+        Some((self.middlebox.namespace()?, Self::port(direction)))
     }
 
     pub(super) fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
-        match (self.rate_limit(direction), self.middlebox.namespace()) {
-            (Some(_), Some(namespace)) => QueueCounters::read(namespace, Self::port(direction)).map(Some),
-            _ => Ok(None),
-        }
+        let read = |(namespace, interface)| QueueCounters::read(namespace, interface);
+        self.queue_port(direction).map(read).transpose()
     }
 }

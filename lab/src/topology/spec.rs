@@ -71,7 +71,7 @@ impl LinkSpec {
         self.with_seed(seed)
     }
 
-    /// Changes the payload of one segment from client to server, the one with this number.
+    /// Changes the payload of the segment with this number from client to server.
     #[must_use]
     pub fn corrupt_nth(mut self, segment: u32) -> Self {
         self.forward_impairment.corrupt_nth = segment;
@@ -85,15 +85,16 @@ impl LinkSpec {
     }
 
     pub(super) fn is_impaired(&self) -> bool {
-        [self.forward_impairment, self.backward_impairment]
-            .iter()
-            .any(|one| !one.delay.is_zero() || !one.jitter.is_zero() || one.loss > 0.0)
-            || self.corrupts()
+        [self.forward_impairment, self.backward_impairment].iter().any(|impairment| {
+            !impairment.delay.is_zero() || !impairment.jitter.is_zero() || impairment.loss > 0.0
+        }) || self.corrupts()
     }
 
-    /// Whether payload is changed on the way.
+    /// Whether it changes payload.
     pub(super) fn corrupts(&self) -> bool {
-        [self.forward_impairment, self.backward_impairment].iter().any(|one| one.corrupt_nth > 0)
+        [self.forward_impairment, self.backward_impairment]
+            .iter()
+            .any(|impairment| impairment.corrupt_nth > 0)
     }
 
     pub(super) fn is_rate_limited(&self) -> bool {

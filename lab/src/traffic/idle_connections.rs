@@ -37,8 +37,8 @@ struct Table {
 }
 
 impl IdleConnections {
-    /// Opens the number of connections of the specification, one after the other. Its workload is not used. More than 8 000 use
-    /// the following ports, too.
+    /// Opens the specified number of connections, one after the other, without workload. More than 8 000 connections use the
+    /// following ports, too.
     ///
     /// # Errors
     /// If a connection cannot be opened, for example because of the limit of open files.
@@ -103,7 +103,7 @@ fn hold_connections(
     for _ in 0..spec.connections {
         sockets.push(open_pair(listener, spec)?);
     }
-    // The receivers are dropped when the connections are not needed any more.
+    // The other ends are dropped when the connections are not needed any more.
     let _ = opened.send(());
     let _ = released.recv();
     Ok(())

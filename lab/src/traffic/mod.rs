@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic between a client and a server over MPTCP or TCP, and what each end observed: its byte counts, a hash of the
+//! Traffic between a client and a server over MPTCP or TCP, and a report of each end: byte counts, a hash of the
 //! stream, and the kernel's information about the socket just before the close.
 //! This file runs both ends as threads. `spec.rs` describes the traffic; `client.rs` and `server.rs` are the two ends.
 

@@ -16,7 +16,7 @@ pub(super) fn on_cpu(
     let mut cpus = CpuSet::new();
     let pinned = cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
     pinned.map_err(Error::os("run on", format!("CPU {cpu}")))?;
-    let clock = TaskClock::of_this_thread()?;
+    let clock = TaskClock::from_this_thread()?;
     let report = work()?;
     Ok(TrafficReport { cpu_time: Some(clock.read()?), ..report })
 }

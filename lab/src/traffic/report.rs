@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one end observed in a run: plain values per connection, which can be sent between processes.
+//! Report of one end of a run: plain values per connection, which can be sent between processes.
 
 use crate::oracle::SocketInfo;
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,12 @@ pub struct ConnectionReport {
     pub error: Option<String>,
 }
 
-/// What one end observed in a run.
+/// Report of one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficReport {
     /// Its connections, in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
-    /// Why connections could not be opened (the first 16 of each worker).
+    /// Errors of connections that could not be opened (the first 16 of each worker).
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,
@@ -56,25 +56,25 @@ impl TrafficReport {
     /// Bytes written on all connections.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.connections.iter().map(|one| one.sent).sum()
+        self.connections.iter().map(|connection| connection.sent).sum()
     }
 
     /// Bytes read on all connections.
     #[must_use]
     pub fn received(&self) -> u64 {
-        self.connections.iter().map(|one| one.received).sum()
+        self.connections.iter().map(|connection| connection.received).sum()
     }
 
     /// Number of requests with a response on all connections.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
-        self.connections.iter().map(|one| one.exchanges).sum()
+        self.connections.iter().map(|connection| connection.exchanges).sum()
     }
 
     /// The first error, if any.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
-        let of_connection = self.connections.iter().find_map(|one| one.error.as_deref());
+        let of_connection = self.connections.iter().find_map(|connection| connection.error.as_deref());
         of_connection.or(self.failures.first().map(String::as_str))
     }
 

@@ -63,7 +63,7 @@ impl Acceptor<'_> {
         while *left > 0 && !self.control.cancelled() && Instant::now() < self.deadline {
             let client_finished = self.control.client_finished();
             if is_connection_pending(&self.listener) {
-                // accept(2) fails for a connection that was reset before it was accepted. That is no error.
+                // accept(2) fails if a connection was reset before it was accepted. That is fine.
                 if let Ok((socket, _)) = self.listener.accept() {
                     *left -= 1;
                     return Some(socket);

@@ -84,12 +84,12 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
     }
 }
 
-/// Whether the kernel has a congestion control. It loads the module, if there is one and this process may do so.
+/// Whether the kernel has a congestion control. The kernel loads its module if it exists and this process is permitted to.
 #[must_use]
 pub fn has_congestion_control(name: &str) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
     let selected = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
-    // Only some may be selected without CAP_NET_ADMIN.
+    // Without CAP_NET_ADMIN, only some congestion controls may be selected.
     selected.map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |()| true)
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describes the traffic of a run, with plain values that both ends get.
+//! Describes the traffic of a run, with plain values for both ends.
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -37,7 +37,7 @@ pub enum Amount {
     For(Duration),
 }
 
-/// What each connection does.
+/// Workload of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
     /// One end sends as fast as possible. For short flows, send few bytes on many connections.
@@ -91,7 +91,7 @@ pub enum Close {
 pub struct TrafficSpec {
     /// The transport protocol.
     pub transport: Transport,
-    /// That of the server's socket. `None`: the same.
+    /// The transport protocol of the server's socket. `None`: the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_transport: Option<Transport>,
     /// The address that the client connects to. The server listens on this port of all its addresses.
@@ -100,13 +100,13 @@ pub struct TrafficSpec {
     pub client: Option<IpAddr>,
     /// Whether to use IPv4 addresses through IPv6 sockets (`::ffff:a.b.c.d`).
     pub mapped: bool,
-    /// Congestion control of both ends' sockets. `None`: that of the namespace.
+    /// Congestion control of both ends' sockets. `None`: the default of the namespace.
     pub congestion: Option<String>,
-    /// What each connection does.
+    /// Workload of each connection.
     pub workload: Workload,
     /// Total number of connections.
     pub connections: u32,
-    /// How many connections are open at the same time. Each needs a thread at both ends.
+    /// Number of connections open at the same time. Each needs a thread at both ends.
     pub concurrency: u32,
     /// How the client ends each connection.
     pub close: Close,

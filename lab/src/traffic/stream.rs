@@ -93,7 +93,7 @@ impl<'a> Stream<'a> {
 
     /// Writes a chunk that begins with random bytes: lost, duplicated or reordered chunks change the hash.
     fn send_chunk(&mut self, length: usize) -> io::Result<usize> {
-        let header = self.contents.next().to_ne_bytes();
+        let header = self.contents.bits().to_ne_bytes();
         let header_length = header.len().min(length);
         self.buffer[..header_length].copy_from_slice(&header[..header_length]);
         let mut done = 0;
@@ -137,7 +137,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Reads exactly this many bytes. `false`: the stream ended before the first one.
+    /// Reads exactly this many bytes. `false`: the stream ended before the first byte.
     pub(super) fn receive_exactly(&mut self, bytes: u32) -> io::Result<bool> {
         let mut left = bytes as usize;
         while left > 0 {

@@ -16,11 +16,7 @@ mod over_time;
 pub mod page;
 pub mod plot;
 mod rates;
-mod study;
-mod study_details;
-mod study_labels;
 mod style;
 
 pub use comparison::comparison;
 pub use page::report;
-pub use study::study;

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use mpwatch_model::table::{Column, ColumnType, Row};
 use rusqlite::Connection as Database;
 
-use crate::read::archive::{Archive, Period};
 use crate::error::StoreError;
+use crate::read::archive::{Archive, Period};
 use crate::schema::tables::{ViewColumn, column_names};
 use crate::schema::values::{cell, nanos};
 use crate::schema::views::{connection_columns, subflow_columns};
@@ -41,7 +41,8 @@ impl Extract {
 
     fn sources(self) -> Vec<ColumnSource> {
         let of = |view: &[ViewColumn], alias: &'static str, hidden: &[&str]| -> Vec<ColumnSource> {
-            let shown = view.iter().filter(|column| !column.is_local() && !hidden.contains(&column.name.as_str()));
+            let shown =
+                view.iter().filter(|column| !column.is_local() && !hidden.contains(&column.name.as_str()));
             shown
                 .map(|column| ColumnSource {
                     alias,

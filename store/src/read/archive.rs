@@ -15,11 +15,11 @@ use rusqlite::Connection as Database;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::schema::columns::{Columns as _, Reader, damaged};
 use crate::error::StoreError;
 use crate::lock::is_held;
-use crate::schema::names::NameIndex;
 use crate::open::{self, Stamp};
+use crate::schema::columns::{Columns as _, Reader, damaged};
+use crate::schema::names::NameIndex;
 use crate::schema::rows::{ConnectionRow, RunRow, UNFINISHED};
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::{nanos, timestamp};

@@ -9,10 +9,10 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 
 use crate::error::StoreError;
+use crate::schema::create;
 use crate::schema::names::{KnownNames, Names};
 use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
-use crate::schema::create;
 use crate::schema::sql::{Insertion, Insertions};
 use crate::schema::tables::{LOCAL_COLUMNS, column_names};
 use crate::schema::values::json;

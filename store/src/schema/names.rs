@@ -140,8 +140,8 @@ impl NameIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::tables::NAMES;
+    use super::*;
 
     #[test]
     fn a_bounded_number_of_names_is_remembered_and_each_keeps_its_number() {

@@ -103,7 +103,9 @@ impl<'d> Insertions<'d> {
 pub(crate) fn select<R: TableRow>(database: &Database, condition: &str) -> rusqlite::Result<String> {
     let known = column_names(database, R::NAME)?;
     let TableInfo { columns, .. } = TableInfo::new::<R>();
-    let value = |column: &TableColumn| if known.contains(&column.name) { column.name.clone() } else { "NULL".to_owned() };
+    let value = |column: &TableColumn| {
+        if known.contains(&column.name) { column.name.clone() } else { "NULL".to_owned() }
+    };
     let values: Vec<String> = columns.iter().map(value).collect();
     Ok(format!("SELECT {} FROM {} {condition}", values.join(","), R::NAME))
 }

@@ -287,7 +287,12 @@ fn is_long(flow: &Connection) -> bool {
 }
 
 /// Whether a sample of an open connection is written. `sampled`: its last one.
-fn is_sampled(flow: &Connection, snapshot: &Snapshot, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
+fn is_sampled(
+    flow: &Connection,
+    snapshot: &Snapshot,
+    sampled: Option<(i64, Bytes)>,
+    limits: &Limits,
+) -> bool {
     let now_ns = nanos(snapshot.at);
     let Some(step) = limits.sample_step else {
         return is_long(flow) && is_due(flow, now_ns, sampled, limits);

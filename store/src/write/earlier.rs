@@ -87,12 +87,7 @@ impl EarlierRuns {
         earlier.map(|earlier| (number, earlier))
     }
 
-    fn load(
-        &mut self,
-        database: &Database,
-        number: i64,
-        overlaps: bool,
-    ) -> rusqlite::Result<EarlierRecord> {
+    fn load(&mut self, database: &Database, number: i64, overlaps: bool) -> rusqlite::Result<EarlierRecord> {
         let loader = match &mut self.loader {
             Some(loader) => loader,
             none => none.insert(Loader::new(database)?),

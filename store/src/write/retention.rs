@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection as Database, Params, params};
 
-use crate::schema::columns::Kind;
 use super::limits::Limits;
+use crate::schema::columns::Kind;
 use crate::schema::names::KnownNames;
 use crate::schema::sql::OF_CONNECTION;
 use crate::schema::tables::tables;

@@ -11,11 +11,11 @@ use jiff::Timestamp;
 use mpwatch_model::snapshot::Snapshot;
 
 use super::earlier::{self, RunStart};
-use crate::error::StoreError;
 use super::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
-use crate::open;
 use super::queue::{CloseOnDrop, Offered, Queue};
 use super::writer::Writer;
+use crate::error::StoreError;
+use crate::open;
 
 /// How long writing at the end may take by default.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

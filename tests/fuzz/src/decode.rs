@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records of the kernel side. Half of the inputs get a valid kind and length, so that the fuzzer also reaches the fields. Every decoded
+//! Records of the BPF programs. Half of the inputs get a valid kind and length, so that the fuzzer also reaches the fields. Every decoded
 //! event must survive a recording.
 
 use mpwatch_ebpf::decode::{self, CONNECTION_BYTES, SUBFLOW_BYTES};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a client sends to the web server. hyper parses it; routing, credentials and content encoding are ours. An input that begins with the
+//! Bytes from a client of the web server. hyper parses it; routing, credentials and content encoding are ours. An input that begins with the
 //! line `users` is sent to a server with basic auth, which must not answer without the password.
 
 use std::path::Path;

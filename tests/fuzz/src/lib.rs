@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fuzz targets: functions of arbitrary bytes that must not panic. README.md says what each reads.
+//! The fuzz targets: functions of arbitrary bytes that must not panic. README.md describes their inputs.
 
 mod decode;
 mod http;
@@ -31,7 +31,7 @@ fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(input)
 }
 
-/// A filter expression. A valid one is applied to connections, and its text must parse to the same filter.
+/// A filter expression. A valid expression is applied to connections, and its text must parse to the same filter.
 fn filter(expression: &str) {
     if let Ok(filter) = Filter::parse(expression) {
         assert_eq!(Filter::parse(&filter.to_string()).as_ref(), Ok(&filter));
@@ -41,7 +41,7 @@ fn filter(expression: &str) {
     }
 }
 
-/// What a client of the daemon's socket receives.
+/// Bytes that a client of the daemon's socket receives.
 fn socket(input: &[u8]) {
     if let Err(error) = mpwatch::fuzz::socket(input) {
         panic!("there is no pair of sockets: {error}");

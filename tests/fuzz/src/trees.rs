@@ -5,7 +5,7 @@ use std::fs;
 
 use mpwatch_ebpf::support::core_check;
 
-/// A tree that stands in for `/sys`, as lines `PATH=TEXT`; a line without `=` lets a second pass.
+/// A tree that replaces `/sys`, as lines `PATH=TEXT`; a line without `=` lets a second pass.
 pub(crate) fn powercap(lines: &str) {
     let root = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
     mpwatch::fuzz::energy(root.path(), lines);

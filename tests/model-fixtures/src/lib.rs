@@ -2,8 +2,10 @@
 //! Sample values for tests of outputs and for the examples in docs/. No program depends on this crate.
 
 pub mod bottleneck;
+pub mod delay_samples;
 pub mod elimination;
 pub mod formula;
+pub mod simulator;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -36,7 +36,22 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mpwatch-lab",
         ],
     ),
+    // A program of its own, which runs the library of `mpwatch`.
+    (
+        STUDY,
+        &[
+            "mpwatch-model",
+            "mpwatch-ebpf",
+            "mpwatch-engine",
+            "mpwatch-control",
+            "mpwatch-report",
+            "mpwatch-store",
+            "mpwatch-lab",
+            "mpwatch",
+        ],
+    ),
 ];
+const STUDY: &str = "mpwatch-study";
 /// What tests and benches share.
 const TESTKIT: &str = "mpwatch-testkit";
 const BENCH: &str = "mpwatch-bench";
@@ -101,10 +116,11 @@ fn the_program_uses_every_crate_and_no_test_support() {
         let packages = metadata.packages.iter().filter(|package| package.dependencies.iter().any(uses));
         packages.map(|package| package.name.as_str()).collect()
     };
-    for (library, _) in &ARROWS[..ARROWS.len() - 1] {
+    for (library, _) in ARROWS.iter().take_while(|(name, _)| *name != "mpwatch") {
         assert!(users_of(library).contains("mpwatch"), "the program does not use {library}");
     }
-    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", TESTKIT, BENCH, TESTS]));
+    assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", STUDY, TESTKIT, BENCH, TESTS]));
+    assert_eq!(users_of(STUDY), BTreeSet::from([BENCH, TESTS]), "its detection methods");
     assert_eq!(users_of(TESTKIT), BTreeSet::from([BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, FUZZ, TESTS]));
@@ -113,8 +129,8 @@ fn the_program_uses_every_crate_and_no_test_support() {
     }
     assert_eq!(
         users_of("mpwatch"),
-        BTreeSet::from([FUZZ]),
-        "the library of the program is for the fuzz targets only"
+        BTreeSet::from([FUZZ, STUDY]),
+        "the library of the program is for studies and fuzz targets only"
     );
 }
 

@@ -9,8 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: &[&str] =
-    &["model", "ebpf", "engine", "control", "store", "report", "exporters", "tui", "lab", "agent", "testkit", "bench"];
+const CRATES: &[&str] = &[
+    "model",
+    "ebpf",
+    "engine",
+    "control",
+    "store",
+    "report",
+    "exporters",
+    "tui",
+    "lab",
+    "agent",
+    "study",
+    "testkit",
+    "bench",
+];
 
 /// Names of nested modules from the crate's root; empty: the root itself.
 type Module = Vec<String>;

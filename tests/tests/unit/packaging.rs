@@ -154,6 +154,7 @@ fn the_sample_web_config_file_is_valid_for_mpwatch_and_promtool() {
 fn every_man_page_is_formatted_without_warnings() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(mpwatch(&["man", "--dir", folder.path().to_str().unwrap()]).code, Some(0));
+    fs::write(folder.path().join("mpwatch-study.1"), mpwatch(&["man", "study"]).stdout).unwrap();
     for page in fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
         let output = Command::new("man").args(["--warnings", "--local-file"]).arg(&page).output();
         let Ok(output) = output else {
@@ -171,5 +172,7 @@ fn completions_can_be_generated() {
     for shell in ["bash", "zsh", "fish"] {
         let output = mpwatch(&["completions", shell]);
         assert!(output.code == Some(0) && output.stdout.contains("daemon"), "{shell}: {}", output.stderr);
+        let output = mpwatch(&["study", "completions", shell]);
+        assert!(output.code == Some(0) && output.stdout.contains("resume"), "{shell}: {}", output.stderr);
     }
 }

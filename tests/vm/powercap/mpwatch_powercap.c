@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Energy counters of a machine that has none, for tests/tests/guest_powercap.rs. Registers the zones package-0 and dram in the
- * kernel's powercap framework, with RAPL's control type, range and resolution. Their energy follows a known power law:
+ * Energy counters for a machine without any, for tests/tests/guest_powercap.rs. Registers the zones package-0 and dram in the
+ * kernel's powercap framework, with RAPL's control type, range and resolution. Their energy follows a known formula:
  *
  *	idle_mw * time + busy_mw * time of busy CPUs	(dram: an eighth)
  *
- * Time is the kernel's: the monotonic clock, minus the idle time of each CPU as accounted by its tick (NO_HZ). mpwatch measures busy
- * time in another way, by tracepoints.
+ * Busy time is the monotonic clock minus the idle time of each CPU, as the kernel accounts it at its tick (NO_HZ). mpwatch measures
+ * busy time in another way, by tracepoints.
  *
- * /proc/mpwatch_powercap has the truth, one line per value that was read from an energy_uj: zone, time (ns), energy (uJ) since the
- * module was loaded, and how much of it is above idle. No counter wraps there.
+ * /proc/mpwatch_powercap has the true energy, a line per value that was read from an energy_uj: zone, time (ns), energy (uJ) since
+ * the module was loaded, and the part above idle. These counters do not wrap.
  */
 #include <linux/cpumask.h>
 #include <linux/ktime.h>

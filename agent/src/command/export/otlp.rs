@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch export otlp`.
 
-use super::send::{delivery, send};
+use mpwatch_exporters::send::{Signal, Target};
+use mpwatch_store::end_columns;
+
+use super::send::send;
 use crate::cli::OtlpOptions;
-use crate::compression::Compression;
-use crate::error::Failure;
-use crate::export::otlp::Signal;
-use crate::export::target::Target;
-use crate::export::url::Url;
+use crate::error::of_target;
 
 pub(super) fn run(options: &OtlpOptions) -> anyhow::Result<()> {
-    let url = Url::parse(&options.url).map_err(Failure::usage)?;
     let signal = if options.spans { Signal::Traces } else { Signal::Logs };
-    send(Target::otlp(url, signal, delivery(&options.delivery, Compression::OF_OTLP))?, &options.delivery)
+    let target = &options.target.options;
+    send(Target::otlp(target, signal, end_columns()).map_err(of_target)?, target.batch, &options.delivery)
 }

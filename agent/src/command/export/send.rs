@@ -6,25 +6,14 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use mpwatch_exporters::sample::Sampling;
+use mpwatch_exporters::send::{Backoff, Target};
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
-use crate::compression::Compression;
+use crate::delivery::{Step, step};
 use crate::error::Failure;
-use crate::export::retry::Backoff;
-use crate::export::sender::Step;
-use crate::export::target::{Delivery, Target};
 
-/// `usual`: compression of this target without an option.
-pub(super) fn delivery(options: &DeliveryOptions, usual: Compression) -> Delivery {
-    let DeliveryOptions { credentials, timeout, batch, compression, sample, .. } = options;
-    let (sampling, compression) =
-        (sample.map(|threshold| Sampling { threshold }), compression.unwrap_or(usual));
-    Delivery { credentials: credentials.clone(), timeout: *timeout, batch: *batch, compression, sampling }
-}
-
-pub(super) fn send(mut target: Target, options: &DeliveryOptions) -> anyhow::Result<()> {
+pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {
     let since = options.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
     let mut outbox = Outbox::open(&options.db, &target.name)
         .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
@@ -34,7 +23,7 @@ pub(super) fn send(mut target: Target, options: &DeliveryOptions) -> anyhow::Res
     let sender = &mut target.sender;
     let (mut retries, mut failing) = (0_u64, None);
     loop {
-        match sender.step(&mut outbox, since) {
+        match step(sender, &mut outbox, since, batch) {
             Ok(Step::Idle) => break,
             Ok(Step::Confirmed(rejected)) => {
                 failing = None;

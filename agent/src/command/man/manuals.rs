@@ -5,23 +5,25 @@ use crate::error::{KERNEL, NO_SUCH_CONNECTION, PERMISSION, RUNTIME, USAGE};
 use crate::paths;
 
 /// What concerns one command.
-pub(super) struct Manual {
+pub struct Manual {
     /// Its name; empty for the page of the program.
-    pub(super) command: &'static str,
+    pub command: &'static str,
     /// What a command line does, and that line.
-    pub(super) examples: &'static [(&'static str, &'static str)],
-    pub(super) files: &'static [File],
-    pub(super) environment: Environment,
+    pub examples: &'static [(&'static str, &'static str)],
+    /// The files that concern it.
+    pub files: &'static [(&'static str, &'static str)],
+    /// The variables that concern it.
+    pub environment: Environment,
     /// Exit codes besides 0.
-    pub(super) exit: &'static [u8],
+    pub exit: &'static [u8],
 }
 
 /// A file, and what it is for.
-pub(super) type File = (&'static str, &'static str);
+type File = (&'static str, &'static str);
 
 /// Which variables have an effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Environment {
+pub enum Environment {
     /// None.
     Nothing,
     /// Those of tracing.
@@ -231,26 +233,6 @@ pub(super) static MANUALS: &[Manual] = &[
         command: "selftest",
         examples: &[("Compare mpwatch with the kernel, for a script", "mpwatch selftest --json")],
         files: &[BTF, COUNTERS],
-        environment: Environment::Tracing,
-        exit: VIEW,
-    },
-    #[cfg(feature = "control")]
-    Manual {
-        command: "study",
-        examples: &[
-            ("See that every experiment works on this machine", "mpwatch study run all --quick"),
-            (
-                "Compare TCP with MPTCP over two to five paths, ten runs each",
-                "mpwatch study run energy --repeat 10 --out energy",
-            ),
-            ("Continue after an interruption", "mpwatch study run energy --repeat 10 --out energy --resume"),
-        ],
-        files: &[
-            ("mpwatch-study/study.html", "Plots, tables and the papers' values."),
-            ("mpwatch-study/study.db", "Every run, for --resume and for queries."),
-            BTF,
-            COUNTERS,
-        ],
         environment: Environment::Tracing,
         exit: VIEW,
     },

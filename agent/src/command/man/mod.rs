@@ -12,19 +12,26 @@ use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use mpwatch_model::filter::HELP;
 
-use self::manuals::{Environment, MANUALS, Manual};
+use self::manuals::MANUALS;
+pub use self::manuals::{Environment, Manual};
 use self::roff::{bold, entry, escaped, section, synopsis, verbatim};
 use super::output::print;
 use crate::cli::{Cli, EXIT_CODES, ManOptions};
+use crate::companion;
 use crate::config::{environment, suggest};
 use crate::error::Failure;
 
+/// The command whose page another program has.
+const STUDY: &str = "study";
 /// Name of the program and of its page.
 const PROGRAM: &str = "mpwatch";
 
 pub(super) fn run(options: &ManOptions) -> anyhow::Result<()> {
     match &options.dir {
         Some(directory) => write_all(directory),
+        None if options.command.as_deref() == Some(STUDY) => {
+            Err(companion::replace_process(vec!["man".into()], "this page").into())
+        }
         None => print(&page(find(options.command.as_deref().unwrap_or_default())?)?),
     }
 }
@@ -51,9 +58,12 @@ fn page_name(command: &str) -> String {
     if command.is_empty() { PROGRAM.to_owned() } else { format!("{PROGRAM}-{command}") }
 }
 
-/// The page, in roff.
 fn page(manual: &Manual) -> io::Result<String> {
-    let mut program = Cli::command();
+    page_of(Cli::command(), manual)
+}
+
+/// The page of a command of a program, in roff.
+pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
     program.build();
     let command = program.find_subcommand(manual.command).unwrap_or(&program);
     // The default title of a command has the name and version of a program of that name.
@@ -187,7 +197,8 @@ mod tests {
     fn every_command_has_a_page_with_all_sections() {
         let mut program = Cli::command();
         program.build();
-        let commands: Vec<&str> = subcommands(&program).map(Command::get_name).collect();
+        let commands: Vec<&str> =
+            subcommands(&program).map(Command::get_name).filter(|name| *name != STUDY).collect();
         let manuals: Vec<&str> =
             MANUALS.iter().map(|manual| manual.command).filter(|name| !name.is_empty()).collect();
         assert_eq!(commands, manuals);

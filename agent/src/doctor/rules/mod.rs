@@ -5,7 +5,7 @@ use caps::Capability::CAP_SYS_ADMIN;
 use mpwatch_ebpf::support::core_check::CoreReport;
 use mpwatch_ebpf::support::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::support::plan::AttachPlan;
-use mpwatch_ebpf::support::{CongestionSupport, Field, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
@@ -110,7 +110,7 @@ fn fields(report: &CoreReport) -> Check {
 }
 
 /// `None` if the kernel has it.
-fn optional_field(field: &Field, support: &KernelSupport) -> Option<Check> {
+fn optional_field(field: &KernelField, support: &KernelSupport) -> Option<Check> {
     let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
     (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))
 }

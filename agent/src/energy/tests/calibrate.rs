@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use super::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::unit::Nanos;
 

@@ -4,13 +4,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use super::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use mpwatch_lab::random::Random;
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
-use super::{Dice, Rig, SECOND, account, flow};
+use super::{Rig, SECOND, account, flow};
 use crate::energy::counter::Counter;
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
@@ -50,24 +51,24 @@ impl Wild {
     }
 
     /// What happens to it in a window.
-    fn outcome(&mut self, dice: &mut Dice, elapsed: Nanos) -> ZoneOutcome {
+    fn outcome(&mut self, random: &mut Random, elapsed: Nanos) -> ZoneOutcome {
         self.since += elapsed;
         let elapsed = self.since;
-        if dice.once_in(50) {
+        if random.below(50) == 0 {
             return ZoneOutcome::Pending;
         }
         self.since = Nanos(0);
-        if dice.once_in(200) {
+        if random.below(200) == 0 {
             self.epoch += 1;
             self.counter.reset();
-            self.value = dice.below(RANGE);
+            self.value = random.below(RANGE);
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };
         }
         // Up to 300 W; now and then a jump back, which looks like a whole range.
-        let energy = dice.below(300 * elapsed.0 / 1_000);
-        let jumps = dice.once_in(500);
-        self.value = if jumps { dice.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
+        let energy = random.below(300 * elapsed.0 / 1_000);
+        let jumps = random.below(500) == 0;
+        self.value = if jumps { random.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
         match self.counter.step(self.value, elapsed) {
             Some(Ok(found)) => {
                 // Less than a range of the counter may look like a small step; what is believed is what is divided.
@@ -81,19 +82,19 @@ impl Wild {
     }
 }
 
-fn random_work(dice: &mut Dice, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
+fn random_work(random: &mut Random, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
     // Sometimes nobody does anything.
-    for _ in 0..dice.below(7) {
-        let account = match dice.below(8) {
+    for _ in 0..random.below(7) {
+        let account = match random.below(8) {
             0 => Account::App,
             1 => Account::Other,
             2 => Account::NetShared,
             3 => Account::Irq,
             4 => Account::Own,
-            _ => Account::Flow(alive[dice.below(alive.len() as u64) as usize]),
+            _ => Account::Flow(alive[random.below(alive.len() as u64) as usize]),
         };
-        ledger.add(dice.below(CPUS.into()) as u32, account, dice.below(elapsed.0 / 7));
+        ledger.add(random.below(CPUS.into()) as u32, account, random.below(elapsed.0 / 7));
     }
 }
 
@@ -132,25 +133,25 @@ fn random_windows(
     calibration: Calibration,
     check: impl Fn(&Split, &[Wild], &[SubflowId], u64),
 ) {
-    let mut dice = Dice(4);
+    let mut random = Random::new(4);
     let mut split = Split::new(CPUS, calibration);
     let mut zones: Vec<Wild> = (0..ZONES).map(Wild::new).collect();
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     let mut alive: Vec<SubflowId> = (0..4).map(flow).collect();
     let (mut next, mut closed) = (4, 0);
     for nth in 0..windows {
-        let elapsed = Nanos(100_000_000 + dice.below(2_000_000_000));
-        random_work(&mut dice, &mut ledger, &alive, elapsed);
+        let elapsed = Nanos(100_000_000 + random.below(2_000_000_000));
+        random_work(&mut random, &mut ledger, &alive, elapsed);
         window.elapsed = elapsed;
         window.zones.clear();
         for zone in &mut zones {
-            let outcome = zone.outcome(&mut dice, elapsed);
+            let outcome = zone.outcome(&mut random, elapsed);
             window.zones.push(ZoneWindow { zone: Arc::clone(&zone.id), epoch: zone.epoch, outcome });
         }
         split.charge(&window, &ledger);
         assert_eq!(split.broken(), 0, "window {nth}");
-        if dice.once_in(10) {
-            let place = dice.below(alive.len() as u64) as usize;
+        if random.below(10) == 0 {
+            let place = random.below(alive.len() as u64) as usize;
             if split.is_settled(alive[place]) {
                 closed +=
                     split.flow(alive[place]).and_then(|charge| charge.active).map_or(0, |active| active.0);
@@ -186,7 +187,7 @@ fn check(split: &Split, zones: &[Wild], alive: &[SubflowId]) {
 
 #[test]
 fn counters_in_files_with_faults_add_up_too() {
-    let mut dice = Dice(9);
+    let mut random = Random::new(9);
     let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
     for shape in
         [Platform::Intel2, Platform::Intel4, Platform::Dies, Platform::Dram, Platform::Psys, Platform::Amd]
@@ -195,40 +196,40 @@ fn counters_in_files_with_faults_add_up_too() {
         let mut rig = Rig::calibrated(shape, machine);
         let devices: Vec<_> = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device).collect();
         for _ in 0..400 {
-            if dice.once_in(20) {
-                let device = devices[dice.below(devices.len() as u64) as usize];
-                let fault = match dice.below(4) {
-                    0 => Fault::NearWrap(dice.below(100_000_000)),
-                    1 => Fault::Backwards(dice.below(10_000_000_000)),
+            if random.below(20) == 0 {
+                let device = devices[random.below(devices.len() as u64) as usize];
+                let fault = match random.below(4) {
+                    0 => Fault::NearWrap(random.below(100_000_000)),
+                    1 => Fault::Backwards(random.below(10_000_000_000)),
                     2 => Fault::Stuck,
                     _ => Fault::Vanished,
                 };
                 // What has vanished already cannot vanish again.
                 let _ = rig.tree.inject_fault(device, fault);
             }
-            if dice.once_in(15) {
-                let device = devices[dice.below(devices.len() as u64) as usize];
+            if random.below(15) == 0 {
+                let device = devices[random.below(devices.len() as u64) as usize];
                 rig.tree.clear_fault(device).unwrap();
             }
-            rig.work(&random_load(&mut dice, &machine));
+            rig.work(&random_load(&mut random, &machine));
         }
         let snapshot = rig.split.snapshot();
         assert!(!snapshot.lost.is_empty() && snapshot.zones.iter().any(|zone| zone.epoch > 0), "{shape:?}");
     }
 }
 
-fn random_load(dice: &mut Dice, machine: &SimulatedMachine) -> Load {
-    let elapsed = SECOND.0 + dice.below(1_000_000);
+fn random_load(random: &mut Random, machine: &SimulatedMachine) -> Load {
+    let elapsed = SECOND.0 + random.below(1_000_000);
     let cpus = machine.cpus * machine.packages;
     let busy = (0..cpus).flat_map(|cpu| [Consumer::Flow(cpu % 3), Consumer::Bystander].map(|who| (cpu, who)));
     let busy =
-        busy.map(|(cpu, who)| BusyTime { cpu, consumer: who, time: dice.below(elapsed / 2) }).collect();
+        busy.map(|(cpu, who)| BusyTime { cpu, consumer: who, time: random.below(elapsed / 2) }).collect();
     Load { elapsed, busy }
 }
 
 #[test]
 fn without_faults_the_sum_of_windows_is_last_minus_first() {
-    let mut dice = Dice(11);
+    let mut random = Random::new(11);
     let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
     for shape in [
         Platform::Intel1,
@@ -243,7 +244,7 @@ fn without_faults_the_sum_of_windows_is_last_minus_first() {
         let mut rig = Rig::calibrated(shape, machine);
         let before: Vec<_> =
             rig.tree.zones().map(|spec| (spec.device, rig.tree.energy_uj(spec.device).unwrap())).collect();
-        (0..60).for_each(|_| rig.work(&random_load(&mut dice, &machine)));
+        (0..60).for_each(|_| rig.work(&random_load(&mut random, &machine)));
         let counted = rig.tree.zones().filter(|spec| spec.counted).map(|spec| spec.device);
         let first = |device: &str| before.iter().find(|(name, _)| *name == device).unwrap().1;
         let run: u64 = counted.map(|device| rig.tree.energy_uj(device).unwrap() - first(device)).sum();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ten recorded machines: whatever load comes first, what a flow truly added lies inside its interval.
 
-use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice as Load};
-use mpwatch_lab::raplsim::{Platform, PowerModel, RECORDED_CURVES, RecordedCurve, SimulatedMachine};
+use super::recorded_curves::RECORDED_CURVES;
+use super::scenario::{BusyTime, Consumer, Scenario, TimeSlice as Load};
+use mpwatch_lab::random::Random;
+use mpwatch_lab::raplsim::{Platform, PowerModel, RecordedCurve, SimulatedMachine};
 
-use super::{Dice, Rig, SECOND, flow};
+use super::{Rig, SECOND, flow};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::charge::Charge;
@@ -20,8 +22,8 @@ fn measured(curve: &RecordedCurve) -> Calibration {
         busy: f64::from(*load) / 1e3,
         watts: f64::from(*power) / 1e3,
     };
-    let idle_watts = f64::from(curve.points[0].1) / 1e3;
-    let knots = curve.points.iter().map(knot).collect();
+    let idle_watts = f64::from(curve.samples[0].1) / 1e3;
+    let knots = curve.samples.iter().map(knot).collect();
     Calibration::of(&[MeasuredZone {
         name: "package-0".into(),
         idle_watts,
@@ -36,12 +38,12 @@ fn machine(curve: RecordedCurve) -> SimulatedMachine {
 }
 
 /// Loads of one second, none beyond its CPUs: the flow's, and the loads of up to three others.
-fn loads(dice: &mut Dice, cpus: u32) -> Vec<u64> {
-    let others = dice.below(4);
+fn loads(random: &mut Random, cpus: u32) -> Vec<u64> {
+    let others = random.below(4);
     let mut left = u64::from(cpus) * SECOND.0;
     (0..=others)
         .map(|_| {
-            let load = dice.below(left);
+            let load = random.below(left);
             left -= load;
             load.max(1_000_000)
         })
@@ -93,13 +95,13 @@ fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = BusyTime> {
 
 #[test]
 fn the_true_part_lies_inside_the_interval_in_every_replay() {
-    let mut dice = Dice(6);
+    let mut random = Random::new(6);
     for curve in RECORDED_CURVES {
         let machine = machine(curve);
         let mut rig = rig(machine);
         let mut widest = 0.0_f64;
         for nth in 0..REPLAYS {
-            let loads = loads(&mut dice, curve.cpus);
+            let loads = loads(&mut random, curve.cpus);
             let charge = replay(&mut rig, measured(&curve), &loads);
             // Whole counts of the counter, at both ends of the window.
             let grain = 2.0 * 61.1e-6;
@@ -117,13 +119,13 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
 
 #[test]
 fn without_a_curve_the_interval_holds_everything_above_idle() {
-    let mut dice = Dice(7);
+    let mut random = Random::new(7);
     for curve in RECORDED_CURVES {
         let machine = machine(curve);
         let mut rig = rig(machine);
         let idle = zone(&curve);
         for _ in 0..20 {
-            let loads = loads(&mut dice, curve.cpus);
+            let loads = loads(&mut random, curve.cpus);
             let charge = replay(&mut rig, Calibration::of(std::slice::from_ref(&idle)), &loads);
             let all: u64 = loads.iter().sum();
             let active = (machine.energy(all, SECOND.0) - machine.energy(0, SECOND.0)) as f64 / 1e12;
@@ -133,7 +135,7 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
 }
 
 fn zone(curve: &RecordedCurve) -> MeasuredZone {
-    let idle_watts = f64::from(curve.points[0].1) / 1e3;
+    let idle_watts = f64::from(curve.samples[0].1) / 1e3;
     MeasuredZone {
         name: "package-0".into(),
         idle_watts,
@@ -169,10 +171,10 @@ fn uncalibrated(curve: &RecordedCurve, low: u64, high: u64) -> (Rig, IdleSource)
 }
 
 fn after_ten_minutes(machine: SimulatedMachine, low: u64, high: u64) -> (Rig, IdleSource) {
-    let mut dice = Dice(9);
+    let mut random = Random::new(9);
     let mut rig = rig(machine);
     for _ in 0..600 {
-        let load = low + dice.below(high - low);
+        let load = low + random.below(high - low);
         work(&mut rig, &[1, load * u64::from(machine.cpus) * SECOND.0 / 1_000]);
     }
     let source = rig.split.snapshot().idle;
@@ -201,7 +203,7 @@ const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
-        let truth = f64::from(curve.points[0].1) / 1e3;
+        let truth = f64::from(curve.samples[0].1) / 1e3;
         let (mut rig, source) = uncalibrated(&curve, 0, 300);
         assert_eq!(source, IdleSource::Observed);
         let observed = idle_power(&mut rig) / truth - 1.0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes wrong with counters: each time the energy is lost or labelled, never wrong and never 0 J for unknown.
 
-use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, TimeSlice as Load};
+use super::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::{Microjoules, Nanos};

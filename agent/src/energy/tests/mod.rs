@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The whole of it on simulated machines: tree, sampler and split together, under a clock that the test turns.
-#![allow(clippy::cast_possible_truncation, reason = "dice with few sides")]
+#![allow(clippy::cast_possible_truncation, reason = "small random numbers")]
 
 mod calibrate;
 mod conservation;
 mod curves;
 mod faults;
+mod recorded_curves;
+mod scenario;
 mod scenarios;
 
 use std::sync::{Arc, Mutex};
@@ -13,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
-use mpwatch_lab::raplsim::scenario::{Consumer, Scenario, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Picojoules, Platform, PowercapTree, SimulatedMachine, SysfsLayout};
 use mpwatch_model::id::{SocketCookie, SubflowId};
 use mpwatch_model::unit::Nanos;
+use scenario::{Consumer, Scenario, TimeSlice as Load};
 
 use super::discovery::Hardware;
 use super::sampler::Sampler;
@@ -25,28 +27,6 @@ use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
-
-/// Sequence of SplitMix64: cheap, and the same on every machine.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.roll() % limit.max(1)
-    }
-
-    /// True in one of this many calls, on average.
-    fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 fn flow(number: u32) -> SubflowId {
     SubflowId { cookie: SocketCookie(u64::from(number) + 1), generation: 0 }

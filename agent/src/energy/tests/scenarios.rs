@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use super::scenario::{BusyTime, Consumer, Scenario, TimeSlice};
 use mpwatch_fixtures::formula::{FORMULAS, Formula, Measurement};
 use mpwatch_lab::raplsim::Platform;
-use mpwatch_lab::raplsim::scenario::{BusyTime, Consumer, Scenario, TimeSlice};
 use mpwatch_model::host::energy::{EnergySource, IdleSource};
 
 use super::{Rig, account, flow};
@@ -136,7 +136,7 @@ fn each_joule_figure_says_where_it_comes_from() {
 fn quiet_seconds_teach_the_idle_power() {
     let solo = &Scenario::all()[0];
     let mut rig = Rig::new(Platform::Intel1, solo.machine);
-    let quiet = mpwatch_lab::raplsim::scenario::TimeSlice { elapsed: super::SECOND.0, busy: Vec::new() };
+    let quiet = TimeSlice { elapsed: super::SECOND.0, busy: Vec::new() };
     (0..12).for_each(|_| rig.work(&quiet));
     solo.slices.iter().for_each(|window| rig.work(window));
     let charge = rig.split.flow(flow(0)).unwrap();

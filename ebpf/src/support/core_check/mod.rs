@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from a kernel's BTF alone whether our object would load on it. Needs no privilege and loads nothing.
+//! Checks from a kernel's BTF whether our object would load on that kernel. Needs no privilege and loads nothing.
 //!
-//! aya-obj relocates the object as libbpf would. Where the kernel lacks a field, it poisons the instruction that reads it. Behind a
-//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `records` names the fields that a function
-//! reads and those that it guards. That each guarded read is behind its guard is tested on the kernels that lack the field.
+//! aya-obj relocates the object as libbpf would. If the kernel lacks a field, aya-obj poisons the instruction that reads the field. Behind a
+//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `records` lists the fields that a function
+//! reads and the fields that it guards. Tests on kernels that lack a field check that each read is behind its guard.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ pub use records::{Access, accesses};
 
 /// The invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
 const POISON: i32 = 0x0bad_2310;
-/// Fields that came to the kernel together, so that one check is enough for all: the checked one first (payload.bpf.h).
+/// Fields that one kernel release added together, so that one guard serves all. The guarded field is the first (payload.bpf.h).
 const SAME_CHECK: [&str; 4] = [
     "mptcp_sock.bytes_sent",
     "mptcp_sock.bytes_received",
@@ -36,23 +36,23 @@ const SAME_CHECK: [&str; 4] = [
 const INSTRUCTION_BYTES: usize = 8;
 /// Number of bytes that identify the format of a file.
 const HEADER: u64 = 8;
-/// Larger than the BTF of any kernel; about 6 MB are usual.
+/// Larger than the BTF of any kernel, which usually has about 6 MB.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a kernel offers to our object, from its BTF.
+/// Result of the check of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreReport {
-    /// Fields that the kernel lacks and that our programs can do without, such as `mptcp_sock.bytes_sent`. Sorted.
+    /// Missing fields that our programs guard, such as `mptcp_sock.bytes_sent`. Sorted.
     pub guarded_missing: Vec<String>,
-    /// Fields that the kernel lacks and that our programs need. Its verifier would reject them. Sorted.
+    /// Missing fields that our programs read without a guard: the verifier would reject the programs. Sorted.
     pub unguarded_missing: Vec<MissingField>,
-    /// Facts that follow from names alone: hooks and MPTCP.
+    /// Facts about the kernel.
     pub support: KernelSupport,
-    /// Programs that would be attached, and missing hooks.
+    /// Programs that would be loaded, and missing hooks.
     pub plan: AttachPlan,
 }
 
-/// A field that is read without a guard but does not exist.
+/// A missing field that is read without a guard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingField {
     /// Structure and field, such as `tcp_sock.srtt_us`.
@@ -68,6 +68,7 @@ impl std::fmt::Display for MissingField {
 }
 
 /// Checks a kernel by a file with its raw BTF, such as a copy of `/sys/kernel/btf/vmlinux`.
+/// Fails if the file cannot be read or is not the raw BTF of a kernel.
 pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
     let name = path.display();
     let unreadable = |error| anyhow!("cannot read {name}: {error}");
@@ -81,7 +82,7 @@ pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
         }
     }
     // libbpf validates the file before aya-obj, which trusts the offsets in it.
-    let support = KernelSupport::of_file(path)?;
+    let support = KernelSupport::from_file(path)?;
     check(&btf, support)
 }
 
@@ -90,7 +91,7 @@ fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     let plan = AttachPlan::from_facts(&support);
     let mut report = CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan };
     if !report.support.mptcp {
-        // It has no structures to compare with; the plan names the obstacle.
+        // The kernel has no structures of MPTCP; the plan names the obstacle.
         return Ok(report);
     }
     let ours =
@@ -128,7 +129,7 @@ fn relocate(object: &mut Object, btf: &[u8]) -> anyhow::Result<()> {
     object.relocate_btf(&btf).map_err(|error| anyhow!("the BPF object does not fit this kernel: {error}"))
 }
 
-/// libbpf's validation accepts impossible sizes of types, and aya-obj panics on some of them. The panic is not printed.
+/// Converts a panic into an error without printing it: libbpf accepts some impossible sizes of types on which aya-obj panics.
 fn without_panic<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| ()));
@@ -137,7 +138,7 @@ fn without_panic<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<
     outcome.unwrap_or_else(|_| Err(anyhow!("this BTF is damaged: a size or an offset in it is impossible")))
 }
 
-/// What a file is instead of BTF, judged by its first bytes, and what to do. `None`: it is BTF.
+/// Format of a file that is not BTF, from its first bytes, and advice for the user. `None`: it is BTF.
 fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     let copy = "take a copy of /sys/kernel/btf/vmlinux from the machine in question";
     match bytes {
@@ -162,7 +163,7 @@ fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
     !is_program || plan.programs.contains(&function.name.as_str())
 }
 
-/// The constant of the instruction of an access, after relocation. `None`: it is in another function.
+/// The constant of the instruction of an access after relocation. `None`: the access is in another function.
 fn immediate(function: &Function, access: &Access) -> Option<i32> {
     let offset = access.offset.checked_sub(function.section_offset)?;
     let instruction = function.instructions.get(offset / INSTRUCTION_BYTES)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CO-RE records of our own object: which instruction reads which kernel field. Read from `.BTF.ext`, as libbpf and aya-obj hide them.
+//! CO-RE records of our object: which instruction reads which kernel field. Read from `.BTF.ext`, because libbpf and aya-obj do not expose them.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
@@ -7,8 +7,8 @@ use libbpf_rs::btf::{Btf, BtfType, TypeId};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSection as _};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): the kinds up to this last one are about fields. The others of our object ask for the ids of
-/// structures, for reading in place (read.bpf.h).
+/// `enum bpf_core_relo_kind` (linux/bpf.h): kinds up to FIELD_LAST concern fields. The other kinds in our object ask for the ids of structures,
+/// to read in place (read.bpf.h).
 const FIELD_EXISTS: usize = 2;
 const FIELD_LAST: usize = 5;
 
@@ -22,11 +22,11 @@ const CONSTANT: usize = 4;
 pub struct Access {
     /// Index of the ELF section of the instruction.
     pub section: usize,
-    /// Its offset there, in bytes.
+    /// Offset of the instruction in the section, in bytes.
     pub offset: usize,
-    /// It checks whether the field exists and does not read it.
+    /// Whether it checks that the field exists, instead of reading it.
     pub is_guard: bool,
-    /// Offsets in the object of this record's kind and of its instruction's constant, in bytes.
+    /// Offsets in the object of the record's kind and of the instruction's constant, in bytes.
     pub at: (usize, usize),
     /// Structure and field, such as `mptcp_sock.pm.server_side`.
     pub field: String,
@@ -39,7 +39,7 @@ pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
         (elf.section_by_name(".BTF.ext")?.data().ok()?, elf.section_by_name(".BTF")?.data().ok()?);
     let strings = btf.get(word(btf, 4)? + word(btf, 16)?..)?;
     let types = Btf::from_raw("mpwatch", object).ok()??;
-    // struct btf_ext_header: the CO-RE part comes after those of functions and lines. It begins with the size of a record.
+    // struct btf_ext_header: the CO-RE part follows the parts of functions and lines. It begins with the size of a record.
     let start = word(ext, 4)? + word(ext, 24)?;
     let mut rest = ext.get(start..start + word(ext, 28)?)?;
     let record_bytes = word(rest, 0).filter(|bytes| *bytes > 0)?;
@@ -94,9 +94,9 @@ fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<S
     Some(name)
 }
 
-/// The name without its flavour: `mptcp_pm_data___extra` means the kernel's `mptcp_pm_data`.
-fn type_name(of: &BtfType<'_>) -> String {
-    let name = of.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+/// Name of a type without its CO-RE flavour: `mptcp_pm_data___extra` means the kernel's `mptcp_pm_data`.
+fn type_name(named: &BtfType<'_>) -> String {
+    let name = named.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.split("___").next().unwrap_or_default().to_owned()
 }
 

@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_fixtures::delay_samples::{SECOND, batches, batches_of, id, sample};
+use mpwatch_fixtures::simulator::{BUSY, Link, QUIET, Sender, on, run};
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
-use super::detection::{SECOND, batches, batches_of, id, sample};
-use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use crate::bottleneck::concordance::Concordance;
 use crate::bottleneck::method::Method;
 use crate::bottleneck::{Detector, PairEvaluation};
@@ -56,7 +56,7 @@ impl Outcome {
 fn run_detector(batches: &[SampleBatch]) -> Outcome {
     let count = Arc::new(Mutex::new(0));
     let method = Counted { method: Concordance::default(), count: Arc::clone(&count) };
-    let mut detector = Detector::with(Box::new(method)).with_backoff();
+    let mut detector = Detector::with_method(Box::new(method)).with_backoff();
     let mut verdicts: Vec<(f64, Verdict)> = Vec::new();
     for batch in batches {
         detector.take_and(batch, &mut |evaluation| {
@@ -154,7 +154,7 @@ fn traffic_that_begins_during_a_backoff_is_evaluated_soon() {
 fn a_subflow_that_joins_during_a_backoff_is_evaluated() {
     let mut rows = run(&[BUSY], &on(0, 3), 30, 2);
     rows[2].retain(|sample| sample.at.0 > 20 * SECOND);
-    let mut detector = Detector::by(DetectionMethod::default()).with_backoff();
+    let mut detector = Detector::default().with_backoff();
     for batch in batches(&rows) {
         detector.take(&batch);
     }
@@ -213,7 +213,7 @@ impl<F: Fn(Nanos, usize) -> Verdict> Method for Scripted<F> {
 fn backoffs(verdict: impl Fn(Nanos, usize) -> Verdict + Send + 'static) -> Vec<(f64, f64)> {
     let evaluated = Arc::new(Mutex::new(Vec::new()));
     let method = Scripted { verdict, evaluated: Arc::clone(&evaluated) };
-    let mut detector = Detector::with(Box::new(method)).with_backoff();
+    let mut detector = Detector::with_method(Box::new(method)).with_backoff();
     for quarter in 0..4 * 200 {
         detector.advance(Nanos(quarter * SECOND / 4));
     }
@@ -252,7 +252,7 @@ fn a_verdict_that_changes_after_a_backoff_must_be_stable_again() {
 #[test]
 fn without_backoff_every_evaluation_takes_place() {
     let rows = run(&[BUSY], &on(0, 2), 25, 2);
-    let mut detector = Detector::by(DetectionMethod::default());
+    let mut detector = Detector::default();
     let mut times = Vec::new();
     for batch in batches(&rows) {
         detector.take_and(&batch, &mut |evaluation| times.push((evaluation.at, evaluation.pairs.to_vec())));

@@ -3,12 +3,11 @@
 
 use std::f64::consts::TAU;
 
-use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_fixtures::delay_samples::{SECOND, batches, id};
+use mpwatch_fixtures::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::detection::{SECOND, batches, id};
-use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use crate::bottleneck::{Cap, Detector};
 
 /// Segments a second, at a time in seconds.
@@ -55,7 +54,7 @@ fn queue(seed: u32) -> impl Fn(f64) -> f64 {
 
 /// The largest number of caps found at a time, and those at the end.
 fn caps(rows: &[Vec<DelaySample>]) -> (usize, Vec<Cap>) {
-    let mut detector = Detector::by(DetectionMethod::default());
+    let mut detector = Detector::default();
     let mut max = 0;
     for batch in batches(rows) {
         detector.take_and(&batch, &mut |evaluation| max = max.max(evaluation.caps.len()));

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use mpwatch_fixtures::delay_samples::{SECOND, id};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 use proptest::prelude::*;
 
-use super::detection::{SECOND, detect, id};
+use super::detection::detect;
 use crate::bottleneck::{PairEvaluation, groups};
 
 /// Any samples that a kernel, or an edited recording, may contain.

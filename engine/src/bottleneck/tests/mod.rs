@@ -3,9 +3,7 @@
 
 mod backoff;
 mod caps;
-pub(crate) mod detection;
+mod detection;
 mod invariants;
-mod published;
 mod robustness;
-pub(crate) mod simulator;
 mod verdicts;

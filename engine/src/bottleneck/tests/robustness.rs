@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unusual samples cause neither a panic nor a verdict without evidence.
 
-use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_fixtures::delay_samples::{SECOND, batches, id, sample};
+use mpwatch_fixtures::simulator::{BUSY, QUIET, Sender, on, run};
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
 
-use super::detection::{SECOND, batches, detect, id, sample, verdicts};
-use super::simulator::{BUSY, QUIET, Sender, on, run};
+use super::detection::{detect, verdicts};
 use crate::bottleneck::{Detector, PairEvaluation};
 
 /// A subflow under load, and another one with these samples.
@@ -65,7 +66,7 @@ fn detection_starts_over_after_a_jump_of_the_clock() {
         assert_eq!(verdicts(&forward), [Verdict::Shared], "by {jump} ns");
     }
     // Backwards: samples from the future are discarded.
-    let mut detector = Detector::by(DetectionMethod::default());
+    let mut detector = Detector::default();
     let later = |sample: &DelaySample| DelaySample { at: sample.at + Nanos(86_400 * SECOND), ..*sample };
     let future = |batch: &SampleBatch| SampleBatch {
         samples: batch.samples.iter().map(later).collect(),
@@ -99,7 +100,7 @@ fn few_of_the_pairs_of_thirty_two_subflows_are_decided_and_most_of_them_correctl
 
 #[test]
 fn a_subflow_that_has_ended_is_removed() {
-    let mut detector = Detector::by(DetectionMethod::default());
+    let mut detector = Detector::default();
     for batch in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
         detector.take(&batch);
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verdicts on simulated networks, where the truth is known.
 
+use mpwatch_fixtures::delay_samples::{SECOND, id};
+use mpwatch_fixtures::simulator::{BUSY, Link, QUIET, Sender, on, run};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::detection::{SECOND, detect, id, verdicts};
-use super::simulator::{BUSY, Link, QUIET, Sender, on, run};
+use super::detection::{detect, verdicts};
 use crate::bottleneck::groups;
 
 /// Each sender on a link of its own.

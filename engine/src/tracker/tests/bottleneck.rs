@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples are assigned to their connection, and its verdicts are reported.
 
+use mpwatch_fixtures::delay_samples::batches;
+use mpwatch_fixtures::simulator::{BUSY, on, run};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -9,8 +11,6 @@ use mpwatch_model::kernel::event::{KernelEvent, Traces};
 use super::records::{
     SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker, tracker_with,
 };
-use crate::bottleneck::tests::detection::batches;
-use crate::bottleneck::tests::simulator::{BUSY, on, run};
 use crate::tracker::Closed;
 
 /// A connection with subflows 1 and 2, whose samples of five seconds arrive before or after their first records.

@@ -12,7 +12,7 @@ pub(super) struct Corrupter {
 }
 
 impl Corrupter {
-    /// Passes on a frame. Returns whether it was changed.
+    /// Changes a frame if it is segment number `nth` with payload. Returns whether it was changed.
     pub(super) fn pass(&mut self, frame: &mut [u8], nth: u32) -> bool {
         let Some((tcp, payload)) = segment(frame).filter(|_| self.passed < nth) else { return false };
         self.passed += 1;
@@ -43,7 +43,7 @@ fn segment(frame: &[u8]) -> Option<(usize, usize)> {
 fn corrupt(tcp: &mut [u8], payload: usize) {
     let word = |tcp: &[u8], at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
     let old = word(tcp, payload);
-    // In ones' complement 0 and 0xffff are equal; these two never differ by that only.
+    // In ones' complement 0 and 0xffff are equal. Old and new never differ by that only.
     let new = old ^ 0x0101;
     let checksum = !add(add(!word(tcp, CHECKSUM), !old), new);
     tcp[payload..payload + 2].copy_from_slice(&new.to_be_bytes());
@@ -60,7 +60,7 @@ fn add(a: u16, b: u16) -> u16 {
 mod tests {
     use super::*;
 
-    /// Over IPv4, without options, with this payload. The checksum leaves out the pseudo header, which does not change.
+    /// A frame over IPv4, without options, with this payload. The checksum excludes the pseudo header, which does not change.
     fn frame(payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + 40];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread of the relay shares with the relay's owner: the impairment, the stop flag and the counters of one direction.
+//! State that a thread of the relay shares with the relay's owner: impairment, stop flag and counters of a direction.
 
 use crate::error::{Error, Result};
 use crate::impairer::impairment::{ImpairerCounters, Impairment};

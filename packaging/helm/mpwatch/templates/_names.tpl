@@ -1,5 +1,5 @@
 {{- /* SPDX-License-Identifier: MIT OR Apache-2.0 */}}
-{{- /* The name of all objects: that of the release. */}}
+{{- /* All objects have the name of the release. */}}
 {{- define "mpwatch.name" -}}
 {{ .Release.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sends what the database has and a target has not confirmed. The database is the queue: it records what was confirmed.
+
+use jiff::Timestamp;
+use mpwatch_exporters::send::{Rejected, SendError, Sender};
+use mpwatch_store::{Outbox, StoreError};
+
+/// The outcome of a step.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Everything is confirmed.
+    Idle,
+    /// A batch was confirmed.
+    Confirmed(Option<Rejected>),
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StepError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl StepError {
+    /// Whether the same step may succeed later, without any action of a user.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Send(error) if error.is_temporary())
+    }
+}
+
+/// Sends the next batch of at most `batch` connections, once.
+pub(crate) fn step(
+    sender: &mut Sender,
+    outbox: &mut Outbox,
+    since: Option<Timestamp>,
+    batch: u32,
+) -> Result<Step, StepError> {
+    sender.check()?;
+    if !sender.has_pending() {
+        let ends = outbox.next(since, batch, sender.needs_timeline())?;
+        if ends.is_empty() {
+            return Ok(Step::Idle);
+        }
+        sender.prepare(ends.into_iter().map(|stored| (stored.end, stored.version)))?;
+    }
+    let rejected = sender.send()?;
+    outbox.confirm()?;
+    sender.forget();
+    Ok(Step::Confirmed(rejected))
+}

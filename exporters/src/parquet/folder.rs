@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parquet files below a folder: `connections/day=2026-11-24/host=NAME/FILE-BOOT.parquet`, and `subflows/` likewise. Each file is complete
+//! when it appears, and replaces the file of the same name unless that has more rows.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mpwatch_model::table::{Column, Row};
+use tempfile::NamedTempFile;
+
+use super::table::{Error, TableWriter, row_count};
+use crate::percent::percent_encoded;
+
+/// Folder name of an unknown value in Hive.
+const UNKNOWN: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// A file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}; choose another folder with --out, or make room: {cause}", path.display())]
+pub struct FolderError {
+    path: PathBuf,
+    cause: Error,
+}
+
+/// The partition of a row; it determines the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileKey {
+    /// Day (UTC) on which the connection began: `2026-11-24`.
+    pub day: String,
+    /// Name of the host that recorded it; empty: unknown.
+    pub host: String,
+    /// Boot id of that host; empty: unknown.
+    pub boot_id: String,
+}
+
+/// Writes rows, which are sorted by their partition, into files below a folder.
+pub struct FolderWriter<'a> {
+    folder: PathBuf,
+    /// The beginning of file names.
+    name: &'a str,
+    columns: Vec<Column>,
+    open: Option<Part>,
+    /// Number of rows.
+    pub rows: u64,
+    /// Number of finished files.
+    pub files: u64,
+    /// Files that were left as they are: they have more rows than were pushed.
+    pub kept: Vec<PathBuf>,
+}
+
+impl<'a> FolderWriter<'a> {
+    /// `name`: the beginning of file names.
+    pub fn new(folder: PathBuf, name: &'a str, columns: Vec<Column>) -> Self {
+        Self { folder, name, columns, open: None, rows: 0, files: 0, kept: Vec::new() }
+    }
+
+    /// Adds a row; begins a file if its partition is another one.
+    pub fn push(&mut self, key: &FileKey, row: Row) -> Result<(), FolderError> {
+        if self.open.as_ref().is_none_or(|part| part.key != *key) {
+            self.finish()?;
+        }
+        let part = match self.open.take() {
+            Some(part) => part,
+            None => Part::begin(&self.folder, key, self.name, &self.columns)?,
+        };
+        let part = self.open.insert(part);
+        part.rows += 1;
+        self.rows += 1;
+        part.writer.push(row).map_err(|cause| FolderError { path: part.path.clone(), cause })
+    }
+
+    /// Finishes the last file.
+    pub fn finish(&mut self) -> Result<(), FolderError> {
+        let Some(Part { path, temporary, writer, rows, .. }) = self.open.take() else { return Ok(()) };
+        let failed = |cause| FolderError { path: path.clone(), cause };
+        writer.finish().map_err(failed)?;
+        if has_more_rows(&path, rows) {
+            self.kept.push(path);
+            return Ok(());
+        }
+        temporary.persist(&path).map_err(|error| failed(error.error.into()))?;
+        self.files += 1;
+        Ok(())
+    }
+}
+
+/// A file that is being written.
+struct Part {
+    key: FileKey,
+    path: PathBuf,
+    /// Removed when it is dropped.
+    temporary: NamedTempFile,
+    writer: TableWriter<File>,
+    rows: u64,
+}
+
+impl Part {
+    fn begin(folder: &Path, key: &FileKey, name: &str, columns: &[Column]) -> Result<Self, FolderError> {
+        let folder = folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
+        let path = folder.join(file_name(name, &key.boot_id));
+        let create = || -> Result<(NamedTempFile, File), io::Error> {
+            fs::create_dir_all(&folder)?;
+            let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(&folder)?;
+            let file = temporary.reopen()?;
+            Ok((temporary, file))
+        };
+        let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
+        let created = create().map_err(Error::from);
+        let begun =
+            created.and_then(|(temporary, file)| Ok((temporary, TableWriter::new(file, columns, &notes)?)));
+        match begun {
+            Ok((temporary, writer)) => Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 }),
+            Err(cause) => Err(FolderError { path, cause }),
+        }
+    }
+}
+
+/// Whether a file has rows that the database has deleted since.
+fn has_more_rows(path: &Path, rows: u64) -> bool {
+    File::open(path).is_ok_and(|file| row_count(file).is_ok_and(|found| found > rows))
+}
+
+/// Two databases, or two boots, of one host and day do not share a file.
+fn file_name(name: &str, boot_id: &str) -> String {
+    let boot: String = boot_id.chars().filter(char::is_ascii_hexdigit).take(8).collect();
+    let dash = if boot.is_empty() { "" } else { "-" };
+    format!("{}{dash}{boot}.parquet", percent_encoded(name))
+}
+
+/// The value of a partition in the name of its folder.
+fn value(text: &str) -> String {
+    if text.is_empty() { UNKNOWN.to_owned() } else { percent_encoded(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_folders_and_files_stay_below_their_folder() {
+        assert_eq!(value("web-1.example"), "web-1.example");
+        assert_eq!(value("../a=b/ü"), "..%2Fa%3Db%2F%C3%BC");
+        assert_eq!(value(""), UNKNOWN);
+        assert_eq!(file_name("flows", "5c1104e9-aaaa"), "flows-5c1104e9.parquet");
+        assert_eq!(file_name("flows", ""), "flows.parquet");
+        assert_eq!(file_name("a/b", "../x"), "a%2Fb.parquet");
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ClickHouse: rows of the table `ends`. A batch that is resent changes nothing there.
+
+use std::io;
+
+use mpwatch_model::flow::end::EndColumns;
+
+use super::body::Compressor;
+use super::client::{Answer, Post};
+use super::sender::{Engine, Record, shown};
+use crate::clickhouse::{rows, schema};
+use crate::options::Compression;
+use crate::percent::percent_encoded;
+
+/// Settings of an insertion. The server confirms when the rows are stored, also on other shards. Replicated tables must not ignore a repeated
+/// batch: its copy to `pair_states` may be the part that had failed.
+const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
+const CONTENT_TYPE: &str = "text/plain";
+const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
+
+/// A database of a server.
+pub(super) struct Clickhouse {
+    pub(super) database: String,
+    pub(super) compression: Compression,
+}
+
+/// The request for the answer to a query.
+pub(super) fn asking(query: &str) -> Post {
+    let query = format!("query={}", percent_encoded(query));
+    Post { query, body: Vec::new(), content_type: CONTENT_TYPE, compression: None }
+}
+
+/// An error can follow a status that was sent before it occurred.
+pub(super) fn is_success(answer: &Answer) -> bool {
+    answer.status == 200 && !answer.text().contains("DB::Exception")
+}
+
+impl Engine for Clickhouse {
+    fn question(&self) -> Option<Post> {
+        Some(asking(&schema::version_query(&self.database)))
+    }
+
+    fn check(&self, answer: &Answer) -> Result<(), String> {
+        const KNOWN: u32 = schema::VERSION;
+        let text = answer.text();
+        match text.parse::<u32>() {
+            Ok(KNOWN) => Ok(()),
+            Ok(found) if found > KNOWN => Err(format!(
+                "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; use a newer mpwatch"
+            )),
+            Ok(found) => Err(format!(
+                "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
+            )),
+            Err(_) => Err(format!(
+                "the server answered `{}` instead of the version of its tables; check the address",
+                shown(&text)
+            )),
+        }
+    }
+
+    fn advice(&self) -> String {
+        format!("the server may lack the tables of mpwatch in database `{}`; if so, {APPLY}", self.database)
+    }
+
+    fn encode(&self, ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
+        let count = ends.len() as u64;
+        if count == 0 {
+            return Ok(None);
+        }
+        // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
+        let mut compressed = Compressor::new(self.compression)?;
+        compressed.write(schema::insertion(&self.database, columns).as_bytes())?;
+        let mut line = Vec::new();
+        for (end, version) in &ends {
+            line.clear();
+            rows::append(end, columns, *version, &mut line);
+            compressed.write(&line)?;
+        }
+        let body = compressed.finish()?;
+        let compression = Some(self.compression);
+        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
+    }
+
+    fn is_success(&self, answer: &Answer) -> bool {
+        is_success(answer)
+    }
+
+    fn rejected(&self, _: &Answer) -> Option<(u64, String)> {
+        None
+    }
+}

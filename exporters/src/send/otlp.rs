@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! OpenTelemetry Collector: log events or spans of closed connections.
+
+use std::io;
+
+use mpwatch_model::flow::end::EndColumns;
+
+use super::body::Compressor;
+use super::client::{Answer, Post};
+use super::sender::{Engine, Record};
+use crate::options::Compression;
+use crate::otlp;
+
+/// Form of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// An event.
+    Logs,
+    /// A span, with a child for each subflow.
+    Traces,
+}
+
+impl Signal {
+    /// Path of the protocol, for an address without one.
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Logs => "/v1/logs",
+            Self::Traces => "/v1/traces",
+        }
+    }
+}
+
+pub(super) struct Otlp {
+    pub(super) signal: Signal,
+    pub(super) compression: Compression,
+}
+
+impl Engine for Otlp {
+    fn question(&self) -> Option<Post> {
+        None
+    }
+
+    fn check(&self, _: &Answer) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn advice(&self) -> String {
+        String::new()
+    }
+
+    fn needs_timeline(&self) -> bool {
+        self.signal == Signal::Traces
+    }
+
+    /// An open connection is sent when it has closed, because its record changes then.
+    fn encode(&self, mut ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
+        const VERSION: &str = env!("CARGO_PKG_VERSION");
+        ends.retain(|(end, _)| end.closed_ns(columns).is_some());
+        if ends.is_empty() {
+            return Ok(None);
+        }
+        let count = ends.len() as u64;
+        let body = match self.signal {
+            Signal::Logs => otlp::logs(ends.iter().map(|(end, version)| (end, *version)), columns, VERSION),
+            Signal::Traces => otlp::spans(ends.iter().map(|(end, _)| end), columns, VERSION),
+        };
+        let mut compressed = Compressor::new(self.compression)?;
+        compressed.write(&body)?;
+        let body = compressed.finish()?;
+        let content_type = "application/x-protobuf";
+        let compression = Some(self.compression);
+        Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
+    }
+
+    fn is_success(&self, answer: &Answer) -> bool {
+        (200..300).contains(&answer.status)
+    }
+
+    /// The protocol does not allow to resend what was rejected.
+    fn rejected(&self, answer: &Answer) -> Option<(u64, String)> {
+        match self.signal {
+            Signal::Logs => otlp::rejected_logs(&answer.body),
+            Signal::Traces => otlp::rejected_spans(&answer.body),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sends one batch at a time, and keeps it until the server has confirmed it. The caller decides when a failed request is repeated, and for
+//! how long.
+
+use std::io;
+
+use mpwatch_model::flow::end::{End, EndColumns};
+use mpwatch_model::kernel::endpoint::printable;
+use mpwatch_model::table::{Cell, Column, ColumnType};
+
+use super::client::{Answer, Client, HttpError, Post};
+use crate::sample::Sampling;
+
+/// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
+const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
+/// Characters of a server's error message that are shown.
+const MAX_MESSAGE: usize = 300;
+
+/// A connection and the version of its record, which increases with each later state.
+pub type Record = (End, u64);
+
+/// Number of connections that the server has rejected for good, and its reason.
+pub type Rejected = (u64, String);
+
+/// These columns, and the weight of a sampled connection.
+#[must_use]
+pub fn with_weight(mut columns: EndColumns) -> EndColumns {
+    columns.connection.push(Column::new("sample_weight", ColumnType::Real));
+    columns
+}
+
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; unknown payload is always sent.
+fn sampled(mut record: Record, columns: &EndColumns, sampling: Option<Sampling>) -> Option<Record> {
+    let end = &mut record.0;
+    let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
+    let payload = bytes("bytes_sent").zip(bytes("bytes_received"));
+    let weight = match sampling.zip(payload) {
+        None => 1.0,
+        Some((sampling, (sent, received))) => {
+            let number = end.pair(columns).unwrap_or_else(|| hashed(end.text(columns, "id")));
+            sampling.weight(number, sent + received)?
+        }
+    };
+    end.connection.push(Some(Cell::Real(weight)));
+    Some(record)
+}
+
+/// FNV-1a: the same in every process, so that a later record of the connection gets the same decision.
+fn hashed(id: Option<&str>) -> u64 {
+    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
+}
+
+/// The differences between engines.
+pub(super) trait Engine: Send {
+    /// Request before the first batch that finds out whether the server can store batches. `None`: there is none.
+    fn question(&self) -> Option<Post>;
+    /// Fails if the answer to that request says that the server cannot.
+    fn check(&self, answer: &Answer) -> Result<(), String>;
+    /// Advice for the user if the request itself fails.
+    fn advice(&self) -> String;
+    /// Whether timelines are sent.
+    fn needs_timeline(&self) -> bool {
+        false
+    }
+    /// The request with a batch, which may be empty, and its number of connections. `None`: none of them is to be sent now.
+    fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
+    /// Whether an answer confirms a request.
+    fn is_success(&self, answer: &Answer) -> bool;
+    /// What a server that has confirmed a request will not store.
+    fn rejected(&self, answer: &Answer) -> Option<Rejected>;
+}
+
+/// Totals of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Connections in confirmed requests.
+    pub connections: u64,
+    /// Confirmed requests.
+    pub requests: u64,
+    /// Compressed.
+    pub bytes: u64,
+    /// Connections that the server has rejected for good.
+    pub rejected: u64,
+}
+
+/// Why a batch was not confirmed.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// There is no answer.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The answer is an error.
+    #[error("the server answered {status}: {text}")]
+    Answer {
+        /// HTTP status.
+        status: u16,
+        /// The beginning of the message.
+        text: String,
+        /// Whether the same request may succeed later.
+        is_temporary: bool,
+    },
+    /// The server cannot store batches of this version.
+    #[error("{0}")]
+    Refused(String),
+    /// A batch cannot be compressed.
+    #[error("cannot encode connections: {0:#}")]
+    Encoding(io::Error),
+}
+
+impl SendError {
+    /// Whether the same request may succeed later, without any action of a user.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Http(error) => !matches!(error, HttpError::Credentials(_)),
+            Self::Answer { is_temporary, .. } => *is_temporary,
+            Self::Refused(_) | Self::Encoding(_) => false,
+        }
+    }
+}
+
+/// Sends to one target.
+pub struct Sender {
+    client: Client,
+    engine: Box<dyn Engine>,
+    columns: EndColumns,
+    /// `None`: all connections are sent.
+    sampling: Option<Sampling>,
+    is_checked: bool,
+    /// A batch that is not confirmed.
+    pending: Option<(Post, u64)>,
+    /// Totals since the start.
+    pub sent: Sent,
+}
+
+impl Sender {
+    pub(super) fn new(
+        client: Client,
+        engine: Box<dyn Engine>,
+        columns: EndColumns,
+        sample: Option<u64>,
+    ) -> Self {
+        Self {
+            client,
+            engine,
+            columns: with_weight(columns),
+            sampling: sample.map(|threshold| Sampling { threshold }),
+            is_checked: false,
+            pending: None,
+            sent: Sent::default(),
+        }
+    }
+
+    /// Whether records need their timelines.
+    pub fn needs_timeline(&self) -> bool {
+        self.engine.needs_timeline()
+    }
+
+    /// Whether a batch waits for its confirmation.
+    pub fn has_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Encodes the next batch; sampling may leave nothing of it to send. Call [`Self::send`] then.
+    pub fn prepare(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), SendError> {
+        let records =
+            records.into_iter().filter_map(|record| sampled(record, &self.columns, self.sampling)).collect();
+        self.pending = self.engine.encode(records, &self.columns).map_err(SendError::Encoding)?;
+        Ok(())
+    }
+
+    /// Finds out, once, whether the server can store batches.
+    pub fn check(&mut self) -> Result<(), SendError> {
+        if let (false, Some(question)) = (self.is_checked, self.engine.question()) {
+            match self.confirmed(&question) {
+                Ok(answer) => self.engine.check(&answer).map_err(SendError::Refused)?,
+                Err(SendError::Answer { status, text, is_temporary }) => {
+                    let text = format!("{text}; {}", self.engine.advice());
+                    return Err(SendError::Answer { status, text, is_temporary });
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        self.is_checked = true;
+        Ok(())
+    }
+
+    /// Sends the batch, once. `Ok`: it is confirmed.
+    pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
+        let Some((post, connections)) = &self.pending else { return Ok(None) };
+        let answer = self.confirmed(post);
+        // A server that refuses may have other tables now.
+        self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
+        let rejected = self.engine.rejected(&answer?).map(|(count, why)| (count, shown(&why)));
+        self.sent.connections += connections;
+        self.sent.requests += 1;
+        self.sent.bytes += post.body.len() as u64;
+        self.sent.rejected += rejected.as_ref().map_or(0, |(count, _)| *count);
+        Ok(rejected)
+    }
+
+    /// Discards the batch: it is stored as confirmed, or it will be read again.
+    pub fn forget(&mut self) {
+        self.pending = None;
+    }
+
+    fn confirmed(&self, post: &Post) -> Result<Answer, SendError> {
+        let answer = self.client.post(post)?;
+        if self.engine.is_success(&answer) {
+            return Ok(answer);
+        }
+        let (status, mut text, is_temporary) = (answer.status, shown(&answer.text()), answer.is_temporary());
+        if status == UNSUPPORTED_MEDIA_TYPE || text.contains("Content-Encoding") {
+            text.push_str(" (if the server lacks zstd, set `compression` to gzip)");
+        }
+        Err(SendError::Answer { status, text, is_temporary })
+    }
+}
+
+/// The beginning of a server's text, which must not steer a terminal.
+pub(super) fn shown(text: &str) -> String {
+    let text: String = text.chars().take(MAX_MESSAGE).collect();
+    printable(&text).into_owned()
+}

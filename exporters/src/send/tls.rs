@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! TLS of the exports: certificate authorities and client certificates from PEM files, checked so that an error names the file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+
+use crate::options::TargetOptions;
+
+/// Certificate authorities of the system: of Debian and Arch, of Fedora and RHEL, of SUSE.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
+
+/// Reads the files of a target.
+pub(super) fn config(options: &TargetOptions) -> Result<TlsConfig, String> {
+    let authorities = match &options.ca_file {
+        Some(path) => path.clone(),
+        None => SYSTEM.map(PathBuf::from).into_iter().find(|path| path.exists()).ok_or(
+            "this system has no file of certificate authorities; install ca-certificates, or name a file (ca_file, --ca-file)",
+        )?,
+    };
+    let roots = certificates(&authorities)?;
+    // A system's file may have certificates that rustls does not accept. It ignores them.
+    if RootCertStore::empty().add_parsable_certificates(roots.iter().cloned()).0 == 0 {
+        return Err(format!("{} has no valid certificate authority", authorities.display()));
+    }
+    let client = match (&options.cert_file, &options.key_file) {
+        (Some(chain), Some(key)) => Some(client(chain, key)?),
+        _ => None,
+    };
+    Ok(TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
+        .root_certs(RootCerts::from(owned(&roots)))
+        .client_cert(client)
+        .build())
+}
+
+fn client(chain: &Path, key: &Path) -> Result<ClientCert, String> {
+    let (certificates, text) = (certificates(chain)?, read(key)?);
+    let no_key = |error: String| format!("{} has no private key in PEM format: {error}", key.display());
+    let der = PrivateKeyDer::from_pem_slice(&text).map_err(|error| no_key(error.to_string()))?;
+    // ureq panics if they do not belong together.
+    CertifiedKey::from_der(certificates.clone(), der, &default_provider())
+        .map_err(|error| format!("{} and its key: {error}", chain.display()))?;
+    let key = PrivateKey::from_pem(&text).map_err(|error| no_key(error.to_string()))?;
+    Ok(ClientCert::new_with_certs(&owned(&certificates), key))
+}
+
+fn owned(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
+    certificates.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = read(path)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(format!("{} has no certificate in PEM format", path.display())),
+        Err(error) => Err(format!("{} has no certificate in PEM format: {error}", path.display())),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sizes`: completion time against size.
+
+use std::time::Duration;
+
+use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::traffic::Transport;
+
+use crate::data::PublishedValue::Change;
+use crate::data::quantity::Quantity;
+use crate::data::{Description, Plot, Published, factors};
+use crate::experiment::{Cell, Experiment, Load, Network, Scale, Scenario, TRANSPORTS, transport_name};
+
+pub(super) fn experiment() -> Experiment {
+    let description = Description {
+        name: "sizes".into(),
+        title: "completion time of 10 kB to 1 GB over TCP and MPTCP".into(),
+        paper: "ICPE19".into(),
+        question: "From which size on does MPTCP finish sooner?".into(),
+        method: "One upload of each size (factor bytes) over one path by TCP and over two equal paths by \
+                 MPTCP, 500 Mbit/s and 1 ms each. The paper had paths of 10 Gbit/s."
+            .into(),
+        quantities: vec![
+            Quantity::CompletionTime,
+            Quantity::Goodput,
+            Quantity::CpuPerPayload,
+            Quantity::EnergyPerPayload,
+            Quantity::Excess,
+        ],
+        baseline: factors(&[("transport", "tcp")]),
+        plots: vec![
+            Plot::new(Quantity::CompletionTime, "bytes").logarithmic(),
+            Plot::new(Quantity::Goodput, "bytes").logarithmic(),
+            Plot::new(Quantity::EnergyPerPayload, "bytes").logarithmic(),
+        ],
+        detail_plots: Vec::new(),
+        published: vec![
+            Published::new(
+                &[("bytes", "100000"), ("transport", "mptcp")],
+                Quantity::CompletionTime,
+                Change(0.0),
+                "two paths of 10 Gbit/s",
+            ),
+            Published::new(
+                &[("bytes", "1000000000"), ("transport", "mptcp")],
+                Quantity::CompletionTime,
+                Change(-0.5),
+                "two paths of 10 Gbit/s",
+            ),
+        ],
+    };
+    Experiment::scaled(description, cells)
+}
+
+fn cells(scale: Scale) -> Vec<Cell> {
+    let largest = scale.pick(9, 7);
+    let sizes = (4..=largest).map(|power| 10_u64.pow(power));
+    sizes.flat_map(|bytes| TRANSPORTS.map(|transport| cell(bytes, transport))).collect()
+}
+
+fn cell(bytes: u64, transport: Transport) -> Cell {
+    let link = LinkSpec::rate(500.0, Duration::from_millis(20)).rtt(Duration::from_millis(1));
+    let scenario = Scenario {
+        network: Network::equal_paths(link, 2),
+        traffic: vec![Load::upload(transport, bytes)],
+        timeout: Duration::from_mins(2),
+        ..Scenario::default()
+    };
+    Cell::new(&[("transport", &transport_name(transport)), ("bytes", &bytes)], scenario)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several detection methods on one run: a tracker for each processes the same events.
+
+use std::cell::RefCell;
+
+use mpwatch_engine::tracker::{Closed, Tracker};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::kernel::event::{KernelEvent, Start};
+use mpwatch_model::snapshot::Snapshot;
+
+use crate::published;
+
+/// A tracker that detects bottlenecks by this method.
+pub(crate) fn tracker(start: &Start, closed: Closed, method: DetectionMethod) -> Tracker {
+    Tracker::new(start.clone(), closed).with_method(method, published::new)
+}
+
+/// The trackers in addition to the one that writes the report.
+pub(crate) struct OtherMethods(RefCell<Vec<Tracker>>);
+
+impl OtherMethods {
+    /// A tracker for each of these methods.
+    pub(crate) fn new(start: &Start, methods: &[DetectionMethod]) -> Self {
+        let trackers = methods.iter().map(|method| tracker(start, Closed::Forget, *method));
+        Self(RefCell::new(trackers.collect()))
+    }
+
+    /// Applies an event to all trackers.
+    pub(crate) fn apply(&self, event: &KernelEvent) {
+        self.0.borrow_mut().iter_mut().for_each(|tracker| tracker.apply(event));
+    }
+
+    /// The snapshot of each tracker, in the order of the methods.
+    pub(crate) fn snapshots(&self) -> Vec<Snapshot> {
+        self.0.borrow_mut().iter_mut().map(Tracker::snapshot).collect()
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published detection methods, to compare mpwatch's own with on the same samples.
+
+mod dcw;
+mod decisions;
+mod dwc;
+mod ese;
+mod pairs;
+mod rfc8382;
+mod variant;
+mod wavelet;
+
+#[cfg(test)]
+mod tests;
+
+pub use variant::{Variant, new};

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The methods by name, and the variants of them that benches compare.
+
+use mpwatch_engine::bottleneck::{Concordance, Detector, Method};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+
+use super::dcw::Dcw;
+use super::dwc::Dwc;
+use super::ese::{Ese, Parameters, Reading};
+use super::rfc8382::Rfc8382;
+
+/// Creates the method of this name.
+pub fn new(method: DetectionMethod) -> Box<dyn Method + Send> {
+    with_alpha(method, Parameters::default().alpha)
+}
+
+fn with_alpha(method: DetectionMethod, alpha: f64) -> Box<dyn Method + Send> {
+    let ese = |reading| Box::new(Ese::new(Parameters { alpha, reading, ..Parameters::default() }));
+    match method {
+        DetectionMethod::Concordance => Box::<Concordance>::default(),
+        DetectionMethod::Ese => ese(Reading::Else),
+        DetectionMethod::EseLiteral => ese(Reading::Literal),
+        DetectionMethod::Rfc8382 => Box::<Rfc8382>::default(),
+        DetectionMethod::Dcw => Box::<Dcw>::default(),
+        DetectionMethod::Dwc => Box::<Dwc>::default(),
+    }
+}
+
+/// A method with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// Its name in tables, as in `dcw` and `ese@1.1`.
+    pub name: String,
+    method: DetectionMethod,
+    alpha: f64,
+}
+
+impl Variant {
+    /// The other thresholds in Table III of `[MPTCP-D]`; the default is the best one.
+    const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
+
+    /// Every method with its default parameters, mpwatch's own first, and the methods of MPTCP-D with every published threshold.
+    pub fn all() -> Vec<Self> {
+        let alpha = Parameters::default().alpha;
+        let defaults = DetectionMethod::ALL.iter().map(|&method| Self {
+            name: method.as_str().to_owned(),
+            method,
+            alpha,
+        });
+        let others = [DetectionMethod::Ese, DetectionMethod::EseLiteral].into_iter().flat_map(|method| {
+            let named = move |alpha| Self { name: format!("{}@{alpha}", method.as_str()), method, alpha };
+            Self::ALPHAS.map(named)
+        });
+        defaults.chain(others).collect()
+    }
+
+    /// A detector that uses this variant and evaluates at every interval.
+    pub fn detector(&self) -> Detector {
+        Detector::with_method(with_alpha(self.method, self.alpha))
+    }
+}
