@@ -52,7 +52,7 @@ impl Digested {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
-    /// The subflows in the order of their connections.
+    /// Grouped by connection, in the order of connections.
     pub(crate) subflows: Vec<SubflowDigest>,
     /// The path of each subflow.
     paths: Vec<PathKey>,

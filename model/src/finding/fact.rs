@@ -36,7 +36,7 @@ pub struct Finding {
     pub fact: Fact,
 }
 
-/// The facts, most important first. Subflows are given by their names, 1 being the first.
+/// A fact about a connection or the host, most important first. Subflows are given by their names, 1 being the first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A kind of loss, with its count.

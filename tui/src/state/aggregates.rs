@@ -62,7 +62,7 @@ pub(crate) struct Aggregates {
     activities: Vec<Activity>,
     /// The subflows in the order of the snapshot, with the numbers of their aggregates.
     found: Vec<(u32, Member)>,
-    /// The subflows in the order of their aggregates, and the bounds of each aggregate in that list.
+    /// The subflows grouped by aggregate, in the order of numbers; and where each group begins and ends.
     members: Vec<Member>,
     ends: Vec<u32>,
     /// Paths that share a bottleneck, by number; empty where there are none.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares one of our numbers with the number of another source, and formats the table of all comparisons.
-//! Pure; `compare.rs` has the numbers.
+//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare.rs` has the numbers.
 
 use serde::Serialize;
 use serde_json::Value;
