@@ -79,7 +79,7 @@ fn show(snapshot: &Snapshot) {
 }
 
 /// Reads a text as each of the program's own TOML files: the daemon's configuration, the settings of the live view, and the power curve.
-/// What `mpwatch config show` prints of a valid configuration must be the same configuration.
+/// `mpwatch config show` must print a valid configuration unchanged.
 pub fn config(text: &str) {
     let path = Path::new("fuzz");
     let read = |text: &str| Layers { file: None, flags: Vec::new() }.load_text(path, text);

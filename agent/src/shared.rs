@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program `mpwatch-study` shares with `mpwatch`: the live loop with its energy counters, errors with exit codes, output, man pages.
+//! Shared by the programs `mpwatch` and `mpwatch-study`: the live loop with its energy counters, errors with exit codes, output, man pages.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

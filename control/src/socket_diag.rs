@@ -42,7 +42,8 @@ pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr)
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel can abort sockets. It refuses to abort a socket that cannot exist, and the error tells why.
+/// Whether the kernel can abort sockets. The request names a socket that cannot exist; the error
+/// distinguishes a kernel that cannot abort from a socket that it did not find.
 ///
 /// # Errors
 /// If sock_diag cannot be used at all.

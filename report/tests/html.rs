@@ -141,7 +141,7 @@ fn many_samples_do_not_make_the_drawing_longer() {
     assert!(text.len() < 1_900_000, "{} bytes", text.len());
 }
 
-/// What the links of a page save: file names with their content, decoded.
+/// The files that the links of a page save: names with their decoded content.
 fn saved(text: &str) -> Vec<(String, String)> {
     let links = text.split("<a download=\"").skip(1);
     links

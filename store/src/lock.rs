@@ -77,7 +77,7 @@ pub(crate) fn is_held(path: &Path) -> bool {
     }
 }
 
-/// Device and inode of a file, which tell it from another file with the same name.
+/// Device and inode of a file, which distinguish it from another file with the same name.
 pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }

@@ -96,7 +96,7 @@ fn refuse_folder(path: &Path) -> Result<(), StoreError> {
     Err(StoreError::refused(path, "it is a folder", &advice))
 }
 
-/// Size and time of change of a file, which tell whether it was written.
+/// Size and modification time of a file: a difference shows that the file was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     length: u64,

@@ -16,7 +16,7 @@ use crate::fabric::{FabricSpec, HOSTS};
 pub(crate) enum Scale {
     /// As in docs/study.md.
     Full,
-    /// Fewer cells, smaller transfers: to see that everything works.
+    /// Fewer cells, smaller transfers: to check that everything works.
     Quick,
 }
 

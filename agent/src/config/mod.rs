@@ -84,7 +84,7 @@ struct Set {
     place: String,
 }
 
-/// What a file sets, by key, and what is wrong with it.
+/// The settings of a file by key, and its errors.
 #[derive(Debug, Default)]
 struct FileValues {
     values: HashMap<&'static str, Set>,

@@ -109,7 +109,7 @@ impl ZoneReader {
         reader
     }
 
-    /// Takes the result of a search. A zone that has come back starts a new window.
+    /// Applies the result of a search. A zone that has come back starts a new window.
     pub(crate) fn attach(&mut self, read: io::Result<ReadCounter>, role: Role) {
         self.role = role;
         if self.read.is_some() {

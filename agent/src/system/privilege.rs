@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives up capabilities: the daemon keeps those that reading takes, threads that serve clients none. A new thread inherits its creator's.
+//! Drops capabilities: the daemon keeps the capabilities that reading requires, threads that serve clients keep none. A new thread inherits the
+//! capabilities of its creator.
 
 use std::collections::HashSet;
 use std::thread;
@@ -14,7 +15,7 @@ pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
     keep(&capability::USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
 }
 
-/// Gives up, for this thread and those that it will start, every capability but these.
+/// Drops every capability but these, for this thread and the threads that it will start.
 #[cfg(feature = "control")]
 pub(crate) fn drop_to(wanted: &[Capability]) -> anyhow::Result<()> {
     keep(&wanted.iter().copied().collect())

@@ -15,9 +15,9 @@ use super::select;
 use super::stability::Stability;
 use super::state::ConnectionState;
 
-/// How long the throughput is watched after an action.
+/// Time after an action during which the throughput is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
-/// Part of the throughput that must be left after that time.
+/// Part of the throughput that must remain after that time.
 const MIN_LEFT: f64 = 0.9;
 /// A connection that has lost half of its throughput by this time is not watched any longer.
 const EARLY: Nanos = Nanos(2_000_000_000);
@@ -28,7 +28,7 @@ const MINUTE: Nanos = Nanos(60_000_000_000);
 /// Maximum number of connections that are remembered as left alone. Ids are never used again, so most of these have closed.
 const MAX_LEFT_ALONE: usize = 16_384;
 
-/// What the caller must do, or report.
+/// Instruction to the caller: change a subflow, or record a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Remove this subflow, then call [`Eliminator::report`].
@@ -72,7 +72,7 @@ struct Watched {
     history: History,
     stability: Stability,
     phase: Phase,
-    /// Subflows with a decision; there is no second one.
+    /// Subflows with a decision. Each gets only one.
     decided: BTreeSet<SubflowId>,
     /// Subflows that the watched actions set to backup.
     backups: Vec<Removal>,
@@ -102,7 +102,7 @@ impl Eliminator {
         self.connections.get(&id).is_some_and(|watched| watched.phase != Phase::Free)
     }
 
-    /// Takes a snapshot. A connection that is missing in it is forgotten. While [`Self::is_watching`] one, it must not be left out.
+    /// Evaluates a snapshot. A connection that is missing in it is forgotten. While [`Self::is_watching`] one, it must not be left out.
     pub fn decide(&mut self, at: Nanos, states: &[ConnectionState]) -> Vec<Decision> {
         let present: BTreeSet<ConnectionId> = states.iter().map(|state| state.id).collect();
         self.connections.retain(|id, _| present.contains(id));
@@ -139,7 +139,7 @@ impl Eliminator {
         decisions
     }
 
-    /// Takes the outcome of a removal of the latest snapshot.
+    /// Records the outcome of a removal that the latest snapshot caused.
     pub fn report(&mut self, connection: ConnectionId, removal: &Removal, outcome: Outcome) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         match outcome {

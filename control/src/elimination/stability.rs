@@ -14,7 +14,7 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    /// Takes the verdicts of a snapshot. A pair without a sufficient verdict starts again.
+    /// Applies the verdicts of a snapshot. A pair without a sufficient verdict starts again.
     pub(super) fn update(&mut self, at: Nanos, pairs: &[PairVerdict], min_probability: f64) {
         let sufficient = |pair: &&PairVerdict| {
             pair.verdict == Verdict::Shared && pair.probability.is_none_or(|p| p >= min_probability)

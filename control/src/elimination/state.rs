@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the decision needs to know of a connection.
+//! Input of a decision: the state of a connection.
 
 use std::net::SocketAddr;
 

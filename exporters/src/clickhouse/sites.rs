@@ -2,11 +2,11 @@
 //! Sites of hosts, and hourly sums by pair of sites, which may be kept longer than single connections.
 //!
 //! Sums are computed again as a whole, from the connections of the last days: an end that arrives late, or twice, changes nothing in the
-//! long run. Rows of an hour that the newest computation does not have, because a site became known, do not count: see the view.
+//! long run. The view ignores rows of an hour that the newest computation no longer has, because a site became known.
 
 use super::place::{Place, quoted_text, shared_engine};
 
-/// How often sums are computed, and for how many days back. Ends that arrive later are not in the sums.
+/// Interval of the computation, and the number of days that it covers. Ends that arrive later are not in the sums.
 const EVERY_MINUTES: u32 = 15;
 const DAYS_BACK: u32 = 2;
 
@@ -22,8 +22,8 @@ const KEY: [(&str, &str); 5] = [
 ];
 const GROUPS: &str = "hour, client_site, server_site, subflows";
 
-/// Columns of the sums, with their types and how they follow from `pairs`. A connection counts with its weight. Energy and waste are of the
-/// connections for which both ends know them; `energy_bytes` is the payload of the former. NULL: known for none.
+/// Columns of the sums, with their types and how they follow from `pairs`. A connection counts with its weight. Energy and waste are sums
+/// over the connections for which both ends measured them; `energy_bytes` is the payload of the connections with energy. NULL: no connection.
 const SUMS: [(&str, &str, &str); 6] = [
     ("connections", "Float64", "sum(weight)"),
     ("bytes", "Nullable(Float64)", "sumOrNull(payload * weight)"),
@@ -78,7 +78,7 @@ pub(super) fn site_of(place: Place<'_>, record: &str) -> String {
     format!("nullIf(if({label} != '', {label}, {network}), '')")
 }
 
-/// The table of sums, what fills it, and the view of those that count.
+/// The table of sums, the view that fills it, and the view of the valid sums.
 pub(super) fn hours(place: Place<'_>, database: &str, on: &str) -> String {
     let engine = shared_engine("ReplacingMergeTree", "version", place);
     let [_, (_, columns)] = table_columns();

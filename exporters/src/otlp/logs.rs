@@ -30,8 +30,7 @@ pub fn logs<'a>(
     ExportLogsServiceRequest { resource_logs: found.into_parts().map(logs_of).collect() }.encode_to_vec()
 }
 
-/// What a server that has accepted a request in part says about the rest: how many events it has rejected, and why. `None`: it has accepted
-/// everything.
+/// The number of events that a server has rejected from a request, and the reason. `None`: it has accepted everything.
 pub fn rejected_logs(answer: &[u8]) -> Option<(u64, String)> {
     let partial = ExportLogsServiceResponse::decode(answer).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_log_records).unwrap_or_default();

@@ -35,8 +35,7 @@ pub fn spans<'a>(ends: impl IntoIterator<Item = &'a End>, columns: &EndColumns, 
     ExportTraceServiceRequest { resource_spans: found.into_parts().map(spans_of).collect() }.encode_to_vec()
 }
 
-/// What a server that has accepted a request in part says about the rest: how many spans it has rejected, and why. `None`: it has accepted
-/// everything.
+/// The number of spans that a server has rejected from a request, and the reason. `None`: it has accepted everything.
 pub fn rejected_spans(answer: &[u8]) -> Option<(u64, String)> {
     let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_spans).unwrap_or_default();

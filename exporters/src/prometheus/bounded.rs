@@ -12,14 +12,14 @@ use super::values::{LabelledValues, OTHER, UNKNOWN};
 /// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 
-/// How many label values may have series of their own.
+/// Limits for the label values that have series of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Maximum number in the current snapshot.
     pub(super) max_present: usize,
-    /// Maximum number in all, including those that are gone and still exported.
+    /// Maximum number in all, including label values that are gone and still exported.
     pub(super) max_total: usize,
-    /// How long one that is gone is exported. `None`: until another one needs its series.
+    /// Time for which a label value that is gone is still exported. `None`: until another label value needs its series.
     pub(super) linger: Option<SignedDuration>,
 }
 

@@ -270,7 +270,7 @@ mod tests {
         let mut counters = flow_counters();
         let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
         take(&mut counters, &flows);
-        // Those that stay are not the first ones.
+        // The flows that stay are not the first in the list.
         flows.retain(|flow| flow.id.token.0 % 40 == 7);
         let expected = flows.len();
         for turn in 1..4 {

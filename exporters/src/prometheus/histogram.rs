@@ -8,7 +8,7 @@ use super::sums::{Increase, Sums};
 pub(super) struct Histogram {
     /// Upper bounds of the buckets, ascending.
     bounds: &'static [f64],
-    /// Observations in each bucket; the last count is of those above all bounds.
+    /// Observations in each bucket; the last count is of observations above all bounds.
     counts: Vec<u64>,
     pub(super) sum: f64,
 }

@@ -164,7 +164,8 @@ impl Interfaces {
         self.paths.iter().map(|(name, paths)| (*name, paths.size)).collect()
     }
 
-    /// The values of the gauges of each interface with open subflows. Those without series of their own are one.
+    /// The values of the gauges of each interface with open subflows. Interfaces without series of their own are merged
+    /// into one.
     pub(super) fn gauges(&self, has_series: impl Fn(Option<Name>) -> bool) -> HashMap<Interface, Sums> {
         let (own, others): (Vec<_>, Vec<_>) =
             self.paths.iter().filter(|(_, paths)| paths.open > 0).partition(|(name, _)| has_series(**name));

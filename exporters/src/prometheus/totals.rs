@@ -262,7 +262,7 @@ impl Totals {
         rows.map(Iterator::collect).collect()
     }
 
-    /// Of all interfaces with series of their own, also those without open subflows.
+    /// Gauges of all interfaces with series of their own, even if they have no open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
         let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(no_paths);
         let label =

@@ -35,12 +35,12 @@ pub enum HttpError {
 
 /// A request by POST.
 pub(super) struct Post {
-    /// What follows the path; may be empty.
+    /// The part of the URL after the path; may be empty.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
     /// Type of the body.
     pub(super) content_type: &'static str,
-    /// How the body is compressed. `None`: it is not.
+    /// Compression of the body.
     pub(super) compression: Option<Compression>,
 }
 

@@ -15,7 +15,7 @@ const USER: HeaderName = HeaderName::from_static("x-clickhouse-user");
 #[cfg(feature = "clickhouse")]
 const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
 
-/// How a server expects user name and password. Bearer tokens are the same for all.
+/// The headers in which a server expects user name and password. All servers expect the same header for bearer tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     /// RFC 7617.
@@ -66,7 +66,7 @@ fn from_file(file: &Path, text: &str) -> Result<HeaderValue, String> {
     })
 }
 
-/// A value that is in no debug output.
+/// A value that debug output omits.
 fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);

@@ -67,7 +67,7 @@ pub(super) trait Engine: Send {
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
     /// Whether an answer confirms a request.
     fn is_success(&self, answer: &Answer) -> bool;
-    /// What a server that has confirmed a request will not store.
+    /// Records that a server rejected although it confirmed the request.
     fn rejected(&self, answer: &Answer) -> Option<Rejected>;
 }
 

@@ -107,8 +107,8 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
         .collect()
 }
 
-/// Whether the other end says more of the same: a subflow that was closed late here has a failed path there, and one that was reset here was
-/// removed there on purpose.
+/// Whether the other end has a more specific finding on the same problem: a subflow that was closed late here has
+/// a failed path there, and a subflow that was reset here was removed there on purpose.
 fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool {
     match &finding.fact {
         Fact::ClosedLate { subflow, .. } => {

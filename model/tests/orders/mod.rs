@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Orders of the events that tell whether the first of two paths works, and what follows from each.
+//! Orders of the events that show whether the first of two paths works, and the findings that each order must produce.
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
@@ -8,7 +8,7 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
-/// What happens to the first of two subflows, or to the connection, in milliseconds after its opening.
+/// An event of the first of two subflows, or of the connection. Times are milliseconds after the opening.
 #[derive(Clone, Copy)]
 pub(crate) enum Sign {
     Stall(u64),

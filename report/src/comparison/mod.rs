@@ -61,9 +61,9 @@ pub struct Row {
 /// The values of a quantity.
 #[derive(Debug, Serialize)]
 pub struct Sample {
-    /// How many connections it is known of.
+    /// Number of connections for which it is known.
     pub count: usize,
-    /// `null`: of none.
+    /// `null`: it is unknown for all connections.
     pub median: Option<f64>,
 }
 
@@ -117,7 +117,7 @@ impl Row {
     }
 }
 
-/// What a row shows about the second set.
+/// Judgement of the second set by one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     Better,

@@ -37,9 +37,9 @@ pub struct Difference {
     pub shift: Shift,
     /// The units that are assumed to be independent.
     pub independent: Independent,
-    /// How many of these the first set has.
+    /// Number of units in the first set.
     pub a_units: usize,
-    /// How many the second set has.
+    /// Number of units in the second set.
     pub b_units: usize,
 }
 
@@ -166,7 +166,7 @@ mod tests {
         let mut noise = Noise(1);
         let missed_by_runs = missed(|| [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0)));
         assert!(missed_by_runs <= 45, "{missed_by_runs} of 500");
-        // What taking the connections as independent would show.
+        // The outcome if connections were assumed to be independent.
         let mut by_connections = 0;
         for _ in 0..500 {
             let [a, b] = [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0).all());

@@ -149,12 +149,12 @@ impl<'a> Range<'a> {
     }
 }
 
-/// What an axis has to show of a value with an interval. On a logarithmic axis, which has no zero, an interval may begin outside.
+/// The range that an axis must cover for a value with an interval. On a logarithmic axis, which has no zero, an interval may begin outside.
 pub(super) fn ends(value: f64, interval: Option<(f64, f64)>) -> [f64; 2] {
     interval.map_or([value; 2], |(low, high)| [low.max(value / MAX_LOW), high.max(value)])
 }
 
-/// A number of CSV with six significant digits, which is more than can be seen.
+/// A number of CSV with six significant digits: more than a drawing resolves.
 pub(super) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();

@@ -286,9 +286,9 @@ impl Drawing<'_> {
     }
 }
 
-/// What a subflow carried, its share of all that its connection carried, and its energy.
+/// Payload of a subflow, its share of the connection's payload, and its energy.
 fn carried(subflow: &Subflow, connection: &Connection) -> String {
-    let of = |one: &Subflow| (one.unique_sent() + one.bytes_received).0 as f64;
+    let of = |subflow: &Subflow| (subflow.unique_sent() + subflow.bytes_received).0 as f64;
     let all: f64 = connection.subflows.iter().map(of).sum();
     let mut text = metric::display(Unit::Bytes, Some(of(subflow)));
     if all > 0.0 {

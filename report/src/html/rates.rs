@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a subflow carried over time, from the samples of its counters.
+//! The traffic of a subflow over time, from the samples of its counters.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// What a subflow carried between its samples, from its SYN to its end. Empty without samples.
+/// The traffic of a subflow between its samples, from its SYN to its end. Empty without samples.
 pub(super) fn steps(
     connection: &Connection,
     subflow: &Subflow,

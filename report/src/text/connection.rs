@@ -73,7 +73,7 @@ fn metric(connection: &Connection, name: &str) -> String {
     shown(CONNECTION, &format!("mpwatch_connection_{name}"), connection)
 }
 
-/// What it carried.
+/// The payload that it carried.
 pub(crate) fn payload(connection: &Connection) -> String {
     let [sent, acked, received] =
         ["sent", "acked", "received"].map(|what| metric(connection, &format!("{what}_bytes_total")));
@@ -241,7 +241,7 @@ const TRAFFIC: &[Column<Subflow>] = &[
     ("end", Left, |s| end(s).to_owned()),
 ];
 
-/// How a subflow ended; of an open one what is unusual.
+/// The end of a subflow; for an open subflow, its unusual state.
 fn end(subflow: &Subflow) -> &'static str {
     match subflow.closed {
         Some(closed) => closed.reason.short(),

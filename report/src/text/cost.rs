@@ -57,7 +57,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// What the subflows that joined have carried and cost. `None`: there are none, or nothing is known.
+/// Payload and cost of the subflows that joined. `None`: no subflow joined, or the cost is unknown.
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = sum_if_all_known(others.iter().map(|subflow| subflow.cpu))?;
@@ -75,7 +75,7 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// What each subflow costs.
+/// The cost of each subflow.
 pub(super) const COLUMNS: &[Column<Subflow>] = &[
     ("CPU", Right, |s| of_subflow(s, "cpu_seconds_total")),
     ("system calls", Right, |s| part(s, |cpu| cpu.syscall)),
@@ -93,7 +93,7 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
     or_dash(subflow.cpu.and_then(read).map(time_of))
 }
 
-/// What all connections of a report cost by protocol, and the energy of the machine by consumer. Empty: nothing is known.
+/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: nothing is known.
 pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let flows = flows(&report.connections);

@@ -82,7 +82,7 @@ fn in_full(report: &Report, width: usize) -> String {
     text
 }
 
-/// What comes before the heading of a connection's other end.
+/// Prefix of the heading of a connection's other end.
 pub(crate) const OTHER_END: &str = "other end";
 
 /// The connections without problems that carried little, with a title. `None`: there are none.
@@ -162,7 +162,7 @@ pub(crate) fn pairs(entries: &BTreeMap<String, String>) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// How the run was made; what is unknown is left out.
+/// The settings of the run, without unknown ones.
 fn settings(setup: &Setup) -> Vec<(String, String)> {
     let cpu = setup.cpu_model.as_deref().map(|model| {
         let governor = setup

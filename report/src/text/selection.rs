@@ -17,14 +17,14 @@ const MAX_IN_BRIEF: usize = 20;
 /// Without a problem, a connection that carried less than this share of the largest one is listed in brief.
 const MIN_SHARE_IN_FULL: f64 = 0.01;
 
-/// The connections of a report, both ends together, most important first: those with problems, then those that cost most energy, then the
-/// largest.
+/// The connections of a report, both ends together, most important first: connections with problems, then the most expensive in energy, then
+/// the largest.
 pub(crate) struct Selection<'a> {
     /// To describe in full.
     pub(crate) in_full: Vec<Flow<'a>>,
     /// To list in a line each.
     pub(crate) in_brief: Vec<Flow<'a>>,
-    /// Those that are only counted.
+    /// To count only.
     others: Vec<Flow<'a>>,
 }
 

@@ -12,7 +12,7 @@ use super::words::count;
 
 /// How many lines a report has on problems of one kind; a fleet's report would otherwise contain nothing else.
 const MAX_OF_A_KIND: usize = 10;
-/// What a report says instead of problems.
+/// Replaces the problems if there are none.
 pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
 
 /// One sentence over all connections.

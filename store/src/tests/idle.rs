@@ -62,7 +62,7 @@ fn a_connection_that_closes_after_it_was_idle_has_one_row() {
     assert_eq!(report.connections[0].bytes_sent, Some(Bytes(77)));
 }
 
-/// Later snapshots replaced those that listed the connections. In the later ones they are idle or gone.
+/// Later snapshots replaced the snapshots that listed the connections. In the later ones they are idle or gone.
 #[test]
 fn connections_that_only_replaced_snapshots_list_are_written() {
     let status = Arc::new(SharedStatus::new(Status { limits: Limits::none(), ..Status::default() }));

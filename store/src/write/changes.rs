@@ -310,7 +310,7 @@ fn is_sampled(
     let Some(step) = limits.sample_step else {
         return is_long(connection) && is_due(connection, now_ns, sampled, limits);
     };
-    // Takes the nearest snapshot, because ticks are some milliseconds early or late.
+    // Selects the nearest snapshot, because ticks are some milliseconds early or late.
     let gap = step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0;
     sampled.is_none_or(|(last_ns, _)| (now_ns - last_ns) as f64 / 1e9 >= gap)
 }

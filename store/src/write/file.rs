@@ -116,7 +116,7 @@ impl DatabaseFile {
         self.retention.enforce(&self.database, limits, now_ns, &mut self.names)
     }
 
-    /// Bytes in use. `None`: SQLite cannot tell.
+    /// Bytes in use. `None`: SQLite reported an error.
     pub(crate) fn used_bytes(&self) -> Option<u64> {
         used_bytes(&self.database).ok().map(i64::unsigned_abs)
     }

@@ -127,7 +127,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes the state of changes. The first call reads the connections that earlier runs left open.
+    /// Removes the state of changes from the writer. The first call reads the connections that earlier runs left open.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);

@@ -209,7 +209,7 @@ fn interface(link: usize, node: usize) -> String {
 }
 
 /// Sends each packet over a random one of several paths: a random mark selects the routing table with the first, second, ... next hops.
-/// Destinations with one path are not in those tables.
+/// These tables do not contain destinations with one path.
 fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let rules =
         (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", FIRST_TABLE + mark));

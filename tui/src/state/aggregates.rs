@@ -183,7 +183,7 @@ impl Aggregates {
     }
 }
 
-/// Sorts values by the numbers of their aggregates (counting sort); `ends` says where each aggregate begins and ends.
+/// Sorts values by the numbers of their aggregates (counting sort); `ends` receives the bounds of each aggregate.
 fn by_number<T: Copy>(values: &[(u32, T)], aggregates: usize, sorted: &mut Vec<T>, ends: &mut Vec<u32>) {
     ends.clear();
     ends.resize(aggregates + 1, 0);

@@ -113,7 +113,7 @@ impl App {
         self.digested().map(|frame| frame.digest.totals).unwrap_or_default()
     }
 
-    /// What rows and cells read.
+    /// The data that rows and cells read.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             frame: self.digested(),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a man page adds to the help of a command: examples, files, and which variables and exit codes concern it.
+//! Parts of a man page that the help of a command lacks: examples, files, environment variables and exit codes.
 
 use crate::error::{KERNEL, NO_SUCH_CONNECTION, PERMISSION, RUNTIME, USAGE};
 use crate::system::paths;
 
-/// What concerns one command.
+/// The additional parts of the page of one command.
 pub struct Manual {
     /// Its name; empty for the page of the program.
     pub command: &'static str,
-    /// What a command line does, and that line.
+    /// The effect of a command line, and the line.
     pub examples: &'static [(&'static str, &'static str)],
     /// The files that concern it.
     pub files: &'static [(&'static str, &'static str)],

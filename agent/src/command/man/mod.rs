@@ -120,7 +120,7 @@ fn commands(program: &Command) -> String {
     subcommands(program).map(describe).collect()
 }
 
-/// What a subcommand of a command does, and its options.
+/// A section on a subcommand: its effect and its options.
 fn options_of(command: &Command) -> io::Result<String> {
     let title = command.get_bin_name().unwrap_or_default().to_uppercase();
     let man = Man::new(command.clone().mut_args(|argument| {

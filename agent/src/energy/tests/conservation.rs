@@ -50,7 +50,7 @@ impl Wild {
         Self { id: Arc::new(id), counter, value: RANGE - 1_000_000, since: Nanos(0), truth: 0, epoch: 0 }
     }
 
-    /// What happens to it in a window.
+    /// The outcome of the zone in a window.
     fn outcome(&mut self, random: &mut Random, elapsed: Nanos) -> ZoneOutcome {
         self.since += elapsed;
         let elapsed = self.since;
@@ -71,7 +71,7 @@ impl Wild {
         self.value = if jumps { random.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
         match self.counter.step(self.value, elapsed) {
             Some(Ok(found)) => {
-                // Less than a range of the counter may look like a small step; what is believed is what is divided.
+                // A jump of less than the counter's range is indistinguishable from a small step: the test expects the energy that is reported.
                 assert!(jumps || found.0 == energy, "{found:?} {energy}");
                 self.truth += found.0;
                 ZoneOutcome::Energy(WindowEnergy { energy: found, elapsed, edge: 0.002, estimate: None })
@@ -204,7 +204,7 @@ fn counters_in_files_with_faults_add_up_too() {
                     2 => Fault::Stuck,
                     _ => Fault::Vanished,
                 };
-                // What has vanished already cannot vanish again.
+                // A zone that has vanished cannot vanish again.
                 let _ = rig.tree.inject_fault(device, fault);
             }
             if random.below(15) == 0 {

@@ -61,7 +61,7 @@ fn truths(machine: &SimulatedMachine, loads: &[u64]) -> Vec<f64> {
             others.iter().enumerate().filter(|(n, _)| set >> n & 1 == 1).map(|(_, load)| load).sum();
         let added = power(before + loads[0]) - power(before);
         truths.push(added.max(0.0));
-        // How many orders have exactly these before it, of all.
+        // The number of orders in which exactly these loads come before the flow.
         let (first, all) = (u64::from(set.count_ones()), others.len() as u64);
         let orders = factorial(first) * factorial(all - first);
         mean += added * orders as f64 / factorial(all + 1) as f64;
@@ -218,7 +218,7 @@ fn observed_idle_power_is_closer_than_a_fitted_one() {
     }
 }
 
-/// A fit does not see that power rises steeply below its lowest load. The bounds allow for that.
+/// Power rises steeply below the lowest load of a fit, which the fit cannot contain. The bounds allow for that.
 #[test]
 fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
     for curve in RECORDED_CURVES {

@@ -67,7 +67,7 @@ struct Rig {
     window: EnergyWindow,
     ledger: Ledger,
     now: Arc<Mutex<ClockPair>>,
-    /// What the packages drew.
+    /// Energy that each package drew.
     drawn: Vec<Picojoules>,
 }
 

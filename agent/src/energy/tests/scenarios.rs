@@ -181,7 +181,7 @@ fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
     }
 }
 
-/// What a flow got before the idle power was known is corrected once it is.
+/// Energy that was charged to a flow before the idle power was known is corrected later.
 #[test]
 fn a_flow_that_began_before_the_fit_gets_its_energy_later() {
     let solo = &Scenario::all()[0];

@@ -21,7 +21,7 @@ const STAKE: Nanos = Nanos(40_000_000);
 const LONGEST: Duration = Duration::from_secs(16);
 /// How often it is checked whether a window is worth it.
 const RECHECK: Duration = Duration::from_millis(50);
-/// What a unit of work takes until windows have measured it, and how much of it, in units, counts as measured.
+/// Assumed CPU time per work unit, nanoseconds, before windows have measured it; and the weight of the assumption, in work units.
 const TYPICAL: f64 = 100.0;
 const TYPICAL_WEIGHT: f64 = 10_000.0;
 

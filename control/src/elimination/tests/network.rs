@@ -112,7 +112,7 @@ impl Network {
         eliminator.decide(self.now, &[self.state()])
     }
 
-    /// Takes subflows out, as after a close.
+    /// Removes subflows, as after a close.
     pub(super) fn close(&mut self, numbers: &[u64]) {
         let gone: BTreeSet<SubflowId> = numbers.iter().map(|number| id(*number)).collect();
         let rates = self.subflows.iter().zip(&self.rates).filter(|(subflow, _)| !gone.contains(&subflow.id));

@@ -15,7 +15,7 @@ use crate::elimination::{ConnectionState, Decision, Eliminator, Outcome};
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
 
-/// What changes in one second of one connection.
+/// The changes of a connection in one second.
 #[derive(Clone, Debug)]
 struct Second {
     rates: Vec<u64>,
@@ -64,7 +64,7 @@ fn apply(network: &mut Network, second: &Second) {
     }
 }
 
-/// What holds for the decisions on one connection.
+/// Checks the properties of all decisions on one connection.
 fn check(state: &ConnectionState, decisions: &[Decision], sufficient: &BTreeMap<(u64, u64), u32>) {
     let mut gone = BTreeSet::new();
     for decision in decisions {
