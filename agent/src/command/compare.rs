@@ -99,7 +99,7 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
         Selected { name, report: part }
     };
     if options.by == Some(CompareBy::Protocol) {
-        let carried_by = |protocol| move |one: &Connection| one.carried_by() == protocol;
+        let carried_by = |protocol| move |connection: &Connection| connection.carried_by() == protocol;
         return Ok([CarriedBy::Tcp, CarriedBy::Mptcp]
             .map(|protocol| part(protocol.as_str().to_owned(), &carried_by(protocol))));
     }

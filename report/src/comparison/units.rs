@@ -78,7 +78,7 @@ impl Values {
         let run = |opened: Option<Timestamp>| {
             opened.map_or(1, |opened| self.run_starts.partition_point(|start| *start <= opened).max(1))
         };
-        let of_run = self.values.chunk_by(|one, next| run(one.0) == run(next.0));
+        let of_run = self.values.chunk_by(|value, next| run(value.0) == run(next.0));
         of_run.filter_map(medians).collect()
     }
 
