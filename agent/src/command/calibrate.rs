@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use jiff::Timestamp;
-use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_beside_load};
+use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_under_load};
 use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::energy::window::Cpus;
 
@@ -48,7 +48,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     }
     let readings = machine.measure(&plan(&packages))?;
     let zones = if machine.timing.is_beside_load {
-        let zones = summarise_beside_load(&readings);
+        let zones = summarise_under_load(&readings);
         ensure!(
             !zones.is_empty(),
             "power did not follow the load of other programs; stop them and try again"

@@ -19,7 +19,7 @@ const MOST: f64 = 1.25;
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
-    /// With its source: a calibration beside other load only has a fitted idle power.
+    /// With its source: a calibration under other load only has a fitted idle power.
     calibrated: Option<(IdlePower, IdleSource)>,
     observed: Baseline,
     fitted: IdleFit,

@@ -148,7 +148,7 @@ impl Flow {
         self.first_seen.is_some()
     }
 
-    /// Local and remote address: those of the initial subflow.
+    /// Local and remote address of the initial subflow.
     pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let initial = self.subflows.iter().find(|subflow| subflow.is_initial());
         initial.map(|subflow| (subflow.record.local, subflow.record.remote)).or(self.addresses_of_socket)
@@ -305,7 +305,7 @@ impl Flow {
         self.opened.or(self.first_seen).unwrap_or(now)
     }
 
-    /// What was observed of it until `now`. `None`: its payload is unknown.
+    /// Payload and time that were observed until `now`. `None`: the payload is unknown.
     pub(super) fn observed(&self, now: Nanos) -> Option<Observed> {
         Some(self.observation.so_far(self.totals()?, self.life(now)))
     }

@@ -146,7 +146,9 @@ impl Flows {
         let mut found: Vec<(Key, Found<'_>)> = active.chain(idle).collect();
         found.sort_unstable_by_key(|(key, _)| key.serial);
         let connection = |(key, found)| match found {
-            Found::Active(flow) => sources.connection(flow, self.detectors.get(&key).map(|one| &**one)),
+            Found::Active(flow) => {
+                sources.connection(flow, self.detectors.get(&key).map(|detector| &**detector))
+            }
             Found::Idle(idle) => idle.connection(sources.now, sources.start.boot_epoch_ns),
         };
         found.into_iter().map(connection).collect()

@@ -290,7 +290,7 @@ impl Tracker {
         self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
             let found = self.index.by_socket(record.netns, msk.token, msk.cookie);
-            // The first record of a subflow may arrive before that of its connection.
+            // The first record of a subflow may arrive before its connection's.
             found.filter(|key| !self.is_reopened(*key, record.created))
         })
     }

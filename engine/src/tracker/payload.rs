@@ -7,7 +7,7 @@ use super::flow::Flow;
 use super::subflow::SubflowState;
 
 impl Flow {
-    /// Payload sent and received, every byte once; that of the only subflow if the connection has no counters. `None`: unknown.
+    /// Payload sent and received, every byte once; counted by the only subflow if the connection has no counters. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();

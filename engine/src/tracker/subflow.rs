@@ -142,7 +142,7 @@ impl SubflowState {
         self.record.tcp.bytes_received.since(self.fin_received())
     }
 
-    /// What was observed of it until `now`.
+    /// Payload and time that were observed until `now`.
     pub(super) fn observed(&self, now: Nanos) -> Observed {
         self.observation.so_far(self.totals(), self.life(now))
     }

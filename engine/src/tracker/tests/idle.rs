@@ -22,10 +22,10 @@ use crate::tracker::{Closed, Tracker};
 /// Two connections with two subflows each.
 const CONNECTIONS: u32 = 2;
 
-/// What one of the connections does in a second: nothing, or it sends so many bytes.
+/// Bytes that each connection sends in a second. `None`: it is idle.
 type Step = [Option<u16>; CONNECTIONS as usize];
 
-/// The records of a connection that has sent so much.
+/// The records of a connection that has sent `sent` bytes.
 fn records(number: u32, at: u64, sent: u64) -> (ConnectionRecord, [SubflowRecord; 2]) {
     let mut socket = connection(at, sent);
     (socket.msk.cookie, socket.msk.token) = (SocketCookie(u64::from(number) + 7), Token(number + 1));
@@ -69,13 +69,13 @@ impl Fed {
             let (socket, subflows) = records(number, at, *sent);
             if self.repeats || sends.is_some() || second == 2 {
                 self.tracker.apply(&KernelEvent::Connection(socket));
-                for one in subflows {
-                    self.tracker.apply(&KernelEvent::Subflow(one));
+                for subflow in subflows {
+                    self.tracker.apply(&KernelEvent::Subflow(subflow));
                 }
             } else if second.is_multiple_of(8) {
                 self.tracker.apply(&KernelEvent::ConnectionUnchanged(socket.msk.cookie));
-                for one in &subflows {
-                    self.tracker.apply(&KernelEvent::SubflowUnchanged(one.id));
+                for subflow in &subflows {
+                    self.tracker.apply(&KernelEvent::SubflowUnchanged(subflow.id));
                 }
             }
         }
