@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch record` beside the traffic of a test, and parses the report that it prints at its end.
+//! Runs `mpwatch record` during the traffic of a test, and parses the report that it prints at its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

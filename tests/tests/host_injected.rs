@@ -231,8 +231,9 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     let (before, missing) = (open_files(), tracer.missing().len());
     let thread = gettid().to_string();
     let which = ["-p".to_owned(), thread.clone()];
-    let injection =
-        Injection::attach(std::process::id(), &which, &["bpf:error=EPERM:when=6+"], |one| one.id == thread);
+    let injection = Injection::attach(std::process::id(), &which, &["bpf:error=EPERM:when=6+"], |traced| {
+        traced.id == thread
+    });
     let opening = tracer.open_window();
     drop(injection);
     assert_eq!(opening, Opening::Refused);

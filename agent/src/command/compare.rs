@@ -129,7 +129,7 @@ fn load(file: &Path) -> anyhow::Result<Report> {
 fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
     ensure!(
         is_database(file)?,
-        "{} is no database, and a recording has one run: use --label with a database of several runs (record --db)",
+        "{} is not a database, and a recording has one run: use --label with a database of several runs (record --db)",
         file.display()
     );
     let archive = Archive::open(file)?;

@@ -49,7 +49,7 @@ fn errors_beside(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
         let Charged { energy, bounds } = charged(&report, &topology, index);
         let error = energy as f64 / truth - 1.0;
         println!(
-            "beside {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
+            "with other load of {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
             energy as f64 / 1e6,
             truth / 1e6,
             error * 100.0

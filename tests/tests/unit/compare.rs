@@ -81,7 +81,7 @@ fn parts_of_a_file_are_compared_by_time() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|one| one["opened_at"].as_str().map(str::to_owned))
+        .filter_map(|connection| connection["opened_at"].as_str().map(str::to_owned))
         .collect();
     opened.sort();
     let database = database(&folder, REQUESTS);
@@ -133,7 +133,7 @@ fn two_labels_select_runs_of_a_database() {
         1,
         &["no run in ", "has the label cc=cubic", "none has any", "record --label"],
     );
-    assert_fails(&compare(&[&[REQUESTS], &labels[..]].concat()), 1, &["is no database"]);
+    assert_fails(&compare(&[&[REQUESTS], &labels[..]].concat()), 1, &["is not a database"]);
     assert_fails(&compare(&[&[database.as_str()], &labels[..2]].concat()), 2, &["two labels"]);
     assert_fails(&compare(&[&[database.as_str()], &["--label", "cubic"][..]].concat()), 2, &["NAME=VALUE"]);
 }
