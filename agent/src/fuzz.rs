@@ -22,17 +22,17 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
-use crate::attach::Daemon;
-use crate::clock::ClockPair;
+use crate::command::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
 use crate::energy::discovery::Hardware;
 use crate::energy::sampler::Sampler;
+use crate::live::recording::Replay;
+use crate::live::session::{self, TrackerSettings};
 use crate::names::kubernetes::{PodFolder, container_log, pod_folder, pod_group};
-use crate::recording::Replay;
 use crate::screen;
-use crate::session::{self, TrackerSettings};
-use crate::sheet;
+use crate::socket::client::Daemon;
+use crate::system::clock::ClockPair;
 
 /// Time between two readings of the simulated clock.
 const WINDOW: Nanos = Nanos(1_000_000_000);
@@ -143,7 +143,7 @@ pub fn energy(root: &Path, lines: &str) {
     }
 }
 
-/// Reads each line as the path of a control group, as the name of a folder of logs and as that of a link to one.
+/// Reads each line as the path of a control group, as the name of a log folder and as the name of a link to a log.
 pub fn kubernetes(lines: &str) {
     for line in lines.lines() {
         if let Some(group) = pod_group(line) {

@@ -14,22 +14,22 @@ use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::{Report, Snapshot};
 
-pub use crate::clock::boot_now;
 pub use crate::command::man::{Environment, Manual, page_of as man_page};
 pub use crate::command::output::{print, print_table, table_width};
+pub use crate::command::program::run as run_program;
 pub use crate::config::suggest;
 pub use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
-pub use crate::program::run as run_program;
-pub use crate::signals::stop_flag;
+pub use crate::system::clock::boot_now;
+pub use crate::system::signals::stop_flag;
 
 use crate::cli::{Cli, CounterOptions, TraceOptions};
-use crate::companion;
 use crate::energy::discovery::discover;
-use crate::live::Live;
-use crate::session;
-use crate::setup;
-use crate::simulation::Simulation;
-use crate::source::{EventSink, EventSource};
+use crate::energy::simulation::Simulation;
+use crate::live::kernel::Live;
+use crate::live::session;
+use crate::live::source::{EventSink, EventSource};
+use crate::system::companion;
+use crate::system::setup;
 
 /// Runs `mpwatch` with these arguments, without its name, and with other detection methods than its own.
 pub fn mpwatch_with_methods(new: NewMethod, arguments: Vec<OsString>) -> ExitCode {

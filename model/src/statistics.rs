@@ -280,8 +280,8 @@ mod tests {
 
         #[test]
         fn swapped_samples_have_the_negated_shift(a in sample(), b in sample()) {
-            let (one, other) = (shift(&a, &b).unwrap(), shift(&b, &a).unwrap());
-            prop_assert_eq!((one.estimate, one.low, one.high), (-other.estimate, -other.high, -other.low));
+            let (there, back) = (shift(&a, &b).unwrap(), shift(&b, &a).unwrap());
+            prop_assert_eq!((there.estimate, there.low, there.high), (-back.estimate, -back.high, -back.low));
         }
 
         #[test]

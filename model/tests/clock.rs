@@ -12,7 +12,7 @@ fn all_times_of_a_connection_move_together() {
     let before = fixture::failover(2);
     let mut after = before.clone();
     after.shift(HOUR_NS);
-    let (text, moved) = [&before, &after].map(|one| serde_json::to_string(one).unwrap()).into();
+    let (text, moved) = [&before, &after].map(|change| serde_json::to_string(change).unwrap()).into();
     let times =
         |text: &str| -> Vec<Timestamp> { text.split('"').filter_map(|word| word.parse().ok()).collect() };
     let expected: Vec<_> = times(&text).into_iter().map(|at| shifted(at, HOUR_NS)).collect();

@@ -19,7 +19,7 @@ fn texts(connection: &Connection) -> Vec<String> {
         Severity::Note => '·',
     };
     let findings = of_connection(connection);
-    findings.iter().map(|one| format!("{} {}", mark(one), one.sentence(&Format::default()))).collect()
+    findings.iter().map(|found| format!("{} {}", mark(found), found.sentence(&Format::default()))).collect()
 }
 
 fn stall(micros: i64, gap: u64) -> TimelineEntry {

@@ -161,7 +161,7 @@ fn a_reset_is_no_failed_path_if_the_other_end_removed_the_subflow() {
     let mut server = other_end(fixture::closed(1), &client);
     reset(&mut server, 1, CloseReason::ResetReceived);
     let has_failed = |connections: &[&Connection]| {
-        let lines = lines(connections.iter().map(|one| (*one).clone()).collect());
+        let lines = lines(connections.iter().copied().cloned().collect());
         lines.iter().any(|line| line.contains("path 2 ("))
     };
     assert!(has_failed(&[&server]) && has_failed(&[&client, &server]));

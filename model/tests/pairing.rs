@@ -12,12 +12,12 @@ use mpwatch_model::kernel::lifecycle::{Protocol, Role};
 use mpwatch_model::unit::Bytes;
 
 /// The other end of a connection, in the same report.
-fn other_end(one: &Connection) -> Connection {
-    let mut other = one.clone();
-    other.id.birth = SocketCookie(one.id.birth.0 + 1_000_000);
-    (other.token, other.remote_token) = (one.remote_token, one.token);
-    (other.local, other.remote) = (one.remote, one.local);
-    (other.bytes_sent, other.bytes_received) = (one.bytes_received, one.bytes_sent);
+fn other_end(own: &Connection) -> Connection {
+    let mut other = own.clone();
+    other.id.birth = SocketCookie(own.id.birth.0 + 1_000_000);
+    (other.token, other.remote_token) = (own.remote_token, own.token);
+    (other.local, other.remote) = (own.remote, own.local);
+    (other.bytes_sent, other.bytes_received) = (own.bytes_received, own.bytes_sent);
     other.role = Some(Role::Server);
     other
 }
@@ -44,9 +44,9 @@ fn a_flow_has_its_payload_once_and_the_cost_of_both_ends() {
     let flow = flows(&connections)[0];
     assert_eq!(flow.observed_payload(), client.observed_payload());
     assert_eq!(flow.cpu().unwrap().total().0, 2 * client.cpu.unwrap().total().0);
-    let (one, both) = (client.energy.unwrap(), flow.energy().unwrap());
-    assert_eq!(both.active.unwrap().0, 2 * one.active.unwrap().0);
-    assert!((both.j_per_gb.unwrap() - 2.0 * one.j_per_gb.unwrap()).abs() < 1e-9);
+    let (single, both) = (client.energy.unwrap(), flow.energy().unwrap());
+    assert_eq!(both.active.unwrap().0, 2 * single.active.unwrap().0);
+    assert!((both.j_per_gb.unwrap() - 2.0 * single.j_per_gb.unwrap()).abs() < 1e-9);
 }
 
 #[test]
@@ -61,11 +61,11 @@ fn what_is_unknown_at_one_end_is_unknown_of_the_flow() {
 
 #[test]
 fn equal_tokens_that_are_not_swapped_are_two_connections() {
-    let one = fixture::connection(1, 2);
-    let mut same = one.clone();
+    let connection = fixture::connection(1, 2);
+    let mut same = connection.clone();
     same.id.birth = SocketCookie(99);
-    let without_peer = Connection { remote_token: None, remote: None, ..one.clone() };
-    let connections = [one, same, without_peer];
+    let without_peer = Connection { remote_token: None, remote: None, ..connection.clone() };
+    let connections = [connection, same, without_peer];
     assert!(flows(&connections).iter().all(|flow| flow.other.is_none()));
     assert_eq!(flows(&connections).len(), 3);
 }

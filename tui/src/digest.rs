@@ -52,7 +52,7 @@ impl Digested {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
-    /// The subflows of the first connection, then those of the second, and so on.
+    /// Grouped by connection, in the order of connections.
     pub(crate) subflows: Vec<SubflowDigest>,
     /// The path of each subflow.
     paths: Vec<PathKey>,

@@ -68,7 +68,7 @@ fn no_line_is_too_wide_and_no_name_controls_the_terminal() {
 #[test]
 fn connections_that_were_observed_partly_are_marked_and_the_mark_is_explained() {
     let lists =
-        [fixture::fallen_back(1), fixture::connection(2, 2)].map(|one| list(&fixture::snapshot(vec![one])));
+        [fixture::fallen_back(1), fixture::connection(2, 2)].map(|flow| list(&fixture::snapshot(vec![flow])));
     let marks = lists.each_ref().map(|text| {
         (text.lines().any(|line| line.ends_with(" partly")), text.contains("partly, *: not all"))
     });

@@ -234,7 +234,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     stage.has("SHARE▼");
     click(&mut stage, "SHARE▼");
     stage.has("SHARE▲");
-    // A click in a list chooses a line; a click beside the list closes it.
+    // A click in a list chooses a line; a click outside closes it.
     stage.press("s");
     click(&mut stage, "current rate; the arrow");
     stage.has("RATE▼").lacks("Sort by").press("s");
@@ -400,8 +400,8 @@ fn nothing_is_drawn_outside_the_screen() {
 
 #[test]
 fn the_state_can_be_cloned() {
-    let mut one = App::new(Settings::default(), (80, 24));
-    let kept = one.clone();
-    one.update(Event::Key(Chord::parse("2").unwrap().event()));
-    assert_eq!((one.tab(), kept.tab()), (Tab::Paths, Tab::Connections));
+    let mut app = App::new(Settings::default(), (80, 24));
+    let kept = app.clone();
+    app.update(Event::Key(Chord::parse("2").unwrap().event()));
+    assert_eq!((app.tab(), kept.tab()), (Tab::Paths, Tab::Connections));
 }

@@ -42,7 +42,7 @@ fn the_top_is_in_view_until_the_user_selects_a_row() {
         changed
             .connections
             .iter_mut()
-            .for_each(|one| one.send = one.send.map(|rate| BitsPerSecond(1_000_000_000 - rate.0)));
+            .for_each(|flow| flow.send = flow.send.map(|rate| BitsPerSecond(1_000_000_000 - rate.0)));
         changed
     };
     let first = |stage: &mut Stage| stage.text().lines().nth(3).unwrap().to_owned();
@@ -66,10 +66,10 @@ fn both_ends_of_a_connection_follow_each_other_the_client_first() {
         client.remote_token = Some(Token(0x05e7_7e71));
         let mut between = fixture::connection(0x0b37_3333, 2);
         // By rate alone the server would come first, with another connection between the two.
-        server.subflows.iter_mut().for_each(|one| one.receive = Some(BitsPerSecond(900_000_000)));
-        between.subflows.iter_mut().for_each(|one| one.send = Some(BitsPerSecond(300_000_000)));
-        for one in [&mut server, &mut between] {
-            fixture::settle(one);
+        server.subflows.iter_mut().for_each(|flow| flow.receive = Some(BitsPerSecond(900_000_000)));
+        between.subflows.iter_mut().for_each(|flow| flow.send = Some(BitsPerSecond(300_000_000)));
+        for flow in [&mut server, &mut between] {
+            fixture::settle(flow);
         }
         fixture::snapshot(vec![server, between, client])
     };

@@ -93,7 +93,7 @@ fn unknown_rates_are_dashes_and_no_rate_is_shown_of_closed_connections() {
     let mut first = normal();
     for connection in &mut first.connections {
         (connection.send, connection.receive) = (None, None);
-        connection.subflows.iter_mut().for_each(|one| (one.send, one.receive) = (None, None));
+        connection.subflows.iter_mut().for_each(|flow| (flow.send, flow.receive) = (None, None));
     }
     let mut stage = Stage::new(120, 40);
     stage.show(first).has("↑ -  ↓ -").press("2").has("no values yet");

@@ -15,11 +15,11 @@ use super::target::Clickhouse;
 use super::target::Otlp;
 #[cfg(feature = "http-client")]
 use super::target::TargetArgs;
-use crate::paths;
 #[cfg(feature = "clickhouse")]
 use crate::quantity::parse_days;
 #[cfg(feature = "http-client")]
 use crate::quantity::parse_step;
+use crate::system::paths;
 use crate::time_spec::TimeSpec;
 
 #[derive(Clone, Debug, Subcommand)]

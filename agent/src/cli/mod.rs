@@ -40,8 +40,8 @@ pub(crate) use options::{
 };
 pub(crate) use service::{ConfigCommand, DaemonOptions};
 
-use crate::paths;
 use crate::quantity::{parse_interval, parse_step};
+use crate::system::paths;
 use crate::time_spec::TimeSpec;
 use options::{filter_help, methods, parse_directory};
 

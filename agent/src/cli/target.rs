@@ -75,7 +75,7 @@ impl<K: Kind> Args for TargetArgs<K> {
                 })
                 .conflicts_with_all(option.excludes);
             let arg = if default.is_empty() { arg } else { arg.default_value(default) };
-            let arg = option.needs.into_iter().fold(arg, |arg, other| arg.requires(other));
+            let arg = option.needs.into_iter().fold(arg, clap::Arg::requires);
             command.arg(match (option.name, K::WITHOUT_URL) {
                 ("url", Some(other)) => arg.required_unless_present(other),
                 ("url", None) => arg.required(true),

@@ -15,13 +15,13 @@ use mpwatch_model::host::energy::window::Cpus;
 
 use super::output::print;
 use crate::cli::CalibrateOptions;
-use crate::clock::ClockPair;
 use crate::energy::calibrate::{StepTiming, measure};
 use crate::energy::calibration::{MachineSetup, PowerFile};
 use crate::energy::sampler::Sampler;
 use crate::energy::ticks;
 use crate::energy::topology::Topology;
 use crate::error::{Failure, KERNEL, PERMISSION};
+use crate::system::clock::ClockPair;
 
 /// Maximum CPU use by other programs: with more, the machine is not idle, and idle power is fitted.
 const MAX_OTHER_USE: f64 = 0.05;

@@ -20,8 +20,8 @@ use super::files::{self, Content};
 use super::output::{on_a_terminal, print_table, terminal_width, write};
 use crate::cli::{CompareBy, CompareFormat, CompareOptions};
 use crate::error::Failure;
-use crate::recording::Replay;
-use crate::session::{self, TrackerSettings};
+use crate::live::recording::Replay;
+use crate::live::session::{self, TrackerSettings};
 
 /// One of the two sets of connections.
 struct Selected {
@@ -148,6 +148,6 @@ fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
 }
 
 fn is_database(file: &Path) -> anyhow::Result<bool> {
-    let content = Content::of(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let content = Content::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(content == Content::Database)
 }

@@ -9,7 +9,7 @@ use super::output::print;
 use crate::cli::{ConfigCommand, DaemonOptions, TraceOptions};
 use crate::config::{Layers, schema};
 use crate::daemon;
-use crate::exit;
+use crate::error::exit;
 use crate::quantity::in_percent;
 
 pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {

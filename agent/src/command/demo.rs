@@ -18,12 +18,12 @@ use super::database::Database;
 use super::output::{on_a_terminal, print_report};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
+use crate::energy::simulation::Simulation;
 use crate::error::Failure;
+use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
-use crate::session;
-use crate::signals::stop_flag;
-use crate::simulation::Simulation;
-use crate::source::EventSource as _;
+use crate::system::signals::stop_flag;
 
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_millis(500);

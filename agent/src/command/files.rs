@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in files, and guards against a command whose output would overwrite another of its files.
+//! Identifies the content of files, and refuses a command whose output would overwrite another of its files.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::recording::is_recording;
+use crate::live::recording::is_recording;
 
 /// How every SQLite file begins.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// Of SQLite.
@@ -23,7 +23,7 @@ pub(super) enum Content {
 
 impl Content {
     /// By its first bytes. A pipe or a device has no content.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for its other end.
         if !std::fs::metadata(path)?.is_file() {
             return Ok(Self::Other);
@@ -40,12 +40,12 @@ impl Content {
 /// Fails if two of the given paths are the same file.
 pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {
     let given: Vec<&Path> = paths.iter().copied().flatten().collect();
-    for (index, one) in given.iter().enumerate() {
+    for (index, path) in given.iter().enumerate() {
         for other in &given[index + 1..] {
             anyhow::ensure!(
-                !is_same(one, other),
+                !is_same(path, other),
                 "{} and {} are the same file and would overwrite each other; choose another file",
-                one.display(),
+                path.display(),
                 other.display()
             );
         }
@@ -54,12 +54,12 @@ pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {
 }
 
 /// Whether two paths are the same file: by device and inode if both exist, by name if neither does.
-pub(super) fn is_same(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     let regular = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
-    match (regular(one), regular(other)) {
-        (Some(one), Some(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        (None, None) if !one.exists() && !other.exists() => {
-            std::path::absolute(one).ok() == std::path::absolute(other).ok()
+    match (regular(a), regular(b)) {
+        (Some(a), Some(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (None, None) if !a.exists() && !b.exists() => {
+            std::path::absolute(a).ok() == std::path::absolute(b).ok()
         }
         _ => false,
     }

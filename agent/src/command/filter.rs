@@ -35,7 +35,7 @@ impl FilterOptions {
         report.with(connections)
     }
 
-    /// Warns if no namespace has the name. It is no error: the namespace may be created later.
+    /// Warns if no namespace has the name. It is not an error: the namespace may be created later.
     pub(super) fn warn_about_unknown_namespace(&self) {
         let Some(wanted) = &self.netns else { return };
         let is_wanted = |found: &Namespace| {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
-use crate::attach::{AttachError, Daemon};
 use crate::cli::TopOptions;
-use crate::exit;
-use crate::procfs;
+use crate::error::exit;
+use crate::live::session;
 use crate::screen::{Screen, load_settings};
-use crate::session;
+use crate::socket::client::{AttachError, Daemon};
+use crate::system::procfs;
 
 /// Time between two snapshots unless an option sets it.
 pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);

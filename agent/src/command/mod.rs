@@ -15,10 +15,12 @@ mod filter;
 mod live_view;
 pub(crate) mod man;
 pub(crate) mod output;
+pub(crate) mod program;
 mod record;
 mod replay;
 mod report;
 mod selftest;
+pub(crate) mod sheet;
 mod show;
 mod top;
 mod trace;
@@ -29,8 +31,8 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
-use crate::companion;
 use crate::doctor;
+use crate::system::companion;
 
 /// Runs the command of the command line, or `top`.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {

@@ -14,9 +14,9 @@ use mpwatch_store::SheetKind;
 
 use super::files::Content;
 use crate::cli::{Format, ReportOptions};
+use crate::command::sheet;
 use crate::error::Failure;
 use crate::screen::is_ascii;
-use crate::sheet;
 
 /// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
 pub(super) fn print_report(
@@ -54,7 +54,7 @@ pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
 
 /// Refuses to replace a database or a recording by a report: what they have cannot be measured again.
 pub(super) fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
-    let what = match Content::of(file) {
+    let what = match Content::read(file) {
         Ok(Content::Database) => "database",
         Ok(Content::Recording) => "recording",
         Ok(Content::Other) | Err(_) => return Ok(()),

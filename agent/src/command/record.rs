@@ -13,10 +13,10 @@ use super::live_view::DEFAULT_INTERVAL;
 use super::output::{ensure_no_data, print_report, print_summary, refuse_samples};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
-use crate::recording::{self, Recorder};
-use crate::session;
-use crate::signals::stop_flag;
-use crate::source::EventSource as _;
+use crate::live::recording::{self, Recorder};
+use crate::live::session;
+use crate::live::source::EventSource as _;
+use crate::system::signals::stop_flag;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let RecordOptions { file, force, seconds, store, label, report: report_options, filter, trace, .. } =

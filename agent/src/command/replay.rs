@@ -14,11 +14,11 @@ use super::database::Database;
 use super::files;
 use super::output::{ensure_no_data, on_a_terminal, print_line, print_report, refuse_samples};
 use crate::cli::ReplayOptions;
-use crate::recording::Replay;
+use crate::live::recording::Replay;
+use crate::live::session::{self, TrackerSettings};
+use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
-use crate::session::{self, TrackerSettings};
-use crate::signals::stop_flag;
-use crate::source::EventSource as _;
+use crate::system::signals::stop_flag;
 
 pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<()> {
     if options.screen { show(options) } else { print(options) }
@@ -56,7 +56,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     ensure_complete(file, &replay)
 }
 
-/// Fails if the recording ended too early, so that scripts notice. What was intact has been shown.
+/// Fails if the recording ended too early, so that scripts notice. The intact part has been shown.
 fn ensure_complete(file: &Path, replay: &Replay) -> anyhow::Result<()> {
     match replay.cut_short() {
         None => Ok(()),

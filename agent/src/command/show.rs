@@ -13,13 +13,13 @@ use mpwatch_report::text;
 use mpwatch_store::SheetKind;
 
 use super::output::{print, print_table};
-use crate::attach::Daemon;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
+use crate::command::sheet;
+use crate::error::exit;
 use crate::error::{Failure, NO_SUCH_CONNECTION};
-use crate::exit;
-use crate::session;
-use crate::sheet;
-use crate::signals::stop_flag;
+use crate::live::session;
+use crate::socket::client::Daemon;
+use crate::system::signals::stop_flag;
 
 /// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
 const INTERVAL: Duration = Duration::from_millis(300);

@@ -11,13 +11,13 @@ use super::database::Database;
 use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print_line, print_table};
 use super::trace::{describe, interval, labels_by_name};
-use crate::attach::Daemon;
 use crate::cli::TopOptions;
-use crate::exit;
+use crate::error::exit;
+use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
-use crate::session;
-use crate::signals::stop_flag;
-use crate::source::EventSource as _;
+use crate::socket::client::Daemon;
+use crate::system::signals::stop_flag;
 
 /// Width of the lines of `--batch`, in characters.
 const WIDTH: usize = 160;

@@ -12,9 +12,9 @@ use mpwatch_model::host::setup::{Label, by_name};
 
 use crate::cli::TraceOptions;
 use crate::error::Failure;
-use crate::live::Live;
-use crate::session::TrackerSettings;
-use crate::setup::sysctls_of;
+use crate::live::kernel::Live;
+use crate::live::session::TrackerSettings;
+use crate::system::setup::sysctls_of;
 
 /// The time between two snapshots: the given one or the default, or the step of samples, which cannot be shorter.
 pub(super) fn interval(

@@ -22,7 +22,7 @@ pub use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;
-use crate::paths;
+use crate::system::paths;
 use key::Key;
 use keys::keys;
 

@@ -13,7 +13,7 @@ use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode, Elimi
 use mpwatch_model::kernel::cpu::LedgerMode;
 use tracing::level_filters::LevelFilter;
 
-use crate::paths;
+use crate::system::paths;
 
 /// All values. `keys` describes each.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,8 +19,8 @@ use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
-use crate::journal::Journal;
-use crate::privilege;
+use crate::live::journal::Journal;
+use crate::system::privilege;
 
 /// Removes extra subflows.
 pub(super) struct Elimination {

@@ -19,7 +19,7 @@ use mpwatch_store::{Backlog, Outbox, end_columns};
 
 use super::status::Status;
 use crate::config::Config;
-use crate::delivery::{Step, StepError, step};
+use crate::daemon::delivery::{Step, StepError, step};
 use crate::error::of_target;
 
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.

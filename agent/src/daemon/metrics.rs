@@ -12,7 +12,7 @@ use mpwatch_report::json::{self, Layout};
 use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::lock::lock;
+use crate::system::lock::lock;
 
 /// The values that are served until the next tick.
 struct Published {

@@ -4,6 +4,8 @@
 #[cfg(feature = "control")]
 mod control;
 #[cfg(feature = "http-client")]
+pub(crate) mod delivery;
+#[cfg(feature = "http-client")]
 pub(crate) mod export;
 mod log;
 mod metrics;
@@ -27,18 +29,18 @@ use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::companion;
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
 use crate::error::KERNEL;
-use crate::journal::Journal;
-use crate::live::Live;
-use crate::lock::lock;
-use crate::privilege::{drop_to_kept, without_any};
-use crate::session::{self, TrackerSettings};
-use crate::signals::stop_flag_for;
-use crate::source::EventSource;
+use crate::live::journal::Journal;
+use crate::live::kernel::Live;
+use crate::live::session::{self, TrackerSettings};
+use crate::live::source::EventSource;
+use crate::system::companion;
+use crate::system::lock::lock;
+use crate::system::privilege::{drop_to_kept, without_any};
+use crate::system::signals::stop_flag_for;
 #[cfg(feature = "control")]
 use control::Elimination;
 use metrics::{Metrics, Site};

@@ -12,9 +12,9 @@ use signal_hook::iterator::Signals;
 
 use super::notify;
 use super::status::Status;
-use crate::clock::ClockPair;
 use crate::config::{Config, Layers};
-use crate::lock::lock;
+use crate::system::clock::ClockPair;
+use crate::system::lock::lock;
 
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -26,9 +26,9 @@ use nix::unistd::{Gid, Group};
 use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::lock::lock;
-use crate::privilege::without_any;
-use crate::protocol::Greeting;
+use crate::socket::protocol::Greeting;
+use crate::system::lock::lock;
+use crate::system::privilege::without_any;
 
 /// Maximum number of readers.
 const MAX_READERS: u64 = 32;

@@ -17,7 +17,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::process;
 use crate::config::Config;
-use crate::lock::lock;
+use crate::system::lock::lock;
 
 /// Time beyond three intervals for which a snapshot is current: the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use mpwatch_model::host::energy::EnergySource;
 use crate::energy::discovery::{Hardware, Note};
 use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
-use crate::procfs::read;
+use crate::system::procfs::read;
 
 /// Effective capabilities of this process, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

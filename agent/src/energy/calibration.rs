@@ -9,7 +9,7 @@ use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
-use crate::procfs;
+use crate::system::procfs;
 
 /// Version of the file's format.
 const SCHEMA: u32 = 1;

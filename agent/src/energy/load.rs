@@ -6,7 +6,7 @@ use mpwatch_model::kernel::cpu::CpuLoad;
 use mpwatch_model::unit::Nanos;
 
 use super::ticks::{self, CpuTicks};
-use crate::clock::ClockPair;
+use crate::system::clock::ClockPair;
 
 /// One CPU.
 #[derive(Clone, Copy, Debug)]

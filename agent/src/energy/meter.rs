@@ -19,8 +19,8 @@ use super::load::LoadReader;
 use super::packets::PacketCounter;
 use super::sampler::Sampler;
 use crate::cli::CounterOptions;
-use crate::clock::ClockPair;
-use crate::paths;
+use crate::system::clock::ClockPair;
+use crate::system::paths;
 
 impl CounterOptions {
     pub(crate) fn hardware(&self) -> Hardware {

@@ -13,6 +13,7 @@ pub(crate) mod packets;
 mod perf;
 mod powercap;
 pub(crate) mod sampler;
+pub(crate) mod simulation;
 pub(crate) mod ticks;
 pub(crate) mod topology;
 mod zone;

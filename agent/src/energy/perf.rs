@@ -11,7 +11,7 @@ use perf_event::events::Software;
 use super::powercap::{FoundZone, ReadCounter};
 use super::topology::Topology;
 use super::zone::{Backend, CpuLocation, Zone};
-use crate::procfs;
+use crate::system::procfs;
 
 /// Opens a counter, which is then read in its own unit.
 pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;

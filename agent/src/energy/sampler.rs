@@ -14,7 +14,7 @@ use mpwatch_model::unit::Nanos;
 use super::discovery::{Hardware, Note, discover};
 use super::zone::Role;
 use super::zone_reader::{WindowTimes, ZoneReader, ZoneReport, find_mirrors};
-use crate::clock::ClockPair;
+use crate::system::clock::ClockPair;
 
 /// Maximum time between the first and the last reading of a window.
 const MAX_SKEW: Nanos = Nanos(1_000_000);

@@ -8,7 +8,7 @@ use std::path::Path;
 use mpwatch_model::host::energy::window::Cpus;
 
 use super::zone::CpuLocation;
-use crate::procfs;
+use crate::system::procfs;
 
 /// All CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -81,7 +81,7 @@ pub(crate) struct ZoneReader {
     value: Option<io::Result<u64>>,
     /// Energy of the last window and the value at its end, for comparison with other dies.
     last: Option<(u64, u64)>,
-    /// Consecutive windows whose energy equals that of another die.
+    /// Consecutive windows whose energy equals the energy of another die.
     equal_windows: u32,
 }
 

@@ -20,7 +20,7 @@ use mpwatch_model::kernel::event::NetnsName;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
-use crate::privilege;
+use crate::system::privilege;
 
 /// After a mount, all names are checked at most this often: a namespace may have been mounted again without a new file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

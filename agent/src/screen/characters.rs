@@ -17,7 +17,7 @@ fn is_ascii_in(read: impl Fn(&str) -> Option<String>) -> bool {
     !is_utf8 || read("TERM").is_none_or(|term| term == "dumb")
 }
 
-/// Whether the terminal cannot move its cursor, as that of an editor.
+/// Whether the terminal cannot move its cursor, like the terminal in an editor.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

@@ -18,7 +18,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_tui::screen::{Feed, Link, Notice, Request, Settings, terminal};
 use nix::sys::signal::{Signal, raise};
 
-use crate::playback::Playback;
+use crate::live::playback::Playback;
 pub(crate) use characters::{ensure_cursor, is_ascii, is_dumb};
 pub(crate) use settings::load as load_settings;
 #[cfg(feature = "fuzz")]

@@ -151,7 +151,12 @@ impl Tracker {
     /// next ticks.
     pub fn end_tick(&mut self) -> Snapshot {
         let mut snapshot = self.snapshot();
-        self.discard_done();
+        let active = self.flows.all_active();
+        let mut done: Vec<Key> = active.filter(|(_, flow)| self.is_done(flow)).map(|(key, _)| key).collect();
+        done.sort_unstable_by_key(|key| key.serial);
+        for key in done {
+            self.forget(key);
+        }
         if self.closed == Closed::Keep {
             self.archive_discarded(&snapshot.connections);
         }
@@ -170,7 +175,7 @@ impl Tracker {
             interval_s: Some(self.interval()).filter(|interval| interval.0 > 0).map(Nanos::seconds),
             host: self.host(),
             setup: Arc::clone(&self.start.setup),
-            connections: self.connections(!self.shares_idle),
+            connections: self.flows.connections(&self.sources(), !self.shares_idle),
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
@@ -188,15 +193,6 @@ impl Tracker {
         let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
         let is_late = flow.is_long_complete() && !flow.closed_at().is_some_and(waits);
         flow.is_forgettable() && (is_charged || is_late)
-    }
-
-    fn discard_done(&mut self) {
-        let active = self.flows.all_active();
-        let mut done: Vec<Key> = active.filter(|(_, flow)| self.is_done(flow)).map(|(key, _)| key).collect();
-        done.sort_unstable_by_key(|key| key.serial);
-        for key in done {
-            self.forget(key);
-        }
     }
 
     /// Keeps the discarded connections for the report.
@@ -217,7 +213,7 @@ impl Tracker {
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = Vec::from(std::mem::take(&mut self.archive));
-        connections.extend(self.connections(true));
+        connections.extend(self.flows.connections(&self.sources(), true));
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
             schema: SCHEMA,
@@ -368,10 +364,6 @@ impl Tracker {
     /// The time between the last two ticks in which the machine ran.
     fn interval(&self) -> Nanos {
         self.previous_tick.map_or(Nanos(0), |previous| self.suspensions.awake(previous, self.tick.at))
-    }
-
-    fn connections(&self, with_idle: bool) -> Vec<Connection> {
-        self.flows.connections(&self.sources(), with_idle)
     }
 
     fn sources(&self) -> Sources<'_> {

@@ -32,11 +32,11 @@ pub enum Severity {
 pub struct Finding {
     /// The connection that it is about. `None`: the host.
     pub connection: Option<ConnectionId>,
-    /// What was found.
+    /// The fact.
     pub fact: Fact,
 }
 
-/// What was found, most important first. Subflows are given by their names, 1 being the first.
+/// A fact about a connection or the host, most important first. Subflows are given by their names, 1 being the first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A kind of loss, with its count.

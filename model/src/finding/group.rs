@@ -65,7 +65,7 @@ pub struct ProblemGroup {
 type GroupKey = ((Severity, u8), Option<Peer>, String);
 
 /// The problems of a report: most important first, of one kind the most frequent first. If both ends of a connection are in the report, a
-/// problem that both have is listed once, as the connecting end sees it.
+/// problem that both have is listed once, from the connecting end.
 pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
     let mut groups: Vec<ProblemGroup> = Vec::new();
     let mut places: HashMap<GroupKey, usize> = HashMap::new();

@@ -85,7 +85,7 @@ pub struct Evidence {
     pub burst_concordance: Option<f64>,
     /// Part of these variations that is not noise, 0 to 1; the lower value of the two subflows. Near 0 the concordance is meaningless.
     pub queue_signal: Option<f64>,
-    /// Partial correlation of the two delivery rates, given those of the connection's other subflows. -1: one gains what the other loses, as
+    /// Partial correlation of the two delivery rates, given the rates of the connection's other subflows. -1: one gains what the other loses, as
     /// behind one bottleneck. Above 0: evidence against one.
     pub rate_correlation: Option<f64>,
     /// Variance of the sum of the rates over the sum of their variances. Near 0 they divide a constant rate.

@@ -27,10 +27,10 @@ pub struct ClassTotals {
     /// Median completion time of the completed connections, in seconds. `null`: none completed.
     #[serde(rename = "completion_p50_s")]
     pub median: Option<f64>,
-    /// 99th percentile of the completion times, in seconds.
+    /// 99th percentile of the completion times, in seconds. `null`: none completed.
     #[serde(rename = "completion_p99_s")]
     pub p99: Option<f64>,
-    /// The longest completion time, in seconds.
+    /// The longest completion time, in seconds. `null`: none completed.
     #[serde(rename = "completion_max_s")]
     pub slowest: Option<f64>,
     /// Observed payload in both directions, each byte once.

@@ -115,7 +115,7 @@ pub struct Connection {
     pub extra_subflows: Option<u32>,
     /// Subflows in the order of their creation, closed ones included.
     pub subflows: Vec<Subflow>,
-    /// What happened, in order.
+    /// Events in its life, in order.
     pub timeline: Vec<TimelineEntry>,
 }
 

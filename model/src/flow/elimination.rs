@@ -13,7 +13,7 @@ use crate::unit::{BitsPerSecond, Micros, Nanos};
 use crate::words::json_words;
 
 json_words! {
-    /// What happens to an extra subflow.
+    /// How an extra subflow is removed.
     #[derive(Default)]
     pub enum EliminationAction {
         /// Its TCP socket is aborted (`SOCK_DESTROY`); MPTCP reinjects its data on the other subflows. The peer receives a RST.
@@ -254,6 +254,6 @@ pub struct EliminationRecord {
     pub at: Nanos,
     /// The connection.
     pub connection: ConnectionId,
-    /// What happened.
+    /// The step.
     pub step: EliminationStep,
 }

@@ -111,7 +111,7 @@ pub struct OpenCounts {
     pub states: [i64; TcpState::ALL.len()],
     /// Of those, connections that asked for MPTCP and continue as plain TCP.
     pub fallbacks: i64,
-    /// Open subflows, also those of closed connections.
+    /// Open subflows, including subflows of closed connections.
     pub subflows: i64,
     /// Subflows of open connections beyond one per bottleneck, where known.
     pub extra_subflows: i64,

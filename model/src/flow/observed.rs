@@ -9,18 +9,19 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 /// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// Payload sent and received during it, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was open
-    /// when it was first seen, sent payload counts when it is acknowledged, including payload in flight at that time.
+    /// Payload sent and received while observed, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was
+    /// open when it was first seen, sent payload counts when it is acknowledged, including payload in flight at that time.
     pub bytes: Bytes,
     /// The sent part of `bytes`.
     pub bytes_sent: Bytes,
-    /// Time from the opening, or from when it was first seen, to the end of the connection.
+    /// Time from the opening, or from when it was first seen, to the end of the connection, without times in which mpwatch was not running,
+    /// nanoseconds.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Total length of the intervals between two snapshots in which it carried payload.
+    /// Total length of the intervals between two snapshots in which it carried payload, nanoseconds.
     #[serde(rename = "active_ns")]
     pub active: Nanos,
-    /// Estimated bytes on the wire during it in both directions, headers included; of a connection, over all its subflows.
+    /// Estimated bytes on the wire while observed, in both directions, headers included; of a connection, over all its subflows.
     pub wire_bytes_estimate: Bytes,
 }
 

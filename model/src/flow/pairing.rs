@@ -16,7 +16,7 @@ use crate::unit::{Bytes, sum_if_all_known};
 /// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are reused.
 const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
 
-/// A connection with those of its two ends that are in the report.
+/// A connection with its ends in the report: one or both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow<'a> {
     /// The end that connected, or the only end in the report.

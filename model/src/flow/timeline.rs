@@ -22,7 +22,7 @@ pub struct TimelineEntry {
     pub at: Timestamp,
     /// How mpwatch knows.
     pub source: ObservedBy,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: TimelineEvent,
 }
@@ -39,7 +39,7 @@ json_words! {
     }
 }
 
-/// What happened.
+/// An event in the life of a connection or of its subflows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TimelineEvent {

@@ -85,12 +85,12 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether recorded data was lost for good. Missed packet events and delay samples do not count: no total depends on them.
+    /// Whether data was lost permanently. Missed packet events and delay samples do not count: no total depends on them.
     pub fn any(&self) -> bool {
         Self { ring_full_recovered: 0, events_missed: 0, delay_samples_lost: 0, ..*self } != Self::default()
     }
 
-    /// What was lost for good, one phrase per counter that is not zero.
+    /// Permanent losses, one phrase per counter that is not zero.
     pub fn phrases(&self) -> Vec<String> {
         let Self {
             ring_full_recovered: _,

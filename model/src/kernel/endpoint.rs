@@ -73,7 +73,7 @@ impl JsonSchema for Name {
     }
 }
 
-/// The interface through which a subflow sends: that of the route cached in its socket.
+/// The interface through which a subflow sends, from the route cached in its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Interface {
     /// Index in its namespace.

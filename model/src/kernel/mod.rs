@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel reports: decoded events, states, addresses, CPU time and delay samples.
+//! Decoded reports of the kernel: events, states, addresses, CPU time and delay samples.
 
 pub mod clock;
 pub mod cpu;

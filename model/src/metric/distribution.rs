@@ -37,68 +37,36 @@ fn closed(connection: &Connection) -> u64 {
     u64::from(!connection.is_open())
 }
 
-/// Of connections.
-pub static CONNECTION_DISTRIBUTIONS: &[Distribution<Connection>] = &[
-    Distribution {
-        name: "mpwatch_host_flow_duration_seconds",
-        help: "Duration of connections whose opening and end were traced.",
-        unit: Unit::Seconds,
-        bounds: DURATIONS,
-        observations: closed,
-        value: |c| c.seen_open.then_some(c.age_s),
-    },
-    Distribution {
-        name: "mpwatch_host_flow_size_bytes",
-        help: "Payload in both directions of connections that closed.",
-        unit: Unit::Bytes,
-        bounds: SIZES,
-        observations: closed,
-        value: |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64),
-    },
-    Distribution {
-        name: "mpwatch_host_flow_active_joules",
-        help: "Energy above idle of the network path of connections that closed.",
-        unit: Unit::Joules,
-        bounds: ENERGIES,
-        observations: closed,
-        value: |c| Some(c.energy.as_ref()?.active?.joules()),
-    },
-    Distribution {
-        name: "mpwatch_host_second_path_after_seconds",
-        help: "From the opening of connections to ESTABLISHED of their first joined subflow [ICPE19].",
-        unit: Unit::Seconds,
-        bounds: DELAYS,
-        observations: |c| u64::from(c.second_path.is_some()),
-        value: |c| c.second_path.map(|path| path.after.seconds()),
-    },
-];
+/// Declares tables of histograms: name, unit, bounds, help, number of observations, and value.
+macro_rules! distributions {
+    ($($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $unit:ident $bounds:ident $help:literal $observations:expr, $value:expr;)* })*) => {
+        $($(#[$doc])*
+        pub static $table: &[Distribution<$subject>] = &[$(Distribution {
+            name: $name,
+            help: $help,
+            unit: Unit::$unit,
+            bounds: $bounds,
+            observations: $observations,
+            value: $value,
+        }),*];)*
+    };
+}
 
-/// Of subflows.
-pub static SUBFLOW_DISTRIBUTIONS: &[Distribution<Subflow>] = &[
-    Distribution {
-        name: "mpwatch_host_handshake_seconds",
-        help: "From SYN to ESTABLISHED of subflows.",
-        unit: Unit::Seconds,
-        bounds: DELAYS,
-        observations: |s| u64::from(s.handshake.is_some()),
-        value: |s| s.handshake.map(Micros::seconds),
-    },
-    Distribution {
-        name: "mpwatch_host_rtt_seconds",
-        help: "RTT of the segment acknowledged last, once per subflow and snapshot with a new sample.",
-        unit: Unit::Seconds,
-        bounds: DELAYS,
-        observations: |s| s.rtt_samples,
-        value: |s| s.rtt.map(Micros::seconds),
-    },
-];
-
-/// Of the subflows of each interface.
-pub static INTERFACE_DISTRIBUTIONS: &[Distribution<Subflow>] = &[Distribution {
-    name: "mpwatch_interface_rtt_seconds",
-    help: "RTT of the segment acknowledged last, once per subflow of an interface and snapshot with a new sample.",
-    unit: Unit::Seconds,
-    bounds: PATH_DELAYS,
-    observations: |s| s.rtt_samples,
-    value: |s| s.rtt.map(Micros::seconds),
-}];
+distributions! {
+    /// Of connections.
+    CONNECTION_DISTRIBUTIONS: Connection {
+        "mpwatch_host_flow_duration_seconds" Seconds DURATIONS "Duration of connections whose opening and end were traced." closed, |c| c.seen_open.then_some(c.age_s);
+        "mpwatch_host_flow_size_bytes" Bytes SIZES "Payload in both directions of connections that closed." closed, |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64);
+        "mpwatch_host_flow_active_joules" Joules ENERGIES "Energy above idle of the network path of connections that closed." closed, |c| Some(c.energy.as_ref()?.active?.joules());
+        "mpwatch_host_second_path_after_seconds" Seconds DELAYS "From the opening of connections to ESTABLISHED of their first joined subflow [ICPE19]." |c| u64::from(c.second_path.is_some()), |c| c.second_path.map(|path| path.after.seconds());
+    }
+    /// Of subflows.
+    SUBFLOW_DISTRIBUTIONS: Subflow {
+        "mpwatch_host_handshake_seconds" Seconds DELAYS "From SYN to ESTABLISHED of subflows." |s| u64::from(s.handshake.is_some()), |s| s.handshake.map(Micros::seconds);
+        "mpwatch_host_rtt_seconds" Seconds DELAYS "RTT of the segment acknowledged last, once per subflow and snapshot with a new sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
+    }
+    /// Of the subflows of each interface.
+    INTERFACE_DISTRIBUTIONS: Subflow {
+        "mpwatch_interface_rtt_seconds" Seconds PATH_DELAYS "RTT of the segment acknowledged last, once per subflow of an interface and snapshot with a new sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
+    }
+}

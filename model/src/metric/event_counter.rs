@@ -25,45 +25,25 @@ fn role(connection: &Connection) -> &'static str {
     connection.role.map_or("unknown", Role::as_str)
 }
 
-/// Events of connections.
-pub static CONNECTION_EVENTS: &[EventCounter<Connection>] = &[
-    EventCounter {
-        name: "mpwatch_host_connections_opened_total",
-        help: "Connections whose opening was traced.",
-        label: "role",
-        values: ROLES,
-        kind: |c| c.seen_open.then(|| role(c)),
-    },
-    EventCounter {
-        name: "mpwatch_host_connections_closed_total",
-        help: "Connections that closed.",
-        label: "role",
-        values: ROLES,
-        kind: |c| c.closed_at.map(|_| role(c)),
-    },
-    EventCounter {
-        name: "mpwatch_host_fallbacks_total",
-        help: "Connections that fell back to plain TCP, of those whose opening was traced.",
-        label: "reason",
-        values: FallbackReason::WORDS,
-        kind: |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str()),
-    },
-];
+/// Declares tables of event counters: name, label, values of the label, help, and the kind of event.
+macro_rules! events {
+    ($($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $label:literal $values:expr, $help:literal $kind:expr;)* })*) => {
+        $($(#[$doc])*
+        pub static $table: &[EventCounter<$subject>] =
+            &[$(EventCounter { name: $name, help: $help, label: $label, values: $values, kind: $kind }),*];)*
+    };
+}
 
-/// Events of subflows.
-pub static SUBFLOW_EVENTS: &[EventCounter<Subflow>] = &[
-    EventCounter {
-        name: "mpwatch_host_subflows_opened_total",
-        help: "Subflows whose SYN was traced.",
-        label: "kind",
-        values: &["initial", "join"],
-        kind: |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" }),
-    },
-    EventCounter {
-        name: "mpwatch_host_subflows_closed_total",
-        help: "Subflows that ended.",
-        label: "reason",
-        values: CloseReason::WORDS,
-        kind: |s| s.closed.map(|closed| closed.reason.as_str()),
-    },
-];
+events! {
+    /// Events of connections.
+    CONNECTION_EVENTS: Connection {
+        "mpwatch_host_connections_opened_total" "role" ROLES, "Connections whose opening was traced." |c| c.seen_open.then(|| role(c));
+        "mpwatch_host_connections_closed_total" "role" ROLES, "Connections that closed." |c| c.closed_at.map(|_| role(c));
+        "mpwatch_host_fallbacks_total" "reason" FallbackReason::WORDS, "Connections that fell back to plain TCP, of those whose opening was traced." |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str());
+    }
+    /// Events of subflows.
+    SUBFLOW_EVENTS: Subflow {
+        "mpwatch_host_subflows_opened_total" "kind" &["initial", "join"], "Subflows whose SYN was traced." |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" });
+        "mpwatch_host_subflows_closed_total" "reason" CloseReason::WORDS, "Subflows that ended." |s| s.closed.map(|closed| closed.reason.as_str());
+    }
+}

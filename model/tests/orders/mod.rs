@@ -55,8 +55,8 @@ pub(crate) type Case =
 
 pub(crate) const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
 
-/// Those marked `kernel` were recorded on Linux 6.18: the first three from `mpwatch demo failover`, those of destroyed sockets from `ss --kill`
-/// beside a demo, the others by `host_event_orders`, which repeats them. The rest is derived.
+/// Cases marked `kernel` were recorded on Linux 6.18: the first three with `mpwatch demo failover`, cases with destroyed sockets with
+/// `ss --kill` during a demo, the others by `host_event_orders`, which repeats them. The remaining cases are derived.
 pub(crate) const CASES: &[Case] = &[
     (
         "kernel, sender: the stale subflow is reset after the end",

@@ -80,8 +80,8 @@ fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], al
 /// The time of the latest value, seconds since 1970, and the length of the time axis before it. Both charts have the same.
 fn time(app: &App, subjects: &[ChartLine], series: [Series; 2]) -> (f64, f64) {
     let lines = series.into_iter().flat_map(|series| subjects.iter().map(move |subject| (subject, series)));
-    let points = lines.flat_map(|(subject, series)| runs_of(app, subject, series)).flatten();
-    let times: Vec<f64> = points.map(|(at, _)| at).collect();
+    let samples = lines.flat_map(|(subject, series)| runs_of(app, subject, series)).flatten();
+    let times: Vec<f64> = samples.map(|(at, _)| at).collect();
     let end = times.iter().copied().fold(f64::MIN, f64::max);
     (end, ticks::window(end - times.iter().copied().fold(end, f64::min)))
 }
@@ -106,13 +106,13 @@ fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
     [title(|name| name), title(|name| name.split(' ').next().unwrap_or(name)), Text::new(name, Ink::Strong)]
 }
 
-/// Runs of known values of a line, each as points: seconds since 1970, value.
+/// Runs of known values of a line, each as pairs: seconds since 1970, value.
 fn runs_of(app: &App, subject: &ChartLine, series: Series) -> Vec<Vec<(f64, f64)>> {
     let Some(track) = app.history.subflow(subject.subflow) else { return Vec::new() };
     let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
-    let points: Vec<(f64, f64)> =
+    let samples: Vec<(f64, f64)> =
         values.iter().zip(spans).map(|(value, (_, end))| (end, f64::from(*value))).collect();
-    let known = points.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());
+    let known = samples.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());
     known.map(<[(f64, f64)]>::to_vec).collect()
 }
 
@@ -127,8 +127,8 @@ fn chart(
     for (index, subject) in subjects.iter().enumerate() {
         lines.extend(runs_of(app, subject, series).into_iter().map(|run| (index, run)));
     }
-    let points = || lines.iter().flat_map(|(_, run)| run);
-    let max = points().map(|(_, value)| *value).fold(0.0, f64::max);
+    let samples = || lines.iter().flat_map(|(_, run)| run);
+    let max = samples().map(|(_, value)| *value).fold(0.0, f64::max);
     if max <= 0.0 {
         put(app, frame, area, Text::new("  no values yet", Ink::Faint));
         return;

@@ -62,7 +62,7 @@ pub(crate) struct Aggregates {
     activities: Vec<Activity>,
     /// The subflows in the order of the snapshot, with the numbers of their aggregates.
     found: Vec<(u32, Member)>,
-    /// The subflows of the first aggregate, then those of the second, and so on; and where each begins and ends.
+    /// The subflows grouped by aggregate, in the order of numbers; and where each group begins and ends.
     members: Vec<Member>,
     ends: Vec<u32>,
     /// Paths that share a bottleneck, by number; empty where there are none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shown and selected: tabs, tables, and what is open above them.
+//! The view: tabs, tables, the selection, and popups above them.
 
 use mpwatch_model::id::{ConnectionId, SubflowId};
 
@@ -89,7 +89,7 @@ pub(crate) struct TableState {
     pub(crate) columns: Vec<(&'static str, bool)>,
 }
 
-/// What is open above the table.
+/// The popup or input line above the table.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Mode {
     #[default]

@@ -53,7 +53,7 @@ impl Stage {
     /// Presses keys by name (`j`, `enter`, `ctrl-c`), separated by spaces.
     pub fn press(&mut self, keys: &str) -> &mut Self {
         for key in keys.split(' ') {
-            let chord = Chord::parse(key).unwrap_or_else(|| panic!("{key} is no key"));
+            let chord = Chord::parse(key).unwrap_or_else(|| panic!("{key} is not a key"));
             self.happens(Event::Key(chord.event()));
         }
         self

@@ -18,10 +18,10 @@ use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
-use crate::journal::Journal;
-use crate::session;
-use crate::signals::stop_flag;
-use crate::source::EventSource as _;
+use crate::live::journal::Journal;
+use crate::live::session;
+use crate::live::source::EventSource as _;
+use crate::system::signals::stop_flag;
 
 /// As often as verdicts are evaluated: a longer one only delays a removal.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@ use mpwatch_exporters::send::{Backoff, Target};
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
-use crate::delivery::{Step, step};
+use crate::daemon::delivery::{Step, step};
 use crate::error::Failure;
 
 pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {

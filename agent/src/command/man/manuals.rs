@@ -2,7 +2,7 @@
 //! What a man page adds to the help of a command: examples, files, and which variables and exit codes concern it.
 
 use crate::error::{KERNEL, NO_SUCH_CONNECTION, PERMISSION, RUNTIME, USAGE};
-use crate::paths;
+use crate::system::paths;
 
 /// What concerns one command.
 pub struct Manual {

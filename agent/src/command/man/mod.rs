@@ -17,9 +17,9 @@ pub use self::manuals::{Environment, Manual};
 use self::roff::{bold, entry, escaped, section, synopsis, verbatim};
 use super::output::print;
 use crate::cli::{Cli, EXIT_CODES, ManOptions};
-use crate::companion;
 use crate::config::{environment, suggest};
 use crate::error::Failure;
+use crate::system::companion;
 
 /// The command whose page another program has.
 const STUDY: &str = "study";

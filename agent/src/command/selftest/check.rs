@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One comparison of our number with that of another source, and the table of all. Pure; `compare.rs` has the numbers.
+//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare.rs` has the numbers.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
-    /// What was compared, with its unit.
+    /// The compared quantity, with its unit.
     name: String,
     /// Value of mpwatch: a number, a text, or `null` if it is unknown.
     ours: Value,

@@ -22,9 +22,9 @@ use self::check::Check;
 use self::compare::{BuiltPath, Measurements, TransferEnd};
 use super::output::print;
 use crate::cli::TraceOptions;
-use crate::live::Live;
-use crate::session;
-use crate::signals::stop_flag;
+use crate::live::kernel::Live;
+use crate::live::session;
+use crate::system::signals::stop_flag;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Size of the transfer in bytes.

@@ -9,7 +9,7 @@ use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIO
 
 use super::check::Check;
 use super::facts::{Capabilities, Energy, Facts};
-use crate::capability::{self, Capability};
+use crate::system::capability::{self, Capability};
 
 const GRANT: &str = "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =

@@ -37,7 +37,7 @@ fn machine(curve: RecordedCurve) -> SimulatedMachine {
     SimulatedMachine { packages: 1, cpus: curve.cpus, power: PowerModel::Recorded(curve) }
 }
 
-/// Loads of one second, none beyond its CPUs: the flow's, and those of up to three others.
+/// Loads of one second, none beyond its CPUs: the flow's, and the loads of up to three others.
 fn loads(random: &mut Random, cpus: u32) -> Vec<u64> {
     let others = random.below(4);
     let mut left = u64::from(cpus) * SECOND.0;
@@ -149,7 +149,7 @@ fn zone(curve: &RecordedCurve) -> MeasuredZone {
 fn a_flow_that_ran_alone_has_a_narrow_interval() {
     for curve in RECORDED_CURVES {
         let charge = replay(&mut rig(machine(curve)), measured(&curve), &[SECOND.0]);
-        // What is left is the edge of a window: two steps of the counter in a second of the whole machine's energy.
+        // The remaining error is the edge of a window: two steps of the counter in a second of the whole machine's energy.
         let width = (charge.hi.joules() - charge.lo.joules()) / 2.0;
         let energy =
             Scenario { name: String::new(), machine: machine(curve), slices: Vec::new() }.energy(&Load {
@@ -263,7 +263,7 @@ fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
         let after = rig.split.flow(flow(0)).unwrap();
         [after.lo.joules() - before.lo.joules(), after.hi.joules() - before.hi.joules()]
     };
-    // A tenth of the machine, 3 J, beside three tenths, 9 J: without the slope, from nothing to all of the 12 J and what idle may be less.
+    // A tenth of the machine, 3 J, together with three tenths, 9 J: without the slope, the bounds are 0 and 12 J plus the error of idle.
     let [lo, hi] = added(&mut rig, [100, 300]);
     println!("{lo:.3} .. {hi:.3} J of 3 J");
     assert!((2.7..=3.0).contains(&lo) && (3.0..=18.0).contains(&hi), "{lo} {hi}");

@@ -22,7 +22,7 @@ use scenario::{Consumer, Scenario, TimeSlice as Load};
 
 use super::discovery::Hardware;
 use super::sampler::Sampler;
-use crate::clock::ClockPair;
+use crate::system::clock::ClockPair;
 use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::energy::window::EnergyWindow;
 

@@ -161,7 +161,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
     assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
 }
 
-/// The service of issue 17: always some work, no calibration; then a transfer alone, and beside a process that fills a CPU.
+/// The service of issue 17: always some work, no calibration; then a transfer alone, and together with a process that fills a CPU.
 #[test]
 fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
     for scenario in ["solo", "bystander-100"] {

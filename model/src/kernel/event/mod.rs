@@ -69,7 +69,7 @@ pub struct Start {
     pub at: Nanos,
     /// Labels and settings of the run.
     pub setup: Arc<Setup>,
-    /// What can be measured on this kernel.
+    /// Measurements that this kernel supports.
     pub traces: Traces,
     /// Whether evaluation is suspended while verdicts are stable. Recorded, so that a replay evaluates in the same way.
     pub backoff: bool,
@@ -100,7 +100,7 @@ pub struct Tick {
     pub counters: KernelCounters,
     /// Accounts of each CPU since the start of tracing; with a sampled ledger, in its windows. Empty: there is no ledger.
     pub cpus: Vec<CpuAccounts>,
-    /// What a sampled ledger needs between its windows. `None`: the ledger is exact, or there is none.
+    /// Input for estimates between the windows of a sampled ledger. `None`: the ledger is exact, or there is none.
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
     pub energy: Option<EnergyWindow>,

@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::Context;
 use caps::{CapSet, Capability, CapsHashSet};
 
-use crate::capability;
+use crate::system::capability;
 
 /// Gives up, for this thread and those that it will start, every capability that tracing no longer needs.
 pub(crate) fn drop_to_kept() -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 
-use crate::source::{EventSink, EventSource};
+use crate::live::source::{EventSink, EventSource};
 
 /// Steps that wait for the next tick.
 #[derive(Clone, Default)]

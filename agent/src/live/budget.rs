@@ -8,8 +8,8 @@ use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
 
+use crate::live::windows::PERIOD;
 use crate::quantity::in_percent;
-use crate::windows::PERIOD;
 
 /// Snapshots to wait after a change, for its effect. Tracing costs more during its first second.
 const SETTLING: u32 = 8;

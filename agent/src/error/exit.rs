@@ -10,8 +10,8 @@ use mpwatch_lab::Error as LabError;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
-use crate::attach::AttachError;
 use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
+use crate::socket::client::AttachError;
 
 /// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use crate::config::environment;
-use crate::exit;
+use crate::error::exit;
 
 /// Runs a command of the program with this name.
 pub fn run(name: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {

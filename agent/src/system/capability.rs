@@ -6,7 +6,7 @@ use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 pub(crate) struct Capability {
     pub(crate) id: caps::Capability,
     pub(crate) purpose: &'static str,
-    /// What is unknown without it. `None`: mpwatch does not run.
+    /// Values that are unknown without it. `None`: mpwatch does not run.
     pub(crate) loss: Option<&'static str>,
     /// Whether the daemon still needs it once it traces.
     pub(crate) is_kept: bool,

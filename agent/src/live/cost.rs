@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What mpwatch costs: the CPU time of its process, and that of its programs in the kernel.
+//! CPU time that mpwatch uses: its process, and its BPF programs.
 
 use std::time::{Duration, Instant};
 

@@ -8,7 +8,7 @@ pub(crate) type EventSink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 
 
 /// A stream of events.
 pub(crate) trait EventSource {
-    /// What is traced, where, and since when.
+    /// The start of the stream: what is traced, where, and since when.
     fn start(&self) -> &Start;
 
     /// Passes on the events up to the next tick, and the tick. `false`: the stream has ended.

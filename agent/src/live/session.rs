@@ -10,9 +10,9 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
-use crate::companion;
-use crate::recording::Recorder;
-use crate::source::EventSource;
+use crate::live::recording::Recorder;
+use crate::live::source::EventSource;
+use crate::system::companion;
 
 /// How often free memory is returned to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use mpwatch_model::snapshot::{SCHEMA, Snapshot};
 
 use crate::cli::ViewOptions;
-use crate::paths;
-use crate::protocol::{self, Greeting};
 use crate::quantity::MAX_INTERVAL;
+use crate::socket::protocol::{self, Greeting};
+use crate::system::paths;
 
 /// Maximum wait for the socket between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::procfs;
+use crate::system::procfs;
 
 /// Smaller differences between two measurements are noise, or a slewed clock, which exceeds this soon.
 const TOLERANCE_NS: u64 = 1_000_000;

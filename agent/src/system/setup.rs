@@ -9,7 +9,7 @@ use std::time::Duration;
 use mpwatch_ebpf::namespace;
 use mpwatch_model::host::setup::{Setup, cpu_model};
 
-use crate::procfs;
+use crate::system::procfs;
 
 /// Where the sysctls of MPTCP are. Each network namespace has its own there.
 const SYSCTLS: &str = "/proc/sys/net/mptcp";

@@ -14,19 +14,19 @@ use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{KernelEvent, Start, Tick};
 
-use crate::budget::{Budget, Reducible};
 use crate::cli::CounterOptions;
-use crate::clock::{self, Calendar, SuspendMeter};
-use crate::cost::CostMeter;
 use crate::energy::meter::Meter;
-use crate::mib::Mib;
+use crate::live::budget::{Budget, Reducible};
+use crate::live::cost::CostMeter;
+use crate::live::owners::OwnerSearch;
+use crate::live::playback::Playback;
+use crate::live::source::{EventSink, EventSource};
+use crate::live::windows::{Step, Windows};
 use crate::names::Names;
-use crate::owners::OwnerSearch;
-use crate::playback::Playback;
-use crate::procfs;
-use crate::setup;
-use crate::source::{EventSink, EventSource};
-use crate::windows::{Step, Windows};
+use crate::system::clock::{self, Calendar, SuspendMeter};
+use crate::system::mib::Mib;
+use crate::system::procfs;
+use crate::system::setup;
 
 /// Wait for final records after the stop signal: a socket is removed from the kernel's tables shortly before its end is traced.
 const FINAL_RECORDS_WAIT: Duration = Duration::from_millis(50);
