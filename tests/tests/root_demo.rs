@@ -187,7 +187,7 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
 }
 
 #[test]
-fn the_fallback_scenario_shows_the_reason_beside_a_connection_that_keeps_mptcp() {
+fn the_fallback_scenario_shows_the_reason_and_a_connection_that_keeps_mptcp() {
     if !may_run_as_root() {
         return;
     }

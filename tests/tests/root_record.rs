@@ -155,7 +155,7 @@ fn traced_events(connection: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
+fn a_demo_and_a_recorder_in_parallel_report_the_same() {
     if !may_run_as_root() {
         return;
     }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_other_load_the_idle_power_is_fitted() {
+    fn under_other_load_the_idle_power_is_fitted() {
         let other = [0.21, 0.18, 0.24, 0.2, 0.19, 0.22];
         let own = [0.0, 0.0, 0.0, 0.25, 0.5, 0.75];
         let loads = own.iter().zip(other).map(|(own, other)| own + (1.0 - own) * other);

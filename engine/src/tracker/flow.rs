@@ -385,7 +385,7 @@ impl Flow {
         let mut subflow = SubflowState::new(record);
         // The first record is compared with these values, so that everything in it is added to the timeline.
         subflow.record.established = None;
-        // A path that had failed before it was seen has no event: nobody knows when.
+        // A path that had failed before it was seen has no event: the time is unknown.
         subflow.record.stale &= record.created.is_none();
         subflow.record.last = false;
         self.subflows.push(subflow);
