@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts it and returns as soon as it traces, so that it sees all later connections from their beginning. On an emulated machine
+    /// Starts it and returns as soon as it traces, so that it traces all later connections from their beginning. On an emulated machine
     /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
     /// start-up time there.
     pub fn start(arguments: &[&str]) -> Self {

@@ -70,7 +70,7 @@ impl Detector {
         self.advance_and(Nanos(self.newest), each);
     }
 
-    /// Evaluates what is due: every batch that was sent up to now has been added.
+    /// Runs the evaluations that are due. Every batch sent until `now` must have been added.
     pub fn advance(&mut self, now: Nanos) {
         self.advance_and(now, &mut |_| {});
     }

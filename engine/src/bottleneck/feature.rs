@@ -73,8 +73,8 @@ pub(super) struct SubflowFeatures {
 }
 
 impl SubflowFeatures {
-    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. The sender learns half
-    /// an RTT late what left the queue; the shift by the difference makes the rates of all subflows refer to the same time.
+    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. Acknowledgements
+    /// report half an RTT late which segments left the queue; a shift by the difference aligns the rates of all subflows in time.
     fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
@@ -199,7 +199,7 @@ impl Features {
         self.subflows.get(&id)
     }
 
-    /// Whether a subflow gets all it sends: it does not queue and competes with no other subflow.
+    /// Whether a subflow is not limited by the network: it neither queues nor competes with another subflow.
     pub(super) fn is_uncongested(&self, id: SubflowId) -> bool {
         let competes = |((one, other), correlation): (&(SubflowId, SubflowId), &f64)| {
             (*one == id || *other == id) && *correlation <= COMPETING

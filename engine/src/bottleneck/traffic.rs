@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rates and RTTs of a connection's subflows: a cheap check whether traffic is still what it was when the verdicts were reached.
+//! The rates and RTTs of a connection's subflows: a cheap check whether traffic has changed since the verdicts were reached.
 
 use std::collections::BTreeMap;
 

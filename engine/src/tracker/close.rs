@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
+//! Why a subflow ended, and why a connection fell back, derived from the kernel side's observations. Pure.
 
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};

@@ -203,7 +203,7 @@ impl Flow {
         self.note_end(index);
     }
 
-    /// Adds what a new record changes to the timeline.
+    /// Adds the changes of a new record to the timeline.
     fn compare(&mut self, index: usize, record: &SubflowRecord, now: Nanos) {
         let old = &self.subflows[index].record;
         if old.last {

@@ -154,7 +154,7 @@ impl Flows {
         found.into_iter().map(connection).collect()
     }
 
-    /// Memory of the idle connections, without what their names and verdicts take.
+    /// Memory of the idle connections, without their names and verdicts.
     #[cfg(test)]
     pub(super) fn idle_bytes(&self) -> usize {
         self.idle.iter().map(|(_, flow)| flow.bytes()).sum()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and their pods, which the kernel knows by numbers. Short jobs leave theirs behind: only names
-//! that were used lately are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Names of short jobs pile up, so only
+//! recently used names are kept.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The integer reference against the equations in floating point, and what must hold for any trace.
+//! Compares the integer reference with the equations in floating point, and checks invariants for any trace.
 
 use proptest::prelude::*;
 

@@ -131,7 +131,7 @@ fn the_chart_with_default_values_is_the_manifest() {
     let mut by_helm = pod(&rendered).clone();
     let mut by_hand = pod(&manifest()).clone();
     for pod in [&mut by_helm, &mut by_hand] {
-        // Only the chart says this, and it is the default.
+        // Only the chart sets this, to the default of Kubernetes.
         pod["containers"][0]["imagePullPolicy"] = "IfNotPresent".into();
     }
     assert_eq!(by_helm, by_hand);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections take no part in ticks. They look as if their records were repeated at every tick.
+//! Ticks skip idle connections. The report is the same as if the records of these connections were repeated at every tick.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn energy(flow: u64) -> (EnergyWindow, Vec<CpuAccounts>) {
     (window, vec![CpuAccounts { flow: Nanos(flow), ..CpuAccounts::default() }])
 }
 
-/// A tracker, and what it is given: the records of every connection at every tick, or only those that have changed.
+/// A tracker with its input: at every tick the records of all connections (`repeats`), or only records that have changed.
 struct Fed {
     tracker: Tracker,
     repeats: bool,

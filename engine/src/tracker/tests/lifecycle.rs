@@ -143,7 +143,7 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     let observed = connection.observed.unwrap();
     assert_eq!((observed.bytes, observed.active), (Bytes(125_000), Nanos(SECOND)));
     assert_eq!(connection.subflows[0].observed.bytes, Bytes(100_000));
-    // Of what was observed: 100 000 and 50 000 bytes.
+    // Shares of the observed payload: 100 000 and 50 000 bytes.
     let shares: Vec<f64> = connection.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
     assert!(
         shares.iter().zip([2.0 / 3.0, 1.0 / 3.0]).all(|(share, of)| (share - of).abs() < 1e-9),
