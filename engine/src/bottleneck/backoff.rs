@@ -55,9 +55,9 @@ impl Default for State {
 
 impl Backoff {
     /// Compares new samples with the traffic before them.
-    pub(super) fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    pub(super) fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let is_suspended = matches!(self.state, State::Suspended { .. });
-        self.change = self.change.max(self.traffic.take(subflow, samples, is_suspended));
+        self.change = self.change.max(self.traffic.add(subflow, samples, is_suspended));
     }
 
     pub(super) fn forget(&mut self, subflow: SubflowId) {

@@ -90,8 +90,8 @@ type Windows = BTreeMap<u64, Features>;
 type Odds = BTreeMap<(SubflowId, SubflowId), f64>;
 
 impl Method for Concordance {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
-        self.series.entry(subflow).or_default().take(samples);
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.series.entry(subflow).or_default().add(samples);
     }
 
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {

@@ -168,7 +168,7 @@ impl Flow {
             self.opened = record.opened;
             self.open_at(record.opened, record.first_seen);
         }
-        self.take_msk(&record.msk, record.at, None);
+        self.apply_msk(&record.msk, record.at, None);
         if record.last && !self.socket.is_final {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
@@ -184,8 +184,8 @@ impl Flow {
             self.cgroup = record.cgroup;
         }
         match &record.msk {
-            Some(msk) => self.take_msk(msk, record.at, Some(record.id)),
-            None => self.take_tcp(record),
+            Some(msk) => self.apply_msk(msk, record.at, Some(record.id)),
+            None => self.apply_tcp(record),
         }
         if self.first_seen.is_none() {
             self.open_at(None, record.first_seen);
@@ -322,7 +322,7 @@ impl Flow {
         }
     }
 
-    fn take_tcp(&mut self, record: &SubflowRecord) {
+    fn apply_tcp(&mut self, record: &SubflowRecord) {
         if self.first_seen.is_none() {
             self.opened = record.created.filter(|_| record.seen_open);
             self.open_at(self.opened, record.first_seen);
@@ -331,7 +331,7 @@ impl Flow {
         self.owner = record.owner.or(self.owner);
     }
 
-    fn take_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
+    fn apply_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
         let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
         // An id that was reported must not change; an unknown part of it may be filled in.
         if self.token.0 == 0 {

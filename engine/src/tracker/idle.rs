@@ -123,8 +123,8 @@ impl Idle {
         self.slots.insert(key, Slot { shared, detector, seen: 0, check_at });
     }
 
-    /// Takes back a connection that is not idle any more.
-    pub(super) fn take(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
+    /// Removes a connection that is not idle any more, and returns it.
+    pub(super) fn remove(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
         let Slot { shared, detector, seen, check_at } = self.slots.remove(&key)?;
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());

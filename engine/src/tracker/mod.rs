@@ -313,7 +313,7 @@ impl Tracker {
     fn on_samples(&mut self, batch: &SampleBatch) {
         let detection = Detection { other: self.other_method, backoff: self.start.backoff };
         match self.index.by_subflow(batch.id) {
-            Some(key) => self.flows.take_samples(key, batch, detection, self.tick.at),
+            Some(key) => self.flows.add_samples(key, batch, detection, self.tick.at),
             None => self.pending.add(batch),
         }
     }

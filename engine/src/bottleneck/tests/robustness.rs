@@ -74,7 +74,7 @@ fn detection_starts_over_after_a_jump_of_the_clock() {
     };
     let now = batches(&rows);
     for batch in now.iter().map(future).chain(now.iter().cloned()) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     assert_eq!(detector.pairs()[0].verdict, Verdict::Shared);
 }
@@ -102,7 +102,7 @@ fn few_of_the_pairs_of_thirty_two_subflows_are_decided_and_most_of_them_correctl
 fn a_subflow_that_has_ended_is_removed() {
     let mut detector = Detector::default();
     for batch in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     assert_eq!(detector.pairs().len(), 3);
     detector.forget(id(2));
