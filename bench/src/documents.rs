@@ -45,8 +45,8 @@ If both ends of a connection are on this machine, sums have both: its payload on
 The number of series does not grow with the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each; the
 rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N
 largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
-`connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that the sum over all
-series always equals the value of the host.
+`connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that all series
+always add up to the total of the host.
 ";
 
 const SCREEN_INTRODUCTION: &str = "
@@ -174,11 +174,11 @@ fn variant_rows(variant: &Value, root: &Value) -> String {
 
 fn enumeration(name: &str, schema: &Value) -> String {
     let mut text = format!("\n## {name}\n\n{}\n\n| value | meaning |\n|---|---|\n", description(schema));
-    for one in schema["oneOf"].as_array().into_iter().flatten() {
-        if let Some(value) = one["const"].as_str() {
-            let _ = writeln!(text, "| `{value}` | {} |", cell(&description(one)));
+    for variant in schema["oneOf"].as_array().into_iter().flatten() {
+        if let Some(value) = variant["const"].as_str() {
+            let _ = writeln!(text, "| `{value}` | {} |", cell(&description(variant)));
         }
-        for value in values(one) {
+        for value in values(variant) {
             let _ = writeln!(text, "| `{value}` | |");
         }
     }
@@ -198,8 +198,9 @@ fn is_enumeration(schema: &Value) -> bool {
 
 /// The type of a property; objects and enumerations link to their section.
 fn kind(property: &Value, root: &Value) -> String {
-    let is_list =
-        |one: &Value| one == "array" || one.as_array().is_some_and(|types| types.contains(&"array".into()));
+    let is_list = |types: &Value| {
+        types == "array" || types.as_array().is_some_and(|list| list.contains(&"array".into()))
+    };
     if is_list(&property["type"]) {
         return format!("list of {}", kind(&property["items"], root));
     }

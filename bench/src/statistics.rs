@@ -83,7 +83,7 @@ pub(crate) fn spread(values: &[f64], unit: &str) -> String {
 
 /// Median and worst of relative errors, in percent. The worst is furthest from 0.
 pub(crate) fn median_and_worst(errors: &[f64]) -> String {
-    let worst = errors.iter().copied().max_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()));
     worst
         .map_or("-".to_owned(), |worst| format!("{:+.1} % ({:+.1} %)", median(errors) * 100.0, worst * 100.0))
 }

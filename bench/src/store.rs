@@ -91,7 +91,7 @@ fn snapshots(count: u32, divisor: u64) -> Vec<Arc<Snapshot>> {
     (0..count / PER_SNAPSHOT).map(of_second).collect()
 }
 
-/// A connection with its own token, cookies, ports, times and counters. Its byte counters are those of the template divided by `divisor`.
+/// A connection with its own token, cookies, ports, times and counters. Its byte counters are the template's, divided by `divisor`.
 pub(crate) fn connection(template: &Connection, number: u32, divisor: u64) -> Connection {
     let mut connection = template.clone();
     let token = Token(number.wrapping_mul(0x9e37_79b9));

@@ -25,7 +25,7 @@ impl From<std::process::Output> for CommandOutput {
     }
 }
 
-/// Path of the program: `$MPWATCH_BIN`, or the one that cargo built beside this test or bench.
+/// Path of the program: `$MPWATCH_BIN`, or the program that cargo built into the folder of this test or bench.
 pub fn program() -> PathBuf {
     if let Some(path) = std::env::var_os("MPWATCH_BIN") {
         return path.into();

@@ -15,7 +15,7 @@ pub fn amount(full: u64) -> u64 {
     (full as f64 * factor("MPWATCH_TEST_SCALE")) as u64
 }
 
-/// Whether the tests run on a machine that is emulated in software. CPU costs there are not those of real hardware.
+/// Whether the tests run on a machine that is emulated in software. CPU costs differ from real hardware there.
 pub fn is_emulated() -> bool {
     factor("MPWATCH_TEST_SLOWDOWN") > 1.0
 }

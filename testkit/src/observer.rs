@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch record` beside the traffic of a test, and parses the report that it prints at its end.
+//! Runs `mpwatch record` during the traffic of a test, and parses the report that it prints at its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts it and returns as soon as it traces, so that it sees all later connections from their beginning. On an emulated machine
+    /// Starts it and returns as soon as it traces, so that it traces all later connections from their beginning. On an emulated machine
     /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
     /// start-up time there.
     pub fn start(arguments: &[&str]) -> Self {

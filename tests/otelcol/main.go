@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// An OpenTelemetry Collector of the parts that the tests need: it receives OTLP and writes what it received to files.
+// An OpenTelemetry Collector of the parts that the tests need: it receives OTLP and writes it to files.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A transfer whose first path fails halfway, for tests of what mpwatch reports about it.
+//! A transfer whose first path fails halfway, for tests of mpwatch's report.
 
 use std::sync::Arc;
 use std::time::Duration;

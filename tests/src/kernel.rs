@@ -107,7 +107,7 @@ fn costs(what: &str) -> &'static str {
     hook.or(field).unwrap_or("?")
 }
 
-/// Table for docs/kernel.md: the tested kernels, and what mpwatch cannot report on each.
+/// Table for docs/kernel.md: the tested kernels, and the values that mpwatch cannot report on each.
 pub fn support_table(kernels: &[KernelRecord]) -> String {
     let mut table =
         "| Linux | tested release | not available (missing kernel feature) |\n|---|---|---|\n".to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection that has finished its transfer and stays open, for tests of what mpwatch shows about it.
+//! A connection that has finished its transfer and stays open, for tests of mpwatch's snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;

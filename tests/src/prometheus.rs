@@ -56,11 +56,11 @@ impl Prometheus {
         let response: Value = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
         assert_eq!(response["status"], "success", "{expression}: {response:#}");
         let samples = response["data"]["result"].as_array().expect("a list of samples");
-        let sample = |one: &Value| {
-            let value = one["value"][1].as_str().and_then(|value| value.parse().ok()).expect("a number");
-            (one["metric"].clone(), value)
+        let metric_and_value = |sample: &Value| {
+            let value = sample["value"][1].as_str().and_then(|value| value.parse().ok()).expect("a number");
+            (sample["metric"].clone(), value)
         };
-        samples.iter().map(sample).collect()
+        samples.iter().map(metric_and_value).collect()
     }
 
     /// State of its targets, for error messages.

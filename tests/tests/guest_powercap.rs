@@ -199,10 +199,10 @@ fn calibrate(options: &[&str], power_file: &Path) {
     };
     // Each zone has its idle power, and a curve whose last value is the power with all CPUs busy.
     let (idle, curve) = (values("idle_watts = "), values("watts = "));
-    let points = curve.len() / ZONES.len();
+    let loads = curve.len() / ZONES.len();
     let cpus = std::thread::available_parallelism().unwrap().get() as f64;
     for (nth, Zone { label, share, .. }) in ZONES.into_iter().enumerate() {
-        let full = curve[(nth + 1) * points - 1];
+        let full = curve[(nth + 1) * loads - 1];
         close(&format!("{label}, idle watts"), idle[nth], IDLE_WATTS * share);
         close(&format!("{label}, watts at full load"), full, (IDLE_WATTS + BUSY_WATTS * cpus) * share);
     }

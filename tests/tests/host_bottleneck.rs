@@ -32,7 +32,7 @@ struct Snapshots {
 }
 
 impl Snapshots {
-    fn of(namespace: &str, arguments: &[&str]) -> Self {
+    fn start(namespace: &str, arguments: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(["top", "--batch", "--json", "-n", "100000", "--interval", "250ms", "--netns", namespace])
             .args(arguments)
@@ -88,7 +88,7 @@ fn upload_with_options_until(
     what: &str,
     is_expected: impl Fn(&Value) -> bool,
 ) -> Value {
-    let snapshots = Snapshots::of(lab.client().name(), options);
+    let snapshots = Snapshots::start(lab.client().name(), options);
     let workload = Workload::upload_for(TIMEOUT * 2);
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
     spec.congestion = Some("cubic".to_owned());
@@ -172,7 +172,7 @@ fn with_no_bottlenecks_there_are_no_verdicts() {
         return;
     }
     let lab = Topology::two_paths(link(40.0, 10), link(20.0, 10)).unwrap();
-    let snapshots = Snapshots::of(lab.client().name(), &["--no-bottlenecks"]);
+    let snapshots = Snapshots::start(lab.client().name(), &["--no-bottlenecks"]);
     let spec =
         TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload_for(Duration::from_secs(2)));
     let control = Arc::new(Control::default());

@@ -80,7 +80,7 @@ fn reductions(snapshot: &Value) -> Option<u64> {
 
 fn missing(snapshot: &Value) -> Vec<&Value> {
     let all = snapshot["host"]["missing"].as_array().unwrap();
-    all.iter().filter(|one| one["why"].as_str().is_some_and(|why| why.contains("trace.budget"))).collect()
+    all.iter().filter(|entry| entry["why"].as_str().is_some_and(|why| why.contains("trace.budget"))).collect()
 }
 
 #[test]
@@ -115,7 +115,10 @@ fn every_step_is_taken_under_load_and_undone_without() {
     let named = missing(up.last().unwrap());
     assert_eq!(named.len(), 3, "windows, samples, RTTs: {named:#?}");
     let open = up.last().unwrap()["connections"].as_array().unwrap();
-    assert!(open.iter().any(|one| one["bytes_received"].as_u64() > Some(0)), "it goes on to trace");
+    assert!(
+        open.iter().any(|connection| connection["bytes_received"].as_u64() > Some(0)),
+        "it goes on to trace"
+    );
 
     control.cancel();
     // It was cancelled, so its report is not used.

@@ -145,18 +145,18 @@ impl OtherLoad {
 }
 
 #[test]
-fn beside_other_load_the_idle_power_is_fitted() {
-    assert_fitted_beside(1, Duration::from_millis(50), Duration::from_millis(100));
+fn under_other_load_the_idle_power_is_fitted() {
+    assert_fitted_under_load(1, Duration::from_millis(50), Duration::from_millis(100));
 }
 
 #[test]
 #[ignore = "needs a machine on which nothing else runs"]
-fn beside_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
-    assert_fitted_beside(cpus(), Duration::from_millis(48), Duration::from_millis(52));
+fn under_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
+    assert_fitted_under_load(cpus(), Duration::from_millis(48), Duration::from_millis(52));
 }
 
 /// The counters follow the whole machine, like real counters.
-fn assert_fitted_beside(threads: u32, computes: Duration, sleeps: Duration) {
+fn assert_fitted_under_load(threads: u32, computes: Duration, sleeps: Duration) {
     if !may_run_as_root() {
         return;
     }

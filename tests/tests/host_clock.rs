@@ -39,9 +39,11 @@ fn times_are_right_in_a_time_namespace() {
     assert!(near(&inside["at"]), "{}", inside["at"]);
     // The ages of connections follow the kernel's clock as well.
     for snapshot in [&inside, &outside] {
-        let age =
-            list(snapshot, "connections").iter().find(|one| one["netns"] == open.client()).unwrap()["age_s"]
-                .as_f64();
+        let age = list(snapshot, "connections")
+            .iter()
+            .find(|connection| connection["netns"] == open.client())
+            .unwrap()["age_s"]
+            .as_f64();
         assert!(age.is_some_and(|age| (0.0..600.0).contains(&age)), "{age:?}");
     }
 }

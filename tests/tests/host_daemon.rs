@@ -27,8 +27,9 @@ fn listed_connection(daemon_dir: &DaemonDir, open: &OpenConnection) -> Value {
         let listed = daemon_dir.run_attached(&["ls", "--json"]);
         assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""));
         let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
-        let is_client =
-            |one: &&Value| one["netns"] == open.client() && one["bytes_sent"].as_u64() == Some(BYTES);
+        let is_client = |connection: &&Value| {
+            connection["netns"] == open.client() && connection["bytes_sent"].as_u64() == Some(BYTES)
+        };
         list(&snapshot, "connections").iter().find(is_client).cloned()
     });
     found.unwrap()

@@ -56,8 +56,8 @@ impl Stream {
                 let mut seen = sink.lock().unwrap();
                 seen.snapshots += 1;
                 let number = seen.snapshots;
-                for one in list(&snapshot, "connections") {
-                    seen.last.insert(text(one, "id").to_owned(), (number, one.clone()));
+                for connection in list(&snapshot, "connections") {
+                    seen.last.insert(text(connection, "id").to_owned(), (number, connection.clone()));
                 }
             }
         });

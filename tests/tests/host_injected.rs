@@ -40,8 +40,8 @@ impl Injection {
     }
 
     /// Injects errors into all threads except the web server's. Its sockets do not block, so the kernel never interrupts its calls.
-    fn start_beside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
-        Self::attach(daemon.pid(), &threads_beside_web_server(daemon), rules, Thread::is_beside_web_server)
+    fn start_outside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
+        Self::attach(daemon.pid(), &threads_outside_web_server(daemon), rules, Thread::is_outside_web_server)
     }
 
     fn attach(process: u32, which: &[String], rules: &[&str], is_traced: impl Fn(&Thread) -> bool) -> Self {
@@ -86,11 +86,11 @@ struct Thread {
 }
 
 impl Thread {
-    fn is_beside_web_server(&self) -> bool {
+    fn is_outside_web_server(&self) -> bool {
         !self.name.starts_with("mpwatch-http")
     }
 
-    fn is_beside_store(&self) -> bool {
+    fn is_outside_store(&self) -> bool {
         self.name != "mpwatch-store"
     }
 }
@@ -100,8 +100,8 @@ fn all_threads(daemon: &Daemon) -> Vec<String> {
     vec!["-f".to_owned(), "-p".to_owned(), daemon.pid().to_string()]
 }
 
-fn threads_beside_web_server(daemon: &Daemon) -> Vec<String> {
-    some_threads(daemon, Thread::is_beside_web_server)
+fn threads_outside_web_server(daemon: &Daemon) -> Vec<String> {
+    some_threads(daemon, Thread::is_outside_web_server)
 }
 
 /// Options of strace for selected threads.
@@ -168,7 +168,7 @@ fn interrupted_system_calls_lose_nothing() {
         (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
     let daemon = daemon_dir.start(&[]);
     let calls = "read,write,pread64,pwrite64,epoll_wait,poll,ppoll,accept4,openat,fdatasync";
-    let injection = Injection::start_beside_web_server(&daemon, &[&format!("{calls}:error=EINTR:when=2+5")]);
+    let injection = Injection::start_outside_web_server(&daemon, &[&format!("{calls}:error=EINTR:when=2+5")]);
     open_and_close(&lab);
     daemon.wait_for_metric("mpwatch_agent_store_connections_written_total", |n| {
         n >= f64::from(2 * CONNECTIONS)
@@ -231,8 +231,9 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     let (before, missing) = (open_files(), tracer.missing().len());
     let thread = gettid().to_string();
     let which = ["-p".to_owned(), thread.clone()];
-    let injection =
-        Injection::attach(std::process::id(), &which, &["bpf:error=EPERM:when=6+"], |one| one.id == thread);
+    let injection = Injection::attach(std::process::id(), &which, &["bpf:error=EPERM:when=6+"], |traced| {
+        traced.id == thread
+    });
     let opening = tracer.open_window();
     drop(injection);
     assert_eq!(opening, Opening::Refused);
@@ -336,9 +337,9 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
 fn fail(call: &str, error: &str, daemon: &Daemon, exercise: impl FnOnce()) -> usize {
     let (threads, is_traced): (_, fn(&Thread) -> bool) = match call {
         // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
-        "epoll_wait" | "write" => (threads_beside_web_server(daemon), Thread::is_beside_web_server),
+        "epoll_wait" | "write" => (threads_outside_web_server(daemon), Thread::is_outside_web_server),
         // The kernel always releases a file lock. If releasing failed, SQLite would treat its own lock as another program's, permanently.
-        "fcntl" => (some_threads(daemon, Thread::is_beside_store), Thread::is_beside_store),
+        "fcntl" => (some_threads(daemon, Thread::is_outside_store), Thread::is_outside_store),
         _ => (all_threads(daemon), |_| true),
     };
     let rules =
@@ -396,8 +397,8 @@ fn a_log_that_cannot_be_written_ends_nothing() {
     open_and_close(&lab);
     let rules = ["inject=bpf:error=ENOMEM", "inject=write:error=ENOSPC"].map(str::to_owned);
     let options = rules.into_iter().flat_map(|rule| ["-e".to_owned(), rule]);
-    let options = threads_beside_web_server(&daemon).into_iter().chain(options);
-    traced(&daemon, options, Thread::is_beside_web_server, |printed| {
+    let options = threads_outside_web_server(&daemon).into_iter().chain(options);
+    traced(&daemon, options, Thread::is_outside_web_server, |printed| {
         let is_refused = || printed().contains(" write(2, ").then_some(());
         poll_until("a line of the log to be refused", TIMEOUT, is_refused).unwrap();
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laminar endpoints (Linux 6.18): a client joins from them to the addresses that its server announces. What mpwatch reports is compared with
+//! Laminar endpoints (Linux 6.18): a client joins from them to the addresses that its server announces. Compares mpwatch's report with
 //! `MPTCP_FULL_INFO` and the kernel's MIB counters.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -56,7 +56,8 @@ fn a_join_from_a_laminar_endpoint_has_its_address_and_id() {
 
     let connection = report.only_connection_in(lab.client().name());
     let info = outcome.client.connections[0].socket_info.as_ref().unwrap();
-    let of_kernel = info.subflows.iter().map(|one| (one.local.to_string(), one.remote.to_string()));
+    let of_kernel =
+        info.subflows.iter().map(|subflow| (subflow.local.to_string(), subflow.remote.to_string()));
     assert_eq!(addresses(connection), of_kernel.collect(), "{connection:#}");
     assert_eq!(number(connection, "bytes_sent"), outcome.server.received());
     let joined: Vec<&Value> =

@@ -32,8 +32,8 @@ fn capabilities() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("AmbientCapabilities="))
         .expect("the unit sets capabilities");
-    let one = |name: &str| format!("+{}", name.strip_prefix("CAP_").unwrap().to_lowercase());
-    line.split(' ').map(one).collect::<Vec<_>>().join(",")
+    let flag = |name: &str| format!("+{}", name.strip_prefix("CAP_").unwrap().to_lowercase());
+    line.split(' ').map(flag).collect::<Vec<_>>().join(",")
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn ends(ledger: &str) -> bool {
         response_bytes: 64,
         think_time: Duration::ZERO,
     };
-    let _beside = start(&other, requests, Transport::Tcp, 1);
+    let _plain_tcp = start(&other, requests, Transport::Tcp, 1);
     let bulk = start(&bulk, Workload::upload_for(LENGTH), Transport::Mptcp, 0);
     let ended = bulk.wait().is_ok();
     if let Some(observer) = observer {
@@ -49,7 +49,7 @@ fn ends(ledger: &str) -> bool {
 
 #[test]
 #[ignore = "MPWATCH_TEST_RUNS runs, 10 by default, with the ledger MPWATCH_TEST_LEDGER: none (no tracing), off, sampled (default) or exact"]
-fn a_transfer_beside_plain_tcp_ends() {
+fn a_transfer_ends_in_parallel_to_plain_tcp() {
     if !may_run_as_root() {
         return;
     }

@@ -99,23 +99,26 @@ fn adopt(sockets: u64) {
     for (netns, opens) in [(lab.client().name(), true), (lab.server().name(), false)] {
         let (idle, short) = recorded(&report, netns);
         let ends: HashSet<[&str; 2]> =
-            idle.iter().map(|one| ["local", "remote"].map(|end| text(one, end))).collect();
+            idle.iter().map(|connection| ["local", "remote"].map(|end| text(connection, end))).collect();
         assert_eq!(ends.len(), idle.len(), "addresses of idle connections");
         assert_each_once(&idle);
         assert_each_once(&short);
         assert_eq!(idle.len(), idle_count as usize, "idle connections in {netns}");
-        assert!(idle.iter().all(|one| one["seen_open"] == false && !one["closed_at"].is_null()));
-        let adopted = short.iter().filter(|one| one["seen_open"] == false).count();
+        assert!(
+            idle.iter()
+                .all(|connection| connection["seen_open"] == false && !connection["closed_at"].is_null())
+        );
+        let adopted = short.iter().filter(|connection| connection["seen_open"] == false).count();
         let traced = short.len() - adopted;
         println!("{netns}: {} idle, {adopted} short ones adopted, {traced} traced", idle.len());
         assert!(adopted > 0, "none was open when mpwatch started");
         let after = (short_count - opened_before) as usize;
         assert!((after..=short_count as usize).contains(&short.len()), "{} with {after} later", short.len());
-        for one in short {
-            assert!(!one["closed_at"].is_null(), "it has closed: {one:#}");
+        for connection in short {
+            assert!(!connection["closed_at"].is_null(), "it has closed: {connection:#}");
             // Kernels before 6.5 do not count the bytes of a connection.
-            let bytes = one[if opens { "bytes_sent" } else { "bytes_received" }].as_u64();
-            assert!(bytes.is_none_or(|bytes| bytes == SHORT_BYTES), "{one:#}");
+            let bytes = connection[if opens { "bytes_sent" } else { "bytes_received" }].as_u64();
+            assert!(bytes.is_none_or(|bytes| bytes == SHORT_BYTES), "{connection:#}");
         }
     }
 }
@@ -134,14 +137,15 @@ fn short_spec(idle: &TrafficSpec, connections: u32) -> TrafficSpec {
 /// The idle and the short connections in a namespace.
 fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Value>) {
     let short_port = format!(":{}", traffic::PORT + 1_000);
-    let has_port = |one: &Value| {
-        ["local", "remote"].iter().filter_map(|end| one[end].as_str()).any(|end| end.ends_with(&short_port))
+    let has_port = |flow: &Value| {
+        ["local", "remote"].iter().filter_map(|end| flow[end].as_str()).any(|end| end.ends_with(&short_port))
     };
     // A connection has no addresses if mpwatch found only a later subflow, because the initial one had closed.
-    let is_short = |one: &&Value| has_port(one) || list(one, "subflows").iter().any(has_port);
+    let is_short =
+        |connection: &&Value| has_port(connection) || list(connection, "subflows").iter().any(has_port);
     let (short, idle) = list(&report.json, "connections")
         .iter()
-        .filter(|one| one["netns"] == netns)
+        .filter(|connection| connection["netns"] == netns)
         .partition::<Vec<&Value>, _>(is_short);
     (idle, short)
 }
@@ -149,9 +153,9 @@ fn recorded<'a>(report: &'a Report, netns: &str) -> (Vec<&'a Value>, Vec<&'a Val
 /// Asserts that ids are unique. Short connections may reuse a port.
 fn assert_each_once(connections: &[&Value]) {
     let mut by_id: HashMap<&str, &Value> = HashMap::new();
-    for one in connections {
-        if let Some(other) = by_id.insert(text(one, "id"), one) {
-            panic!("two connections have the same id: {other:#}\n{one:#}");
+    for connection in connections {
+        if let Some(other) = by_id.insert(text(connection, "id"), connection) {
+            panic!("two connections have the same id: {other:#}\n{connection:#}");
         }
     }
 }

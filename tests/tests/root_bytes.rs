@@ -89,10 +89,10 @@ fn assert_connection_equal(ours: &Value, theirs: &ConnectionReport) {
     for subflow in subflows {
         let address = |field| text(subflow, field).parse::<SocketAddr>().unwrap();
         let addresses = (address("local"), address("remote"));
-        let same = info.subflows.iter().find(|one| (one.local, one.remote) == addresses);
+        let same = info.subflows.iter().find(|subflow| (subflow.local, subflow.remote) == addresses);
         assert_subflow_equal(subflow, same.unwrap_or_else(|| panic!("{addresses:?} is not in {info:?}")));
     }
-    let unique = |one: &Value| number(one, "bytes_sent") - number(one, "bytes_retransmitted");
+    let unique = |subflow: &Value| number(subflow, "bytes_sent") - number(subflow, "bytes_retransmitted");
     assert_eq!(number(ours, "bytes_reinjected"), subflows.iter().map(unique).sum::<u64>() - sent);
 }
 

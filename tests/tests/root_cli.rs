@@ -37,7 +37,7 @@ fn snapshots(outcome: &CommandOutput) -> Vec<Value> {
 }
 
 fn connection_in<'a>(snapshot: &'a Value, netns: &str) -> &'a Value {
-    let is_in_netns = |one: &&Value| one["netns"] == netns;
+    let is_in_netns = |connection: &&Value| connection["netns"] == netns;
     list(snapshot, "connections")
         .iter()
         .find(is_in_netns)

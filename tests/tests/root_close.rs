@@ -28,7 +28,7 @@ fn a_link_down_is_unreachable_at_the_client_and_a_timeout_at_the_server() {
     // netem runs in a router, which sends ICMP host unreachable when it gives up the client's address, before the server gives up the
     // subflow or, with PREEMPT_RT, later. The relay sends nothing.
     let has_router =
-        result.lab.path(1).unwrap().impairer().is_some_and(|one| one.kind() == ImpairerKind::Netem);
+        result.lab.path(1).unwrap().impairer().is_some_and(|impairer| impairer.kind() == ImpairerKind::Netem);
     let [at_client, at_server] = reasons(&result, 2);
     assert_eq!(at_client, "unreachable");
     assert!(at_server == "timeout" || has_router && at_server == "unreachable", "{at_server}");

@@ -333,7 +333,7 @@ fn a_namespace_is_deleted_while_its_sockets_use_it() {
 }
 
 /// The share of an MPTCP connection with two subflows that competes with a Reno flow on one link. `congestion`: of the MPTCP connection.
-fn share_beside_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f64 {
+fn share_against_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f64 {
     let paths = vec![PathSpec { bottleneck: Some(0), ..PathSpec::default() }; 2];
     let lab = Topology::build(&TopologySpec { paths, bottlenecks: vec![link], ..TopologySpec::default() });
     let lab = lab.unwrap();
@@ -360,8 +360,8 @@ fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     }
     let _registration = Registration::new().unwrap();
     let duration = Duration::from_secs(15);
-    let random = share_beside_reno(link().loss(0.005, 7), NAME, duration);
-    let tail = share_beside_reno(link(), NAME, duration);
+    let random = share_against_reno(link().loss(0.005, 7), NAME, duration);
+    let tail = share_against_reno(link(), NAME, duration);
     println!("share of mptcpd with random loss {random:.3}, with drops from the tail {tail:.3}");
     assert!((0.35..=0.65).contains(&random), "{random}");
     assert!((0.2..=0.6).contains(&tail), "{tail}");
@@ -370,7 +370,7 @@ fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
 /// Prints the figures of docs/control.md: run it by name, with --ignored.
 #[test]
 #[ignore = "takes six minutes and asserts nothing"]
-fn shares_beside_reno_on_several_links() {
+fn shares_against_reno_on_several_links() {
     const REPETITIONS: usize = 3;
     let _registration = Registration::new().unwrap();
     let link =
@@ -383,7 +383,7 @@ fn shares_beside_reno_on_several_links() {
     ];
     for (name, link) in links {
         for control in [NAME, "reno"] {
-            let share = |_| share_beside_reno(link, control, Duration::from_secs(15));
+            let share = |_| share_against_reno(link, control, Duration::from_secs(15));
             let shares: Vec<f64> = (0..REPETITIONS).map(share).collect();
             println!("{name}: {control} {shares:.3?}");
         }

@@ -187,17 +187,18 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
 }
 
 #[test]
-fn the_fallback_scenario_shows_the_reason_beside_a_connection_that_keeps_mptcp() {
+fn the_fallback_scenario_shows_the_reason_and_a_connection_that_keeps_mptcp() {
     if !may_run_as_root() {
         return;
     }
     let report = Demo::start("fallback", "3").report();
     let connections = list(&report, "connections");
-    let fell_back: Vec<_> = connections.iter().filter(|one| !one["fallback"].is_null()).collect();
-    let [one] = fell_back[..] else { panic!("{report:#}") };
-    assert_eq!(text(&one["fallback"], "reason"), "no_mp_capable_in_syn_ack", "{one:#}");
-    assert_eq!((text(one, "role"), list(one, "subflows").len()), ("client", 1), "{one:#}");
-    assert!(connections.len() == 3 && number(one, "bytes_acked") > 1_000_000, "{report:#}");
+    let fell_back: Vec<_> =
+        connections.iter().filter(|connection| !connection["fallback"].is_null()).collect();
+    let [client] = fell_back[..] else { panic!("{report:#}") };
+    assert_eq!(text(&client["fallback"], "reason"), "no_mp_capable_in_syn_ack", "{client:#}");
+    assert_eq!((text(client, "role"), list(client, "subflows").len()), ("client", 1), "{client:#}");
+    assert!(connections.len() == 3 && number(client, "bytes_acked") > 1_000_000, "{report:#}");
 }
 
 #[test]
@@ -329,14 +330,14 @@ fn a_run_has_its_labels_its_settings_and_the_congestion_control_of_each_subflow(
     // The sysctls of the demo's namespace. Older kernels have no `scheduler`.
     assert_eq!(text(&setup["mptcp_sysctls"], "enabled"), "1", "{setup}");
     assert!(setup["cpu_model"].is_string(), "{setup}");
-    for subflow in list(&report, "connections").iter().flat_map(|one| list(one, "subflows")) {
+    for subflow in list(&report, "connections").iter().flat_map(|connection| list(connection, "subflows")) {
         assert_eq!(text(subflow, "congestion_control"), "cubic", "{subflow}");
     }
     let database = rusqlite::Connection::open(&db).unwrap();
-    let one = |sql: &str| -> String { database.query_row(sql, [], |row| row.get(0)).unwrap() };
-    assert_eq!(one("SELECT labels ->> 'kind' FROM v_connection LIMIT 1"), "test");
-    assert_eq!(one("SELECT congestion_control FROM v_subflow LIMIT 1"), "cubic");
-    assert_eq!(one("SELECT mptcp_sysctls ->> 'enabled' FROM v_run"), "1");
+    let value = |sql: &str| -> String { database.query_row(sql, [], |row| row.get(0)).unwrap() };
+    assert_eq!(value("SELECT labels ->> 'kind' FROM v_connection LIMIT 1"), "test");
+    assert_eq!(value("SELECT congestion_control FROM v_subflow LIMIT 1"), "cubic");
+    assert_eq!(value("SELECT mptcp_sysctls ->> 'enabled' FROM v_run"), "1");
     // Both ends have at least two subflows, which are open for three seconds.
     let samples: i64 = database.query_row("SELECT count(*) FROM v_sample", [], |row| row.get(0)).unwrap();
     assert!(samples >= 4 * 3 * 5 / 2, "{samples} samples of four subflows in three seconds");

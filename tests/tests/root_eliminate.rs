@@ -135,7 +135,7 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
     for event in &removed {
         assert!(event["probability"].as_f64().unwrap() >= 0.95, "{event:#}");
         assert!(number(event, "stable_us") >= 2_000_000 && event["evidence"]["busy_a"].is_f64(), "{event:#}");
-        let [kept, gone] = ["kept", "removed"].map(|one| number(&event[one], "goodput_bps"));
+        let [kept, gone] = ["kept", "removed"].map(|side| number(&event[side], "goodput_bps"));
         assert!(kept >= gone, "{event:#}");
         assert!(list(event, "group").contains(&event["removed"]["subflow"]), "{event:#}");
     }

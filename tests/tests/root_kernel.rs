@@ -27,7 +27,8 @@ fn running_kernel() -> KernelRecord {
     let listed = mpwatch(&["ls", "--json"]);
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
     let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
-    let missing = list(&snapshot["host"], "missing").iter().map(|one| text(one, "what").to_owned()).collect();
+    let missing =
+        list(&snapshot["host"], "missing").iter().map(|entry| text(entry, "what").to_owned()).collect();
     let tracer = Tracer::start(TracerSettings::default()).unwrap();
     let programs = tracer.programs().unwrap();
     let verified = programs.into_iter().map(|(name, stats)| (name, stats.verified_instructions)).collect();
@@ -151,7 +152,7 @@ fn a_missing_optional_feature_is_named_and_tracing_works() {
         assert_eq!(listed.code, Some(0), "{listed:?}");
         let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
         let missing = list(&snapshot["host"], "missing");
-        let entry = missing.iter().find(|one| text(one, "what") == hook).expect("the hook is named");
+        let entry = missing.iter().find(|entry| text(entry, "what") == hook).expect("the hook is named");
         assert!(!text(entry, "costs").is_empty() && !text(entry, "why").is_empty(), "{entry}");
         let doctor = kernel_without(name, &["doctor"]);
         assert_eq!(doctor.code, Some(0), "{doctor:?}");

@@ -124,9 +124,10 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     });
     let is_found = snapshots.any(|line| {
         let snapshot: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        let mut here =
-            list(&snapshot, "connections").iter().filter(|one| one["netns"] == lab.server().name());
-        here.any(|one| one["process"]["pid"] == std::process::id())
+        let mut here = list(&snapshot, "connections")
+            .iter()
+            .filter(|connection| connection["netns"] == lab.server().name());
+        here.any(|connection| connection["process"]["pid"] == std::process::id())
     });
     drop(socket);
     join(server).unwrap();

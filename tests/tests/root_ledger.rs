@@ -110,7 +110,7 @@ fn every_short_flow_has_its_cpu_time_in_its_final_record() {
         }
     }
     ages.sort_by(f64::total_cmp);
-    let charged = ChargedTime::of(&report, &topology);
+    let charged = ChargedTime::from_report(&report, &topology);
     let median = ages[ages.len() / 2] * 1e3;
     // `own`: system calls and application code, with the thread that waits for the end. The process time also includes softirqs that
     // interrupt its threads; other softirqs, and the kernel workers that join the second path, are not in it.
@@ -193,7 +193,7 @@ fn run_bulk(cpus: [usize; 2], duration: Duration) -> (KernelCpuTime, ChargedTime
         user: user_time() - before.1,
         softirq_threads: softirq_threads() - before.2,
     };
-    let charged = ChargedTime::of(&report, &topology);
+    let charged = ChargedTime::from_report(&report, &topology);
     println!("{truth:?}\n{charged:?}");
     (truth, charged, report)
 }
@@ -238,7 +238,7 @@ struct ChargedTime {
 }
 
 impl ChargedTime {
-    fn of(report: &Report, topology: &Topology) -> Self {
+    fn from_report(report: &Report, topology: &Topology) -> Self {
         let mut charged = Self::default();
         for end in [topology.client(), topology.server()] {
             for connection in report.connections_in(end.name()) {

@@ -191,10 +191,8 @@ fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_create
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         let looked = times_looked(&learner);
         OpenOptions::new().write(true).create_new(true).mode(0o000).open(&file).unwrap();
-        poll_until("mpwatch to look at the file", TIMEOUT, || {
-            (times_looked(&learner) > looked).then_some(())
-        })
-        .unwrap();
+        poll_until("mpwatch to check the file", TIMEOUT, || (times_looked(&learner) > looked).then_some(()))
+            .unwrap();
         let namespace = Path::new("/proc/thread-self/ns/net");
         mount(Some(namespace), &file, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());

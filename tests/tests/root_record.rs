@@ -78,9 +78,9 @@ impl Recorder {
         let all_closed = |netns: &str| {
             let replayed = mpwatch(&["replay", self.path(), "--format", "json", "--netns", netns]);
             let report: Value = serde_json::from_str(&replayed.stdout).ok()?;
-            let is_closed = |one: &Value| {
+            let is_closed = |connection: &Value| {
                 let has_ended = |subflow: &Value| subflow["closed"].is_object();
-                one["closed_at"].is_string() && list(one, "subflows").iter().all(has_ended)
+                connection["closed_at"].is_string() && list(connection, "subflows").iter().all(has_ended)
             };
             let connections = list(&report, "connections");
             (!connections.is_empty() && connections.iter().all(is_closed)).then_some(())
@@ -155,7 +155,7 @@ fn traced_events(connection: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
+fn a_demo_and_a_recorder_in_parallel_report_the_same() {
     if !may_run_as_root() {
         return;
     }
@@ -164,19 +164,20 @@ fn a_demo_and_a_recorder_beside_it_tell_the_same_story() {
     let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "6", "--json"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     recorder.signal(Signal::SIGINT);
-    let [shown, beside] =
+    let [shown, recorded] =
         [demo.stdout, recorder.output()].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     let shown = list(&shown, "connections");
     assert_eq!(shown.len(), 2, "both ends");
-    for one in shown {
-        let all = list(&beside, "connections").iter();
-        let other = all.clone().find(|other| other["id"] == one["id"]).expect("the recorder has seen it");
-        assert_eq!(story(other), story(one), "{}", text(one, "role"));
+    for connection in shown {
+        let all = list(&recorded, "connections").iter();
+        let other =
+            all.clone().find(|other| other["id"] == connection["id"]).expect("it is in the recording");
+        assert_eq!(story(other), story(connection), "{}", text(connection, "role"));
         // The demo ends before the subflow over the failed path does, which the recorder still records.
-        let (later, earlier) = (traced_events(other), traced_events(one));
-        assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(one, "role"));
+        let (later, earlier) = (traced_events(other), traced_events(connection));
+        assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(connection, "role"));
     }
-    let client = shown.iter().find(|one| one["role"] == "client").unwrap();
+    let client = shown.iter().find(|connection| connection["role"] == "client").unwrap();
     let failed = |subflow: &Value| number(subflow, "path_failures") > 0;
     assert!(list(client, "subflows").iter().any(failed), "a failed path: {client:#}");
 }

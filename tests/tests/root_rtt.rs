@@ -103,6 +103,7 @@ fn assert_near_rtt(subflows: &[&Value], initial: bool, field: &str) {
 
 fn kernel_total_retrans(connection: &ConnectionReport, local: &str) -> u64 {
     let info = connection.socket_info.as_ref().expect("MPTCP_FULL_INFO");
-    let subflow = info.subflows.iter().find(|one| one.local.to_string() == local).expect("the subflow");
+    let subflow =
+        info.subflows.iter().find(|subflow| subflow.local.to_string() == local).expect("the subflow");
     subflow.tcp.total_retrans.into()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use jiff::Timestamp;
-use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_beside_load};
+use mpwatch_engine::energy::fit::{Reading, drift, plan, summarise, summarise_under_load};
 use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::energy::window::Cpus;
 
@@ -38,7 +38,7 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
         cpus,
-        timing: StepTiming { settle: options.settle, measure: options.measure, is_beside_load: false },
+        timing: StepTiming { settle: options.settle, measure: options.measure, is_under_load: false },
     };
     machine.ensure_counters()?;
     machine.check_other_use(if options.verify { MAX_OTHER_USE } else { MAX_FITTED_USE })?;
@@ -47,8 +47,8 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
         return verify(&mut machine, &packages.concat(), path);
     }
     let readings = machine.measure(&plan(&packages))?;
-    let zones = if machine.timing.is_beside_load {
-        let zones = summarise_beside_load(&readings);
+    let zones = if machine.timing.is_under_load {
+        let zones = summarise_under_load(&readings);
         ensure!(
             !zones.is_empty(),
             "power did not follow the load of other programs; stop them and try again"
@@ -121,8 +121,8 @@ impl Machine {
             "other programs use {:.0} % of the CPUs, so idle power cannot be measured; stop them and try again",
             busy * 100.0
         );
-        self.timing.is_beside_load = busy > MAX_OTHER_USE;
-        if self.timing.is_beside_load {
+        self.timing.is_under_load = busy > MAX_OTHER_USE;
+        if self.timing.is_under_load {
             eprintln!("mpwatch: other programs use {:.0} % of the CPUs: idle power is fitted", busy * 100.0);
         }
         Ok(())

@@ -22,7 +22,7 @@ pub(crate) struct StepTiming {
     /// How long the load is measured.
     pub(crate) measure: Duration,
     /// Whether other programs use the CPUs, so that the total load is measured, not derived from the threads of this process.
-    pub(crate) is_beside_load: bool,
+    pub(crate) is_under_load: bool,
 }
 
 /// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
@@ -37,10 +37,10 @@ pub(crate) fn measure(
     let (mut window, mut ledger) = (EnergyWindow::default(), Ledger::default());
     wait(timing.settle);
     sampler.window(&mut window, &mut ledger, |_| {});
-    let before = timing.is_beside_load.then(ticks::now);
+    let before = timing.is_under_load.then(ticks::now);
     wait(timing.measure);
     sampler.window(&mut window, &mut ledger, |_| {});
-    let after = timing.is_beside_load.then(ticks::now);
+    let after = timing.is_under_load.then(ticks::now);
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;

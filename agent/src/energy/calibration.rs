@@ -167,7 +167,7 @@ mod tests {
         let path = directory.path().join("new/power.toml");
         file().save(&path).unwrap();
         assert_eq!(PowerFile::parse(&fs::read_to_string(&path).unwrap()), Ok(file()));
-        let calibration = Calibration::of(&load(&path, &file().machine).unwrap());
+        let calibration = Calibration::from_zones(&load(&path, &file().machine).unwrap());
         let zone = calibration.zone("package-0").unwrap();
         assert_eq!((zone.idle_uw, zone.sigma_uw), (17_680_000, 40_000));
         assert_eq!(calibration.zone("package-1"), None);

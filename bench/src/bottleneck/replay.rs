@@ -37,13 +37,14 @@ pub fn replay(trace: &Path) -> Result<Verdicts, String> {
         let Some(&connection) = connections.get(&samples.id) else { continue };
         for (index, variant) in variants.iter().enumerate() {
             let detector = detectors.entry((connection, index)).or_insert_with(|| variant.detector());
-            detector
-                .take_and(samples, &mut |result| verdicts.push(&variant.name, connection, copied(result)));
+            detector.add_and_evaluate(samples, &mut |result| {
+                verdicts.push(&variant.name, connection, copied(result));
+            });
         }
     }
     for ((connection, index), detector) in &mut detectors {
         let method = &variants[*index].name;
-        detector.finish_and(&mut |result| verdicts.push(method, *connection, copied(result)));
+        detector.finish(&mut |result| verdicts.push(method, *connection, copied(result)));
     }
     Ok(verdicts)
 }

@@ -132,7 +132,7 @@ pub fn of_ledger(length: Duration) -> Vec<Scenario> {
     let bursts = Flows::one(requests(in_all(2), [250_000_000, 64], Duration::from_millis(400)));
     let small_flow = requests(20, [1_000, 1_000], Duration::from_millis(2));
     let small_flows = Flows { connections: 1_000, concurrency: 16, ..Flows::one(small_flow).elsewhere() };
-    let beside = |name, bystander| Scenario { bystander: Some(bystander), ..scenario(name, bulk) };
+    let with_bystander = |name, bystander| Scenario { bystander: Some(bystander), ..scenario(name, bulk) };
     let several = |name, traffic| Scenario { traffic, ..scenario(name, bulk) };
     vec![
         scenario("bulk", bulk),
@@ -142,12 +142,15 @@ pub fn of_ledger(length: Duration) -> Vec<Scenario> {
             vec![bulk.spread(), pages.spread(), small_requests(5_000).spread()],
         ),
         scenario("bursts of 100 ms", bursts.spread()),
-        several("1 000 small flows beside a large one", vec![bulk, small_flows]),
-        beside(
+        several("1 000 small flows and a large one", vec![bulk, small_flows]),
+        with_bystander(
             "bulk, a bystander computes on the other CPU",
             Bystander::Burn { cpu: other_cpu(), percent: 100 },
         ),
-        beside("bulk, a bystander computes on the same CPU", Bystander::Burn { cpu: 0, percent: 100 }),
-        beside("bulk, a bystander sends plain TCP", Bystander::Tcp { cpu: other_cpu() }),
+        with_bystander(
+            "bulk, a bystander computes on the same CPU",
+            Bystander::Burn { cpu: 0, percent: 100 },
+        ),
+        with_bystander("bulk, a bystander sends plain TCP", Bystander::Tcp { cpu: other_cpu() }),
     ]
 }

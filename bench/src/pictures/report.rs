@@ -76,7 +76,8 @@ fn decoded(uri: &str) -> io::Result<String> {
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
         let byte = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or_else(|| io::Error::other(format!("%{piece} is no byte of a URI")))?);
+        bytes
+            .push(byte.ok_or_else(|| io::Error::other(format!("%{piece} does not encode a byte of a URI")))?);
         bytes.extend_from_slice(&piece.as_bytes()[2..]);
     }
     String::from_utf8(bytes).map_err(io::Error::other)

@@ -15,7 +15,8 @@ pub(super) struct Panel<'a> {
 /// A quantity of one process.
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,
-    pub(super) points: Vec<(f64, f64)>,
+    /// Time and value.
+    pub(super) values: Vec<(f64, f64)>,
 }
 
 const WIDTH: f64 = 760.0;
@@ -34,8 +35,8 @@ const INTERVALS: u32 = 4;
 /// Draws panels below each other.
 pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
     let height = panels.len() as f64 * (PANEL_HEIGHT + TITLE_HEIGHT) + BOTTOM;
-    let all = panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    let longest = all.map(|point| point.0).fold(0.0, f64::max).max(1e-9);
+    let all = panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.values);
+    let longest = all.map(|(time, _)| *time).fold(0.0, f64::max).max(1e-9);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
          <title>Soak: {}, by {horizontal}</title>\n\
@@ -66,7 +67,7 @@ pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
 }
 
 fn draw_panel(svg: &mut String, panel: &Panel<'_>, top: f64, longest: f64) {
-    let values = panel.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let values = panel.lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value);
     let largest = values.fold(0.0, f64::max).max(1.0);
     let step = round_step(largest, INTERVALS);
     // The axis ends at a line of the grid.
@@ -85,9 +86,9 @@ fn draw_panel(svg: &mut String, panel: &Panel<'_>, top: f64, longest: f64) {
     }
     let _ = writeln!(svg, "<text class=\"t\" x=\"{LEFT}\" y=\"{:.1}\">{}</text>", top - 8.0, panel.title);
     for (index, (line, colour)) in panel.lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
-        let points: Vec<String> =
-            line.points.iter().map(|(x, y)| format!("{:.1},{:.1}", across(*x, longest), up(*y))).collect();
-        let _ = writeln!(svg, "<polyline stroke=\"{colour}\" points=\"{}\"/>", points.join(" "));
+        let corners: Vec<String> =
+            line.values.iter().map(|(x, y)| format!("{:.1},{:.1}", across(*x, longest), up(*y))).collect();
+        let _ = writeln!(svg, "<polyline stroke=\"{colour}\" points=\"{}\"/>", corners.join(" "));
         let x = WIDTH - RIGHT - index as f64 * 70.0;
         let _ = writeln!(
             svg,
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_panel_has_its_title_its_numbers_and_a_line_within_its_bounds() {
-        let lines = vec![Line { name: "daemon", points: vec![(0.0, 10.0), (5.0, 48.0)] }];
+        let lines = vec![Line { name: "daemon", values: vec![(0.0, 10.0), (5.0, 48.0)] }];
         let svg = draw(&[Panel { title: "memory, MiB", lines }], "minutes");
         for piece in ["memory, MiB</text>", ">daemon</text>", ">minutes</text>", ">60</text>", ">4</text>"] {
             assert!(svg.contains(piece), "{piece} is missing in {svg}");

@@ -138,8 +138,8 @@ impl Results {
         let panel = |column: &&str| {
             let quantity = QUANTITIES.iter().find(|quantity| quantity.column == *column)?;
             let lines = self.processes.iter().filter_map(|(name, samples)| {
-                let points: Vec<(f64, f64)> = points(quantity, samples).collect();
-                (!points.is_empty()).then_some(Line { name, points })
+                let values: Vec<(f64, f64)> = over_time(quantity, samples).collect();
+                (!values.is_empty()).then_some(Line { name, values })
             });
             Some(Panel { title: quantity.title, lines: lines.collect() })
         };
@@ -148,17 +148,17 @@ impl Results {
 }
 
 /// Minutes and values.
-fn points(quantity: &Quantity, samples: &[Sample]) -> impl Iterator<Item = (f64, f64)> {
+fn over_time(quantity: &Quantity, samples: &[Sample]) -> impl Iterator<Item = (f64, f64)> {
     samples.iter().filter_map(|sample| {
         Some((sample.at.as_secs_f64() / 60.0, (quantity.read)(sample)? as f64 * quantity.scale))
     })
 }
 
 fn row(process: &str, quantity: &Quantity, samples: &[Sample]) -> Option<Vec<String>> {
-    let points: Vec<(f64, f64)> = points(quantity, samples).collect();
-    let second_half = &points[points.len() / 2..];
-    let (first, half, last) = (points.first()?.1, second_half.first()?.1, points.last()?.1);
-    let maximum = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let values: Vec<(f64, f64)> = over_time(quantity, samples).collect();
+    let second_half = &values[values.len() / 2..];
+    let (first, half, last) = (values.first()?.1, second_half.first()?.1, values.last()?.1);
+    let maximum = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let value = |value: f64| format!("{value:.*}", usize::from(quantity.scale < 1.0));
     let change = change(second_half).map_or_else(|| "-".to_owned(), |percent| format!("{percent:+.1} %"));
     let mut row = vec![process.to_owned(), quantity.title.to_owned()];
@@ -169,13 +169,13 @@ fn row(process: &str, quantity: &Quantity, samples: &[Sample]) -> Option<Vec<Str
 
 /// Change of the least-squares line from the first to the last value, in percent of the mean. `None`: fewer than two values, or all are
 /// zero.
-fn change(points: &[(f64, f64)]) -> Option<f64> {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (mean_x, mean_y) = (mean(|point| point.0), mean(|point| point.1));
-    let covariance: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    let variance: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
-    let length = points.last()?.0 - points.first()?.0;
+fn change(values: &[(f64, f64)]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| values.iter().map(of).sum::<f64>() / count;
+    let (mean_x, mean_y) = (mean(|(x, _)| *x), mean(|(_, y)| *y));
+    let covariance: f64 = values.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let variance: f64 = values.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let length = values.last()?.0 - values.first()?.0;
     (variance > 0.0 && mean_y > 0.0).then(|| covariance / variance * length / mean_y * 100.0)
 }
 
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_is_that_of_the_line_through_the_values() {
+    fn the_change_follows_the_line_through_the_values() {
         let rising: Vec<(f64, f64)> = (0..=10).map(|x| (f64::from(x), 95.0 + f64::from(x))).collect();
         assert!((change(&rising).unwrap() - 10.0).abs() < 1e-9);
         assert_eq!(change(&[(0.0, 1.0)]), None);

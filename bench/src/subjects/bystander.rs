@@ -56,7 +56,7 @@ pub(crate) fn run(effort: Effort) -> String {
     // It was cancelled, so its report is not used.
     let _ = traced.join();
     let note = format!(
-        "{} rounds; beside the work, one MPTCP connection sends 1 Mbit/s. In brackets: the 95 % confidence interval of the median.\n\n",
+        "{} rounds; during the work, one MPTCP connection sends 1 Mbit/s. In brackets: the 95 % confidence interval of the median.\n\n",
         effort.rounds
     );
     note + &markdown(&HEADER, &rows)

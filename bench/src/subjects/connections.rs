@@ -34,7 +34,7 @@ pub(crate) fn run(effort: Effort) -> String {
     let folder = TempDir::new().expect("a folder for the daemon");
     let daemon = Watched::daemon(folder.path(), None).expect("the daemon starts");
     let (began, cpu) = (Instant::now(), cpu_time(daemon.pid()));
-    let beside = open_short(&lab, count);
+    let with_daemon = open_short(&lab, count);
     let cpu = cpu_time(daemon.pid()).saturating_sub(cpu).as_secs_f64();
     let seconds = began.elapsed().as_secs_f64();
     let database = folder.path().join("flows.db");
@@ -53,8 +53,8 @@ pub(crate) fn run(effort: Effort) -> String {
     let rows = [
         text("opened and closed without mpwatch", format!("{before:.0} and {after:.0} per second"), "-"),
         text(
-            "beside the daemon",
-            format!("{beside:.0} per second for {seconds:.0} s"),
+            "opened and closed with the daemon",
+            format!("{with_daemon:.0} per second for {seconds:.0} s"),
             "5000 per second for 60 s",
         ),
         text("of both ends, in the database", format!("{written} of {expected}"), "all"),

@@ -56,14 +56,14 @@ pub(crate) fn run_all(effort: Effort) -> String {
         scenarios.iter().zip(&all).map(|(scenario, errors)| row(scenario, errors, &all[0])).collect();
     let note = format!(
         "{repetitions} repetitions, transfers of {:?}. Error: energy that mpwatch charges to the traffic, compared with the energy of the CPU \
-         time that the traffic has used. The column of single flows has those with at least one CPU second, beside both recorders at the \
-         same time; their bounds are compared for all flows.\n\n",
+         time that the traffic has used. The column of single flows covers flows with at least one CPU second, while both recorders \
+         run; their bounds are compared for all flows.\n\n",
         effort.traffic
     );
     let stopped: u32 = all.iter().map(|errors| errors.stopped).sum();
     let runs = 2 * repetitions * scenarios.len();
     let stopped = format!(
-        "Transfers that stopped, so that their runs were repeated: {stopped}, beside {runs} that ended.\n"
+        "Transfers that stopped, so that their runs were repeated: {stopped}; runs that ended: {runs}.\n"
     );
     let variants = scenarios.iter().zip(&all).map(|(scenario, errors)| (scenario.name, &errors.variants));
     note + &markdown(&HEADER, &rows)
@@ -90,7 +90,7 @@ impl Errors {
             self.variants.compare(&both.charged[0], &both.charged[1], stacks.finish());
         }
         progress("exact", &both, 0);
-        progress("sampled beside exact", &both, 1);
+        progress("sampled, with exact in parallel", &both, 1);
         self.exact.push(error(&both, 0));
         self.compare_flows(&both.charged[0], &both.charged[1]);
     }
@@ -174,8 +174,8 @@ fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
         )
     };
     let covered: Vec<bool> = all.iter().flat_map(|errors| errors.covered.clone()).collect();
-    let beside = scenarios.iter().zip(all).filter(|(scenario, _)| scenario.bystander.is_some());
-    let moved = beside
+    let with_bystander = scenarios.iter().zip(all).filter(|(scenario, _)| scenario.bystander.is_some());
+    let moved = with_bystander
         .map(|(_, errors)| median(&effects(&errors.sampled, &all[0].sampled)).abs())
         .fold(0.0, f64::max);
     line("Sampled", of(|errors| &errors.sampled), "5 %, 10 %")

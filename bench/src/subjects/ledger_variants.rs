@@ -68,6 +68,6 @@ pub(super) fn table<'a>(all: impl Iterator<Item = (&'a str, &'a Variants)>) -> S
     if rows.is_empty() {
         return String::new();
     }
-    "\nCPU time of flows by other means, against the exact ledger beside them:\n\n".to_owned()
+    "\nCPU time of flows by other means, compared with the exact ledger that ran in parallel:\n\n".to_owned()
         + &markdown(&header, &rows)
 }

@@ -167,7 +167,7 @@ impl Peer {
             let printed = shell(lab, Some(folder)).arg(print).output().expect("a shell can be started");
             text += &String::from_utf8_lossy(&printed.stdout);
         }
-        numbers_beside(&text, server).filter(|port| ports.contains(port)).collect()
+        numbers_in_lines_with(&text, server).filter(|port| ports.contains(port)).collect()
     }
 }
 
@@ -223,7 +223,7 @@ fn read(path: &Path) -> String {
 }
 
 /// All numbers in lines that contain this number.
-fn numbers_beside(text: &str, number: u16) -> impl Iterator<Item = u16> {
+fn numbers_in_lines_with(text: &str, number: u16) -> impl Iterator<Item = u16> {
     let of_line = |line: &str| -> Vec<u16> {
         line.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     };
@@ -244,7 +244,8 @@ mod tests {
         let ss = "ESTAB 0 0 10.0.0.1:40001 10.0.0.2:5300\n\t cubic rto:204 bytes_acked:40002\n";
         let bpftrace = "262 40003 5300 7\n6 40004 80 7\n";
         let tcpdump = "eth0 Out IP 10.0.0.1.40005 > 10.0.0.2.5300: tcp 0\n";
-        let found = |text: &str| numbers_beside(text, 5300).filter(|port| *port > 40_000).collect::<Vec<_>>();
+        let found =
+            |text: &str| numbers_in_lines_with(text, 5300).filter(|port| *port > 40_000).collect::<Vec<_>>();
         assert_eq!((found(ss), found(bpftrace), found(tcpdump)), (vec![40001], vec![40003], vec![40005]));
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(effort: Effort) -> String {
 }
 
 fn measure(lab: &Topology, tools: &[Tool<'_>], workload: &BenchWorkload, effort: Effort) -> Vec<Pairs> {
-    eprintln!("bench: {} beside {} tools, {} rounds", workload.name, tools.len(), effort.rounds);
+    eprintln!("bench: {} with {} tools, {} rounds", workload.name, tools.len(), effort.rounds);
     compare(tools, effort, || {
         let traffic = Traffic::start(lab, workload, effort);
         move |window| traffic.measure(window)

@@ -67,13 +67,13 @@ pub(crate) fn run(effort: Effort) -> String {
             "-",
         ),
         text(
-            "short connections beside them",
+            "short connections in parallel",
             format!("{short_per_second:.0} per second; lost: {losses}"),
             "none lost",
         ),
     ];
     let note = "Idle connections with two subflows each, both ends on this machine, traced by a daemon with its default settings and a \
-                database, and by the bench itself, beside `ss`, which runs once per namespace.\n\n";
+                database, and by the bench itself; `ss` runs once per namespace.\n\n";
     note.to_owned() + &markdown(&["what", "figure", "target"], &rows)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suspends evaluation, the main cost of detection, while the verdicts of a connection do not change. Samples are still added (20 ns each),
-//! so windows are full when evaluation resumes. Times are those of the samples, so a replay evaluates when the live run did.
+//! so windows are full when evaluation resumes. Time is read from the samples, so a replay evaluates when the live run did.
 
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
@@ -55,9 +55,9 @@ impl Default for State {
 
 impl Backoff {
     /// Compares new samples with the traffic before them.
-    pub(super) fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    pub(super) fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let is_suspended = matches!(self.state, State::Suspended { .. });
-        self.change = self.change.max(self.traffic.take(subflow, samples, is_suspended));
+        self.change = self.change.max(self.traffic.add(subflow, samples, is_suspended));
     }
 
     pub(super) fn forget(&mut self, subflow: SubflowId) {

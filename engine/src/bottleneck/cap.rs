@@ -26,7 +26,7 @@ const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
 /// Minimum fraction of the time in which a subflow has a queue that can be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Contrary evidence: rates that rise together, and delays that are those of one queue.
+/// Contrary evidence: rates that rise together, and delays that behave like one queue's.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
 /// Consecutive evaluations that must find a cap, or contrary evidence.
@@ -45,7 +45,7 @@ pub(super) enum CapEvidence {
 
 impl CapEvidence {
     /// `both_congested`: both queue, or lose segments.
-    pub(super) fn of(evidence: &Evidence, both_congested: bool, verdict: Verdict) -> Self {
+    pub(super) fn from_evidence(evidence: &Evidence, both_congested: bool, verdict: Verdict) -> Self {
         let concordance = evidence.queue_concordance.unwrap_or(0.0);
         let signal = evidence.queue_signal.unwrap_or(0.0);
         let rise_together = evidence.sum_variation.is_some_and(|sum| sum > RISING_TOGETHER);

@@ -90,8 +90,8 @@ type Windows = BTreeMap<u64, Features>;
 type Odds = BTreeMap<(SubflowId, SubflowId), f64>;
 
 impl Method for Concordance {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
-        self.series.entry(subflow).or_default().take(samples);
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.series.entry(subflow).or_default().add(samples);
     }
 
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
@@ -151,15 +151,17 @@ impl Concordance {
     fn compare(&self, windows: &mut Windows, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Finding> {
         let window = self.window((a, b), at)?;
         let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.verdict);
-        let features = windows.entry(window.bins()).or_insert_with(|| Features::of(&self.series, window));
+        let features =
+            windows.entry(window.bins()).or_insert_with(|| Features::from_series(&self.series, window));
         let evidence = features.compare(a, b)?;
         let congested = [a, b].map(|id| features.subflow(id).is_some_and(SubflowFeatures::is_congested));
         let is_uncongested = features.is_uncongested(a) && features.is_uncongested(b);
-        let cap = CapEvidence::of(&evidence, congested == [true; 2], verdict);
+        let cap = CapEvidence::from_evidence(&evidence, congested == [true; 2], verdict);
         let last_second = Window::before(at, LAST_SECOND);
         let last_second = (verdict != Verdict::Unknown && window.bins() > LAST_SECOND).then(|| {
-            let features =
-                windows.entry(LAST_SECOND).or_insert_with(|| Features::of(&self.series, last_second));
+            let features = windows
+                .entry(LAST_SECOND)
+                .or_insert_with(|| Features::from_series(&self.series, last_second));
             features.compare(a, b)
         });
         Some(Finding {
@@ -176,7 +178,7 @@ impl Concordance {
 /// The evidence of third subflows on a pair: if one shares with both, they share; if it shares with one of them only, they do not. Each
 /// counts with the smaller of its two log-odds; the result is their mean.
 fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f64 {
-    let of = |one: SubflowId, other: SubflowId| odds.get(&(one.min(other), one.max(other))).copied();
+    let of = |a: SubflowId, b: SubflowId| odds.get(&(a.min(b), a.max(b))).copied();
     let through = |other: &SubflowId| {
         let (x, y) = (of(a, *other)?, of(b, *other)?);
         let least = x.abs().min(y.abs());

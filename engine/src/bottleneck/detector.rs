@@ -49,12 +49,12 @@ impl Detector {
     }
 
     /// Adds a batch of samples.
-    pub fn take(&mut self, batch: &SampleBatch) {
-        self.take_and(batch, &mut |_| {});
+    pub fn add(&mut self, batch: &SampleBatch) {
+        self.add_and_evaluate(batch, &mut |_| {});
     }
 
-    /// As [`Detector::take`]; calls `each` with the result of every evaluation that becomes due.
-    pub fn take_and(&mut self, batch: &SampleBatch, each: &mut dyn FnMut(&Evaluation<'_>)) {
+    /// Adds a batch of samples. Calls `each` with the result of every evaluation that becomes due.
+    pub fn add_and_evaluate(&mut self, batch: &SampleBatch, each: &mut dyn FnMut(&Evaluation<'_>)) {
         let samples: &[DelaySample] = &batch.samples;
         let Some(latest) = samples.last() else { return };
         // The clock was set back: evaluations begin again at the new time.
@@ -62,25 +62,25 @@ impl Detector {
             self.evaluated = None;
             self.newest = 0;
         }
-        self.method.take(batch.id, samples);
+        self.method.add(batch.id, samples);
         if let Some(backoff) = &mut self.backoff {
-            backoff.take(batch.id, samples);
+            backoff.add(batch.id, samples);
         }
         self.newest = self.newest.max(latest.at.0);
-        self.advance_and(Nanos(self.newest), each);
+        self.evaluate_until(Nanos(self.newest), each);
     }
 
-    /// Evaluates what is due: every batch that was sent up to now has been added.
+    /// Runs the evaluations that are due. Every batch sent until `now` must have been added.
     pub fn advance(&mut self, now: Nanos) {
-        self.advance_and(now, &mut |_| {});
+        self.evaluate_until(now, &mut |_| {});
     }
 
     /// Evaluates everything that was added: no more samples will come.
-    pub fn finish_and(&mut self, each: &mut dyn FnMut(&Evaluation<'_>)) {
-        self.advance_and(Nanos(self.newest + DELAY + INTERVAL), each);
+    pub fn finish(&mut self, each: &mut dyn FnMut(&Evaluation<'_>)) {
+        self.evaluate_until(Nanos(self.newest + DELAY + INTERVAL), each);
     }
 
-    fn advance_and(&mut self, now: Nanos, each: &mut dyn FnMut(&Evaluation<'_>)) {
+    fn evaluate_until(&mut self, now: Nanos, each: &mut dyn FnMut(&Evaluation<'_>)) {
         let due = now.0.saturating_sub(DELAY) / INTERVAL;
         let earliest = due.saturating_sub(MAX_GAP / INTERVAL);
         let from = self.evaluated.map_or(due, |evaluated| (evaluated + 1).max(earliest));

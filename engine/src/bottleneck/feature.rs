@@ -73,9 +73,9 @@ pub(super) struct SubflowFeatures {
 }
 
 impl SubflowFeatures {
-    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. The sender learns half
-    /// an RTT late what left the queue; the shift by the difference makes the rates of all subflows refer to the same time.
-    fn of(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
+    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. Acknowledgements
+    /// report half an RTT late which segments left the queue; a shift by the difference aligns the rates of all subflows in time.
+    fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
         let present: Vec<f64> = rtts.iter().flatten().copied().collect();
@@ -175,7 +175,7 @@ pub(super) struct Features {
 }
 
 impl Features {
-    pub(super) fn of(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
+    pub(super) fn from_series(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
         // Without two subflows to compare, this costs next to nothing.
         let comparable = series.values().filter(|series| has_enough_samples(series, window));
         if comparable.take(2).count() < 2 {
@@ -183,7 +183,7 @@ impl Features {
         }
         let max_half_rtt = series.values().filter_map(half_rtt_bins).fold(0.0, f64::max);
         let features = |(id, series): (&SubflowId, &Series)| {
-            Some((*id, SubflowFeatures::of(series, window, max_half_rtt)?))
+            Some((*id, SubflowFeatures::from_series(series, window, max_half_rtt)?))
         };
         let subflows: BTreeMap<SubflowId, SubflowFeatures> = series.iter().filter_map(features).collect();
         let has_rates = |(_, subflow): &(&SubflowId, &SubflowFeatures)| {
@@ -199,7 +199,7 @@ impl Features {
         self.subflows.get(&id)
     }
 
-    /// Whether a subflow gets all it sends: it does not queue and competes with no other subflow.
+    /// Whether a subflow is not limited by the network: it neither queues nor competes with another subflow.
     pub(super) fn is_uncongested(&self, id: SubflowId) -> bool {
         let competes = |((one, other), correlation): (&(SubflowId, SubflowId), &f64)| {
             (*one == id || *other == id) && *correlation <= COMPETING

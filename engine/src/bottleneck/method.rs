@@ -14,7 +14,7 @@ pub type NewMethod = fn(DetectionMethod) -> Box<dyn Method + Send>;
 /// A detection method for one connection. Samples of a subflow arrive in order of time; samples of different subflows are interleaved.
 pub trait Method {
     /// Adds samples of a subflow.
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]);
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]);
 
     /// Evaluates the samples up to this time: one result per pair of subflows with samples, in order of their ids.
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. Weights
-//! are not negative: those of a logistic regression on training runs (docs/bottleneck.md) times `EVALUATIONS`.
+//! are not negative: they come from a logistic regression on training runs (docs/bottleneck.md), times `EVALUATIONS`.
 
 use mpwatch_model::flow::bottleneck::Evidence;
 
@@ -66,7 +66,7 @@ fn high_concordance(evidence: &Evidence) -> f64 {
         .map_or(0.0, |concordance| (concordance - HIGH).max(0.0) / (1.0 - HIGH) * credit(evidence))
 }
 
-/// Delays that clearly vary, but not together, are those of two queues.
+/// Delays that clearly vary, but not together, belong to two queues.
 fn discordance(evidence: &Evidence) -> f64 {
     const LOW: f64 = 0.5;
     let signal = evidence.queue_signal.unwrap_or(0.0);

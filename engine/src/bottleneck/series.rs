@@ -89,7 +89,7 @@ fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_g
 
 impl Series {
     /// Adds samples, in order of time.
-    pub(super) fn take(&mut self, samples: &[DelaySample]) {
+    pub(super) fn add(&mut self, samples: &[DelaySample]) {
         for sample in samples {
             self.push(sample);
         }

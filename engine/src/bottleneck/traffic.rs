@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rates and RTTs of a connection's subflows: a cheap check whether traffic is still what it was when the verdicts were reached.
+//! The rates and RTTs of a connection's subflows: a cheap check whether traffic has changed since the verdicts were reached.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ struct Range(Option<(f64, f64)>);
 
 impl Range {
     /// Extends the range, or only checks a value against it.
-    fn take(&mut self, value: f64, only_check: bool) -> Change {
+    fn add(&mut self, value: f64, only_check: bool) -> Change {
         let (low, high) = self.0.unwrap_or((value, value));
         if !only_check {
             self.0 = Some((low.min(value), high.max(value)));
@@ -66,7 +66,7 @@ impl Range {
 
 impl Traffic {
     /// Adds samples. Ranges are extended while verdicts are evaluated, and only checked while that is suspended.
-    pub(super) fn take(&mut self, id: SubflowId, samples: &[DelaySample], is_suspended: bool) -> Change {
+    pub(super) fn add(&mut self, id: SubflowId, samples: &[DelaySample], is_suspended: bool) -> Change {
         let (Some(last), Some(rtt)) = (samples.last(), samples.iter().map(|sample| sample.rtt.0).min())
         else {
             return Change::None;
@@ -78,7 +78,7 @@ impl Traffic {
         self.segments += u64::from(last.delivered.wrapping_sub(subflow.delivered));
         self.samples += samples.len();
         subflow.delivered = last.delivered;
-        let rtt_change = subflow.rtts.take(rtt as f64, is_suspended);
+        let rtt_change = subflow.rtts.add(rtt as f64, is_suspended);
         rtt_change.max(self.measure(last.at, is_suspended))
     }
 
@@ -103,7 +103,7 @@ impl Traffic {
         if idle_for > IDLE_AFTER {
             return self.restart();
         }
-        self.rates.take(segments / elapsed.seconds(), is_suspended)
+        self.rates.add(segments / elapsed.seconds(), is_suspended)
     }
 
     fn restart(&mut self) -> Change {

@@ -36,8 +36,8 @@ pub struct Split {
 
 impl Split {
     /// For this machine.
-    pub fn of(machine: &MachinePower) -> Self {
-        Self::new(machine.cpus, Calibration::of(&machine.calibrated))
+    pub fn from_machine(machine: &MachinePower) -> Self {
+        Self::new(machine.cpus, Calibration::from_zones(&machine.calibrated))
     }
 
     /// For a machine with this many CPUs. Without a matching calibration, `calibration` is empty.

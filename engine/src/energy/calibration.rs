@@ -16,7 +16,7 @@ pub struct ZonePower {
     pub idle_uw: u64,
     /// Its standard deviation, microwatts.
     pub sigma_uw: u64,
-    /// Whether the idle power was fitted beside other load.
+    /// Whether the idle power was fitted under other load.
     pub(crate) is_fitted: bool,
     /// Power against load. `None`: not measured.
     pub(crate) curve: Option<Curve>,
@@ -24,9 +24,9 @@ pub struct ZonePower {
 
 impl Calibration {
     /// From measured zones.
-    pub fn of(zones: &[MeasuredZone]) -> Self {
+    pub fn from_zones(zones: &[MeasuredZone]) -> Self {
         let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
-        Self(known.map(|zone| (zone.name.clone(), ZonePower::of(zone))).collect())
+        Self(known.map(|zone| (zone.name.clone(), ZonePower::from_zone(zone))).collect())
     }
 
     /// The power of a zone.
@@ -41,7 +41,7 @@ impl ZonePower {
         clippy::cast_sign_loss,
         reason = "watts of a machine, never negative"
     )]
-    fn of(zone: &MeasuredZone) -> Self {
+    fn from_zone(zone: &MeasuredZone) -> Self {
         let microwatts = |watts: f64| (watts * 1e6).round().max(0.0) as u64;
         Self {
             idle_uw: microwatts(zone.idle_watts),

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn on_a_concave_curve_the_first_load_adds_most_and_the_last_least() {
-        // An EPYC 8024P: a load of 7 % beside one of 50 % adds 19.8 W if it is the first.
+        // An EPYC 8024P: a load of 7 % in parallel to a load of 50 % adds 19.8 W if it is the first.
         let epyc = curve(&[(0.0, 17.7), (0.07, 37.5), (0.19, 41.6), (0.5, 49.3), (0.72, 51.3), (1.0, 46.7)]);
         let (least, most) = epyc.marginal(0.07, 0.57);
         assert!((most - 19.8).abs() < 1e-9 && (least - 0.07 * 2.0 / 0.22).abs() < 1e-9, "{least} {most}");

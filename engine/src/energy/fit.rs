@@ -7,9 +7,9 @@ use super::line::{Knot, Line};
 
 /// How often the idle machine is measured.
 const IDLE_STEPS: usize = 3;
-/// Readings beside other load within this range of loads are one knot.
+/// Readings under other load whose loads differ by less than this are merged into a knot.
 const SAME_LOAD: f64 = 0.02;
-/// Minimum range of loads, and maximum error of the idle power relative to it, of a calibration beside other load.
+/// Minimum range of loads, and maximum error of the idle power relative to it, of a calibration under other load.
 const MIN_RANGE: f64 = 0.2;
 const MAX_ERROR: f64 = 0.2;
 
@@ -71,20 +71,20 @@ fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
     Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, is_fitted: false, knots })
 }
 
-/// The power curve of each zone from readings beside other load, whose `busy` includes that load. The idle power is the intercept of a
+/// The power curve of each zone from readings under other load, whose `busy` includes that load. The idle power is the intercept of a
 /// line. A zone whose load varied too little, or whose power does not follow it, is left out.
-pub fn summarise_beside_load(readings: &[Reading]) -> Vec<MeasuredZone> {
-    names(readings).into_iter().filter_map(|name| zone_beside_load(name, readings)).collect()
+pub fn summarise_under_load(readings: &[Reading]) -> Vec<MeasuredZone> {
+    names(readings).into_iter().filter_map(|name| zone_under_load(name, readings)).collect()
 }
 
-fn zone_beside_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
+fn zone_under_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
     let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
     own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
     let range = own.last()?.busy - own.first()?.busy;
-    let points: Vec<Knot> =
+    let unmerged: Vec<Knot> =
         own.iter().map(|reading| Knot { x: reading.busy, y: reading.watts, weight: 1.0 }).collect();
     let line =
-        Line::fit(&points).filter(|line| range >= MIN_RANGE && line.intercept > 0.0 && line.slope > 0.0)?;
+        Line::fit(&unmerged).filter(|line| range >= MIN_RANGE && line.intercept > 0.0 && line.slope > 0.0)?;
     let error = line.at_zero().1 - line.intercept;
     let mut knots = vec![CurvePoint { busy: 0.0, watts: line.intercept }];
     for same in own.chunk_by(|a, b| b.busy - a.busy < SAME_LOAD) {
@@ -92,7 +92,7 @@ fn zone_beside_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
         knots.push(CurvePoint { busy: busy.clamp(0.0, 1.0), watts: mean(same) });
     }
     let is_useful = error <= MAX_ERROR * line.intercept;
-    // The error is that of a 95 % interval: about two standard deviations.
+    // `error` is half of a 95 % interval: about two standard deviations.
     is_useful.then(|| MeasuredZone {
         name: name.to_owned(),
         idle_watts: line.intercept,
@@ -150,28 +150,28 @@ mod tests {
     }
 
     #[test]
-    fn beside_other_load_the_idle_power_is_fitted() {
+    fn under_other_load_the_idle_power_is_fitted() {
         let other = [0.21, 0.18, 0.24, 0.2, 0.19, 0.22];
         let own = [0.0, 0.0, 0.0, 0.25, 0.5, 0.75];
         let loads = own.iter().zip(other).map(|(own, other)| own + (1.0 - own) * other);
         let readings: Vec<Reading> =
             loads.map(|busy| reading("package-0", busy, 20.0 + 30.0 * busy)).collect();
-        let zones = summarise_beside_load(&readings);
+        let zones = summarise_under_load(&readings);
         assert!((zones[0].idle_watts - 20.0).abs() < 1e-3 && zones[0].is_fitted, "{zones:?}");
         assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some(), "{zones:?}");
         // Loads that hardly vary, and power that does not follow them.
-        assert!(summarise_beside_load(&readings[..3]).is_empty());
+        assert!(summarise_under_load(&readings[..3]).is_empty());
         let wild: Vec<Reading> = own
             .iter()
             .zip([50.0, 20.0, 40.0, 30.0, 25.0, 60.0])
             .map(|(busy, watts)| reading("a", *busy, watts))
             .collect();
-        assert!(summarise_beside_load(&wild).is_empty());
+        assert!(summarise_under_load(&wild).is_empty());
     }
 
     /// Half of both CPUs, so the loads lie between a half and all of the machine.
     #[test]
-    fn beside_load_of_half_of_all_cpus_the_idle_power_is_fitted_too() {
+    fn under_load_of_half_of_all_cpus_the_idle_power_is_fitted_too() {
         let other = [0.50, 0.48, 0.53, 0.51, 0.49];
         let noise = [0.2, -0.3, 0.1, 0.3, -0.2];
         let own = [0.0, 0.0, 0.0, 0.5, 1.0];
@@ -182,7 +182,7 @@ mod tests {
             .zip(noise)
             .map(|(busy, noise)| reading("package-0", busy, 20.0 + 30.0 * busy + noise))
             .collect();
-        let zones = summarise_beside_load(&readings);
+        let zones = summarise_under_load(&readings);
         let [zone] = &zones[..] else { panic!("no fit") };
         assert!((zone.idle_watts - 20.0).abs() < 1.0 && zone.is_fitted, "{zone:?}");
         assert!((zone.idle_watts - 20.0).abs() < 2.0 * zone.idle_sigma_watts, "{zone:?}");

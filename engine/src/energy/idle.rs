@@ -11,15 +11,15 @@ use super::baseline::{Baseline, IdlePower};
 use super::calibration::ZonePower;
 use super::idle_fit::{FittedPower, IdleFit};
 
-/// How far from the fitted value the idle power may be, whatever the confidence interval: what the recorded machines did below the lowest
-/// load, which no fit can see.
+/// Bounds of the idle power relative to the fitted value, whatever the confidence interval: measured on the recorded machines below the
+/// lowest load, where no fit has readings.
 const LEAST: f64 = 1.0 / 3.0;
 const MOST: f64 = 1.25;
 
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
-    /// With its source: a calibration beside other load only has a fitted idle power.
+    /// With its source: a calibration under other load only has a fitted idle power.
     calibrated: Option<(IdlePower, IdleSource)>,
     observed: Baseline,
     fitted: IdleFit,
@@ -62,7 +62,7 @@ impl Idle {
     }
 }
 
-/// The interval of a fit, widened by what may happen below its lowest load.
+/// The interval of a fit, widened because the power below its lowest load is unknown.
 fn beyond_the_line(fitted: IdlePower) -> IdlePower {
     let power = fitted.power as f64;
     IdlePower::new(power, (fitted.lo as f64).min(power * LEAST), (fitted.hi as f64).max(power * MOST))

@@ -5,7 +5,7 @@ use mpwatch_model::host::energy::window::Cpus;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuAccounts, divide};
 
-/// What CPU time, and then energy, is charged to.
+/// Account to which CPU time, and then energy, is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
     /// Network path of a subflow.

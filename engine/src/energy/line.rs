@@ -43,7 +43,8 @@ impl Line {
         for _ in 0..ITERATIONS {
             let mut residuals: Vec<f64> = knots.iter().map(|knot| line.residual(knot).abs()).collect();
             residuals.sort_unstable_by(f64::total_cmp);
-            // The median absolute deviation, as a standard deviation; a part in a million of rounding is no outlier.
+            // The median absolute deviation, as a standard deviation. The minimum, a millionth of a value, keeps rounding errors from
+            // being outliers.
             let spread = (residuals[residuals.len() / 2] * 1.4826).max(1e-6 * knots[0].y.abs());
             for (weight, knot) in weights.iter_mut().zip(knots) {
                 let excess = line.residual(knot).abs() / (HUBER * spread).max(f64::MIN_POSITIVE);
@@ -103,8 +104,8 @@ fn least_squares(knots: &[Knot], weights: &[f64]) -> Option<(Line, Sums)> {
 mod tests {
     use super::*;
 
-    fn knots(points: &[(f64, f64)]) -> Vec<Knot> {
-        points.iter().map(|(x, y)| Knot { x: *x, y: *y, weight: 1.0 }).collect()
+    fn knots(pairs: &[(f64, f64)]) -> Vec<Knot> {
+        pairs.iter().map(|(x, y)| Knot { x: *x, y: *y, weight: 1.0 }).collect()
     }
 
     #[test]
@@ -117,10 +118,10 @@ mod tests {
 
     #[test]
     fn one_outlier_moves_it_little() {
-        let mut points: Vec<(f64, f64)> =
+        let mut pairs: Vec<(f64, f64)> =
             (1..=10).map(|n| f64::from(n) / 10.0).map(|x| (x, 20.0 + 30.0 * x)).collect();
-        points[6].1 += 10.0;
-        let line = Line::fit(&knots(&points)).unwrap();
+        pairs[6].1 += 10.0;
+        let line = Line::fit(&knots(&pairs)).unwrap();
         assert!((line.intercept - 20.0).abs() < 0.2, "{line:?}");
         let (lo, hi) = line.at_zero();
         assert!(lo < 20.0 && 20.0 < hi);

@@ -63,7 +63,7 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
 }
 
 /// The bottlenecks of a connection. `detector`: `None` if there were no samples. `None`: it has fewer than two subflows.
-pub(super) fn of(
+pub(super) fn summarise(
     flow: &Flow,
     detector: Option<&Detector>,
     method: DetectionMethod,

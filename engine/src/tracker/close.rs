@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a subflow ended, and why a connection fell back, derived from what the kernel side observed. Pure.
+//! Why a subflow ended, and why a connection fell back, derived from the kernel side's observations. Pure.
 
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
@@ -15,13 +15,13 @@ const EHOSTUNREACH: u32 = 113;
 
 /// The reason, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
-    of(record.error, record.end)
+    reason_for(record.error, record.end)
 }
 
 /// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
 /// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
 /// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
-fn of(error: u32, end: EndFlags) -> CloseReason {
+fn reason_for(error: u32, end: EndFlags) -> CloseReason {
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
     // With unread data the kernel removes a subflow by a reset instead of a FIN.
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn every_end_has_the_right_reason() {
         for &(case, error, end, reason) in TABLE {
-            assert_eq!(of(error, end), reason, "{case}");
+            assert_eq!(reason_for(error, end), reason, "{case}");
         }
     }
 }

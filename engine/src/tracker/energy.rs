@@ -35,7 +35,7 @@ impl Energy {
     pub(super) fn new(machine: &MachinePower, mode: LedgerMode) -> Self {
         Self {
             mode,
-            split: Split::of(machine),
+            split: Split::from_machine(machine),
             ledger: Ledger::default(),
             cpus: Vec::new(),
             sampling: Sampling::default(),
@@ -130,7 +130,7 @@ impl Energy {
     }
 
     /// Energy of a subflow. `None`: nothing was charged to it yet.
-    pub(super) fn of(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
+    pub(super) fn flow_energy(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
         let charge = self.split.flow(subflow.record.id)?;
         let energy = charge.energy(subflow.cpu(self.mode)?.total());
         if self.mode != LedgerMode::Sampled {

@@ -148,7 +148,7 @@ impl Flow {
         self.first_seen.is_some()
     }
 
-    /// Local and remote address: those of the initial subflow.
+    /// Local and remote address of the initial subflow.
     pub(super) fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let initial = self.subflows.iter().find(|subflow| subflow.is_initial());
         initial.map(|subflow| (subflow.record.local, subflow.record.remote)).or(self.addresses_of_socket)
@@ -168,7 +168,7 @@ impl Flow {
             self.opened = record.opened;
             self.open_at(record.opened, record.first_seen);
         }
-        self.take_msk(&record.msk, record.at, None);
+        self.apply_msk(&record.msk, record.at, None);
         if record.last && !self.socket.is_final {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
@@ -184,8 +184,8 @@ impl Flow {
             self.cgroup = record.cgroup;
         }
         match &record.msk {
-            Some(msk) => self.take_msk(msk, record.at, Some(record.id)),
-            None => self.take_tcp(record),
+            Some(msk) => self.apply_msk(msk, record.at, Some(record.id)),
+            None => self.apply_tcp(record),
         }
         if self.first_seen.is_none() {
             self.open_at(None, record.first_seen);
@@ -203,7 +203,7 @@ impl Flow {
         self.note_end(index);
     }
 
-    /// Adds what a new record changes to the timeline.
+    /// Adds the changes of a new record to the timeline.
     fn compare(&mut self, index: usize, record: &SubflowRecord, now: Nanos) {
         let old = &self.subflows[index].record;
         if old.last {
@@ -305,7 +305,7 @@ impl Flow {
         self.opened.or(self.first_seen).unwrap_or(now)
     }
 
-    /// What was observed of it until `now`. `None`: its payload is unknown.
+    /// Payload and time that were observed until `now`. `None`: the payload is unknown.
     pub(super) fn observed(&self, now: Nanos) -> Option<Observed> {
         Some(self.observation.so_far(self.totals()?, self.life(now)))
     }
@@ -322,7 +322,7 @@ impl Flow {
         }
     }
 
-    fn take_tcp(&mut self, record: &SubflowRecord) {
+    fn apply_tcp(&mut self, record: &SubflowRecord) {
         if self.first_seen.is_none() {
             self.opened = record.created.filter(|_| record.seen_open);
             self.open_at(self.opened, record.first_seen);
@@ -331,7 +331,7 @@ impl Flow {
         self.owner = record.owner.or(self.owner);
     }
 
-    fn take_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
+    fn apply_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
         let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
         // An id that was reported must not change; an unknown part of it may be filled in.
         if self.token.0 == 0 {
@@ -385,7 +385,7 @@ impl Flow {
         let mut subflow = SubflowState::new(record);
         // The first record is compared with these values, so that everything in it is added to the timeline.
         subflow.record.established = None;
-        // A path that had failed before it was seen has no event: nobody knows when.
+        // A path that had failed before it was seen has no event: the time is unknown.
         subflow.record.stale &= record.created.is_none();
         subflow.record.last = false;
         self.subflows.push(subflow);

@@ -75,11 +75,11 @@ impl Flows {
         }
     }
 
-    pub(super) fn take_samples(&mut self, key: Key, batch: &SampleBatch, detection: Detection, now: Nanos) {
+    pub(super) fn add_samples(&mut self, key: Key, batch: &SampleBatch, detection: Detection, now: Nanos) {
         self.wake([key], now);
         if let Some(flow) = self.active.get_mut(&key) {
             flow.quiet = Quiet::default();
-            self.detectors.entry(key).or_insert_with(|| detection.detector()).take(batch);
+            self.detectors.entry(key).or_insert_with(|| detection.detector()).add(batch);
         }
     }
 
@@ -114,7 +114,7 @@ impl Flows {
 
     fn wake(&mut self, keys: impl IntoIterator<Item = Key>, now: Nanos) {
         for key in keys {
-            if let Some((flow, detector)) = self.idle.take(key, now) {
+            if let Some((flow, detector)) = self.idle.remove(key, now) {
                 self.active.insert(key, flow);
                 self.detectors.extend(detector.map(|detector| (key, detector)));
             }
@@ -146,13 +146,15 @@ impl Flows {
         let mut found: Vec<(Key, Found<'_>)> = active.chain(idle).collect();
         found.sort_unstable_by_key(|(key, _)| key.serial);
         let connection = |(key, found)| match found {
-            Found::Active(flow) => sources.connection(flow, self.detectors.get(&key).map(|one| &**one)),
+            Found::Active(flow) => {
+                sources.connection(flow, self.detectors.get(&key).map(|detector| &**detector))
+            }
             Found::Idle(idle) => idle.connection(sources.now, sources.start.boot_epoch_ns),
         };
         found.into_iter().map(connection).collect()
     }
 
-    /// Memory of the idle connections, without what their names and verdicts take.
+    /// Memory of the idle connections, without their names and verdicts.
     #[cfg(test)]
     pub(super) fn idle_bytes(&self) -> usize {
         self.idle.iter().map(|(_, flow)| flow.bytes()).sum()

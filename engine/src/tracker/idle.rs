@@ -97,7 +97,7 @@ impl fmt::Debug for IdleFlow {
     }
 }
 
-/// An idle connection and what changes about it: which of its sockets were listed since the last check.
+/// An idle connection, and which of its sockets were listed since the last check.
 struct Slot {
     shared: Arc<IdleFlow>,
     detector: Option<Box<Detector>>,
@@ -123,8 +123,8 @@ impl Idle {
         self.slots.insert(key, Slot { shared, detector, seen: 0, check_at });
     }
 
-    /// Takes back a connection that is not idle any more.
-    pub(super) fn take(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
+    /// Removes a connection that is not idle any more, and returns it.
+    pub(super) fn remove(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
         let Slot { shared, detector, seen, check_at } = self.slots.remove(&key)?;
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
@@ -149,7 +149,7 @@ impl Idle {
         true
     }
 
-    /// Checks the connections whose turn it is. Returns those that were not listed completely.
+    /// Checks the connections that are due. Returns those that were not listed completely.
     pub(super) fn check(&mut self, now: Nanos) -> Vec<Key> {
         let mut missing = Vec::new();
         while let Some((check_at, key)) = self.checks.pop_front_if(|(check_at, _)| *check_at <= now) {

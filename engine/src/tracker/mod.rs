@@ -286,7 +286,7 @@ impl Tracker {
         self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
             let found = self.index.by_socket(record.netns, msk.token, msk.cookie);
-            // The first record of a subflow may arrive before that of its connection.
+            // The first record of a subflow may arrive before its connection's.
             found.filter(|key| !self.is_reopened(*key, record.created))
         })
     }
@@ -313,7 +313,7 @@ impl Tracker {
     fn on_samples(&mut self, batch: &SampleBatch) {
         let detection = Detection { other: self.other_method, backoff: self.start.backoff };
         match self.index.by_subflow(batch.id) {
-            Some(key) => self.flows.take_samples(key, batch, detection, self.tick.at),
+            Some(key) => self.flows.add_samples(key, batch, detection, self.tick.at),
             None => self.pending.add(batch),
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct Life {
     pub(super) seen_open: bool,
 }
 
-/// What a flow has carried since it was opened, in both directions.
+/// Bytes that a flow has carried since it was opened, in both directions.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Totals {
     /// Each byte once.
@@ -28,7 +28,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// What was carried before this instant, of a flow that was open when it was first seen. Payload in flight is not: the CPU time of a
+    /// Bytes carried before this instant, of a flow that was open when it was first seen. Payload in flight is excluded: the CPU time of a
     /// sender follows the acknowledgements, as they cause the next transmissions (docs/measurements/energy.md).
     fn without_in_flight(self) -> Self {
         let Self { payload, sent, in_flight, wire } = self;
@@ -39,7 +39,7 @@ impl Totals {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// What it had carried when it was first seen. `None`: no tick yet.
+    /// Totals of the flow when it was first seen. `None`: no tick yet.
     before: Option<Totals>,
     latest: Bytes,
     active: Nanos,
@@ -69,7 +69,7 @@ impl Observation {
         self.latest = self.latest.max(totals.payload);
     }
 
-    /// What was observed, with what it carried until now.
+    /// Payload and time that were observed. `totals`: carried until now.
     pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
         let (before, totals) = if life.seen_open {
             (Totals::default(), totals)

@@ -7,7 +7,7 @@ use super::flow::Flow;
 use super::subflow::SubflowState;
 
 impl Flow {
-    /// Payload sent and received, every byte once; that of the only subflow if the connection has no counters. `None`: unknown.
+    /// Payload sent and received, every byte once; counted by the only subflow if the connection has no counters. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
@@ -17,7 +17,7 @@ impl Flow {
         })
     }
 
-    /// The only subflow, where there can be no other one, and which has the payload.
+    /// The only subflow of a connection that cannot have a second one, if its counters include the payload.
     pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
         let has_payload = self.msk.as_ref().is_none_or(|msk| self.fell_back && !msk.bytes_are_apart);
         self.subflows.first().filter(|_| has_payload)

@@ -10,7 +10,7 @@ pub(super) const MIN_MISSED_TICKS: u32 = 10;
 /// And not for this long: the kernel side lists an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
 
-/// What is known of one socket.
+/// When a socket was last seen.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// It was in a snapshot, or sent a record, since the last tick.

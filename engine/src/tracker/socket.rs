@@ -31,8 +31,8 @@ impl Socket {
     }
 }
 
-/// A newer view of the socket, with what only the older one knows. Byte counters only grow: those of a socket that is being destroyed read
-/// as zero. After its final record the state stays.
+/// The newer view of a socket, completed by fields that only the older view has. Byte counters never decrease here, although a socket that
+/// is being destroyed reports zeros. The state does not change after the final record.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
     let Some(old) = old else { return new.clone() };
     // The subflow had left its connection, so its record has only what identifies the connection.

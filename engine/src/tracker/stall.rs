@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stalls of a connection: intervals in which no subflow made progress. Each subflow records its own stalls; the connection stalls where
-//! those of all subflows overlap. After the failure of a path this is the failover gap. Pure.
+//! the stalls of all subflows overlap. After the failure of a path this is the failover gap. Pure.
 
 use mpwatch_model::kernel::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
 
-/// The stalls that one subflow saw.
+/// The stalls of one subflow.
 pub(super) struct SubflowStalls<'a> {
     /// Those that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
@@ -26,7 +26,7 @@ impl SubflowStalls<'_> {
     }
 }
 
-/// The overlap of two stalls. `unacked` is that of the one that begins later: the newer observation.
+/// The overlap of two stalls. `unacked` is taken from the stall that begins later: it is the newer observation.
 fn overlap(one: Stall, other: Stall) -> Stall {
     let unacked = if other.from > one.from { other.unacked } else { one.unacked };
     Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }

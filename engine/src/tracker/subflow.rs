@@ -23,7 +23,7 @@ pub(super) struct SubflowState {
     pub(super) receive: Option<BitsPerSecond>,
     observation: Observation,
     pub(super) end: Option<(Nanos, CloseReason)>,
-    /// At its first tick, if its opening was not traced: what was spent on payload that was not observed.
+    /// Resources used by payload that was not observed, read at the first tick of a subflow whose opening was not traced.
     before: FlowSample,
     /// Its part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
@@ -142,7 +142,7 @@ impl SubflowState {
         self.record.tcp.bytes_received.since(self.fin_received())
     }
 
-    /// What was observed of it until `now`.
+    /// Payload and time that were observed until `now`.
     pub(super) fn observed(&self, now: Nanos) -> Observed {
         self.observation.so_far(self.totals(), self.life(now))
     }

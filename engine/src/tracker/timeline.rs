@@ -71,7 +71,7 @@ impl Timeline {
         self.entries.retain(|entry| entry.event != TimelineEvent::Adopted);
     }
 
-    /// Adds what has changed from one record of a subflow to the next one.
+    /// Adds the changes between two consecutive records of a subflow.
     pub(super) fn compare(&mut self, old: &SubflowRecord, new: &SubflowRecord, at: Nanos) {
         let subflow = new.id;
         if old.stale != new.stale {

@@ -40,7 +40,7 @@ pub(super) struct Facts {
     pub(super) method: DetectionMethod,
 }
 
-/// What belongs to a connection but is not in its flow.
+/// Properties of a connection that are not in its flow.
 pub(super) struct Extras {
     pub(super) netns: Arc<str>,
     pub(super) cgroup: Option<Arc<str>>,
@@ -64,7 +64,7 @@ impl Sources<'_> {
     }
 
     pub(super) fn extras(&self, flow: &Flow, detector: Option<&Detector>) -> Extras {
-        let bottlenecks = detector.and_then(|_| bottleneck::of(flow, detector, self.method, self.now));
+        let bottlenecks = detector.and_then(|_| bottleneck::summarise(flow, detector, self.method, self.now));
         Extras {
             netns: self.names.netns(flow.id().netns, flow.netns_inode),
             cgroup: self.names.cgroup(flow.cgroup),
@@ -75,7 +75,7 @@ impl Sources<'_> {
 
     /// Of each subflow, in the order of [`Flow::in_order`].
     pub(super) fn energies(&self, flow: &Flow) -> Vec<Option<FlowEnergy>> {
-        let energy = |subflow| self.energy.and_then(|energy| energy.of(subflow));
+        let energy = |subflow| self.energy.and_then(|energy| energy.flow_energy(subflow));
         flow.in_order().map(energy).collect()
     }
 
@@ -151,7 +151,7 @@ impl Context<'_> {
     fn bottlenecks(&self, flow: &Flow) -> Option<Bottlenecks> {
         let Facts { traces, method, .. } = self.facts;
         let known = self.extras.bottlenecks.as_deref().cloned();
-        known.or_else(|| bottleneck::of(flow, None, method, self.now)).filter(|_| traces.samples)
+        known.or_else(|| bottleneck::summarise(flow, None, method, self.now)).filter(|_| traces.samples)
     }
 
     fn subflow(&self, flow: &Flow, state: &SubflowState, energy: Option<FlowEnergy>) -> Subflow {

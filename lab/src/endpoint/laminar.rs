@@ -15,7 +15,7 @@ const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST_ACK: u16 = 0x1 | 0x4;
-/// The family that knows the numbers of the others.
+/// The family that resolves the names of other families to numbers.
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;

@@ -31,7 +31,7 @@ impl SocketInfo {
     /// Reads the information about an open socket, MPTCP or TCP.
     ///
     /// # Errors
-    /// If the socket is neither, or not connected.
+    /// If the socket is of another protocol, or not connected.
     pub fn read(socket: &impl AsFd) -> Result<Self> {
         if let Some(info) = full_info(socket).or_else(|| older_options(socket)) {
             return Ok(info);

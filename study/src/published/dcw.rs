@@ -89,7 +89,7 @@ fn cross_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 impl Method for Dcw {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let delays = self.delays.entry(subflow).or_default();
         for sample in samples {
             delays.add(sample);

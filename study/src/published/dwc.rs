@@ -61,7 +61,7 @@ impl Dwc {
 }
 
 impl Method for Dwc {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let path = self.paths.entry(subflow).or_default();
         for sample in samples {
             let rtt_us = sample.rtt.0;

@@ -78,7 +78,7 @@ impl Ese {
 }
 
 impl Method for Ese {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         self.waiting.extend(samples.iter().map(|sample| (subflow, *sample)));
     }
 

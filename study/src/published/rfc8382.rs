@@ -206,7 +206,7 @@ impl Rfc8382 {
 }
 
 impl Method for Rfc8382 {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let flow = self.flows.entry(subflow).or_default();
         for sample in samples {
             flow.add(sample);

@@ -15,7 +15,7 @@ use super::new;
 fn detect_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<PairEvaluation> {
     let mut detector = Detector::with_method(new(method));
     for batch in batches(rows) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     let end = rows.iter().flatten().map(|sample| sample.at).max().unwrap_or(Nanos(0));
     detector.advance(end + Nanos(SECOND));
@@ -55,7 +55,7 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
     let alone = rtts(&[(0, 10_000), (10, 15_000)]);
     let closed = |reading| {
         let mut ese = Ese::new(Parameters { reading, ..Parameters::default() });
-        ese.take(id(1), &alone);
+        ese.add(id(1), &alone);
         ese.evaluate(Nanos(2 * SECOND));
         ese.closed().unwrap().len()
     };

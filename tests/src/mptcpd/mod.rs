@@ -106,7 +106,7 @@ impl Connection {
         Some(increase_per_segment(own.cwnd, own.rtt_us, total, self.min_rtt_us()))
     }
 
-    /// An ACK of so many segments on a path. Returns how many segments its window grows. `None`: no such path.
+    /// Applies an ACK of `acked` segments on a path. Returns by how many segments its window grows. `None`: no such path.
     pub fn acknowledge(&mut self, path: usize, acked: u32) -> Option<u32> {
         let increase = self.increase(path)?;
         Some(self.paths.get_mut(path)?.grow(acked, increase))

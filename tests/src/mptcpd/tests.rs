@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The integer reference against the equations in floating point, and what must hold for any trace.
+//! Compares the integer reference with the equations in floating point, and checks invariants for any trace.
 
 use proptest::prelude::*;
 
@@ -75,13 +75,13 @@ proptest! {
     }
 
     #[test]
-    fn an_increase_is_never_more_than_that_of_reno(
+    fn an_increase_is_never_more_than_reno_s(
         cwnd in any::<u32>(), rtt in any::<u32>(), min_rtt in any::<u32>(), others in 0_u64..=(8 << 56),
     ) {
         let total = others + rate(cwnd, rtt);
         let increase = increase_per_segment(cwnd, rtt, total, min_rtt);
         prop_assert!(increase <= reno(cwnd));
-        // Nor is that of a stretched ACK more than one segment.
+        // Nor does a stretched ACK grow the window by more than one segment.
         let mut path = Path::new(cwnd, rtt);
         path.credit = (1 << INCREASE_SHIFT) - 1;
         prop_assert!(path.grow(u32::MAX, increase) <= 1);

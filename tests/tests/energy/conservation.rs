@@ -38,7 +38,7 @@ fn assert_conserved(length: Duration) {
     simulated.write_power_file();
     let zones = simulated.counted_zones();
     let initial: Vec<u64> = zones.iter().map(|zone| simulated.energy_uj(zone.device)).collect();
-    let reads = FileReads::of(&simulated.counter_file(zones[0].device));
+    let reads = FileReads::new(&simulated.counter_file(zones[0].device));
     let observer = Observer::start(
         &[&["--ledger", "exact"], &simulated.arguments().each_ref().map(String::as_str)[..]].concat(),
     );
@@ -74,7 +74,7 @@ fn label(zone: &ZoneSpec, all: &[ZoneSpec]) -> String {
 struct FileReads(Inotify);
 
 impl FileReads {
-    fn of(path: &Path) -> Self {
+    fn new(path: &Path) -> Self {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).unwrap();
         inotify.add_watch(path, AddWatchFlags::IN_ACCESS).unwrap();
         Self(inotify)

@@ -29,7 +29,7 @@ struct Charged {
 ///
 /// The truth follows the CPU time that the kernel counts for both ends and for its own threads. mpwatch charges a part of it to flows; the
 /// rest is work of the applications, and of packets before their socket is known.
-fn errors_beside(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
+fn errors_with_other_load(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.start(LoadScope::Machine);
@@ -49,7 +49,7 @@ fn errors_beside(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
         let Charged { energy, bounds } = charged(&report, &topology, index);
         let error = energy as f64 / truth - 1.0;
         println!(
-            "beside {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
+            "with other load of {percent} %: {:.2} J, truth {:.2} J, error {:+.2} %",
             energy as f64 / 1e6,
             truth / 1e6,
             error * 100.0
@@ -91,7 +91,7 @@ fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
 
 /// Asserts that the mean errors of several transfers with both loads are close to the truth and to each other. Returns all errors.
 fn assert_means_are_close(options: &[&str], rounds: usize) -> Vec<f64> {
-    let errors = [10, 100].map(|percent| errors_beside(percent, options, rounds));
+    let errors = [10, 100].map(|percent| errors_with_other_load(percent, options, rounds));
     let [quiet, busy] = errors.each_ref().map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
     println!("means {:+.2} % and {:+.2} %", quiet * 100.0, busy * 100.0);
     assert!(quiet.abs() <= 0.05 && busy.abs() <= 0.05, "{errors:?}");

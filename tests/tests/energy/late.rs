@@ -31,7 +31,7 @@ struct Cost {
 
 impl Cost {
     /// Observed payload of the client's only connection, and all of its payload.
-    fn of(report: &Report, topology: &Topology) -> (Self, u64) {
+    fn from_report(report: &Report, topology: &Topology) -> (Self, u64) {
         let connection = report.only_connection_in(topology.client().name());
         let observed = number(&connection["observed"], "bytes");
         let per_gigabyte = |key: &str| number(&connection["energy"], key) as f64 * 1e3 / observed as f64;
@@ -91,8 +91,8 @@ fn intervals_overlap() -> bool {
     control.release();
     transfer.join().unwrap();
     let [complete, late] = [complete, late].map(|observer| observer.finish_after_close(&topology));
-    let (whole, all) = Cost::of(&complete, &topology);
-    let (end, observed) = Cost::of(&late, &topology);
+    let (whole, all) = Cost::from_report(&complete, &topology);
+    let (end, observed) = Cost::from_report(&late, &topology);
     assert_eq!(all, BYTES);
     assert!((BYTES / 200..=BYTES / 7).contains(&observed), "{observed}");
     let spent_on_last = |key: &str| {

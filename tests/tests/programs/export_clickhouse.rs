@@ -233,7 +233,7 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     }
     servers[0].shift(24 * HOUR_NS);
     // The energy of one end is unknown, one end is missing, and one connection has no token.
-    servers[1].subflows.iter_mut().for_each(|one| one.energy = None);
+    servers[1].subflows.iter_mut().for_each(|subflow| subflow.energy = None);
     servers.pop();
     let mut plain = fixture::fallen_back(99);
     (plain.token, plain.remote_token, plain.id.token) = (None, None, Token::default());
@@ -255,14 +255,14 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     assert_eq!(engine.query(both), "19\n");
     let clocks = "SELECT groupUniqArray(client_clock_error_ns), groupUniqArray(server_clock_error_ns) FROM mpwatch.pairs";
     assert_eq!(engine.query(clocks), "[1500000]\t[1500000]\n");
-    let sent: u64 = clients.iter().take(20).map(|one| one.bytes_sent.unwrap_or(Bytes(0)).0).sum();
+    let sent: u64 = clients.iter().take(20).map(|client| client.bytes_sent.unwrap_or(Bytes(0)).0).sum();
     assert_eq!(engine.query("SELECT sum(client_bytes_sent) FROM mpwatch.pairs"), format!("{sent}\n"));
     let unknown = "SELECT countIf(client_active_uj IS NULL), countIf(server_active_uj IS NULL), countIf(server_id IS NULL) FROM mpwatch.pairs";
     assert_eq!(engine.query(unknown), "0\t2\t1\n", "the energy of one end, and the end that is missing");
     let pair = engine.query("SELECT pair FROM mpwatch.pairs WHERE client_token = '00000001'");
     assert_eq!(pair.trim(), (1_u64 << 32 | 1 << 16).to_string(), "least token << 32 | greatest token");
     let nested = "SELECT length(subflow.id), arrayReduce('sum', subflow.bytes_sent) FROM mpwatch.ends FINAL WHERE token = '00000002'";
-    let bytes: u64 = clients[1].subflows.iter().map(|one| one.bytes_sent.0).sum();
+    let bytes: u64 = clients[1].subflows.iter().map(|subflow| subflow.bytes_sent.0).sum();
     assert_eq!(engine.query(nested), format!("2\t{bytes}\n"));
     assert_eq!(engine.query("SELECT count() FROM mpwatch.ends FINAL WHERE pair IS NULL"), "1\n");
     let document = fs::read_to_string(in_checkout("docs/fleet.md")).unwrap();
@@ -336,7 +336,7 @@ fn sites_follow_from_networks_and_sums_by_hour_from_late_ends() {
         )
     };
     good(&export(&a, engine.port(), &[]));
-    let bytes: u64 = clients.iter().map(|one| one.payload().0).sum();
+    let bytes: u64 = clients.iter().map(|client| client.payload().0).sum();
     assert_eq!(sums(), format!("berlin\t\t2\t4\t{bytes}\t1\n"));
     for more in [&[][..], &["--resend"]] {
         good(&export(&b, engine.port(), more));

@@ -133,7 +133,8 @@ fn a_server_takes_every_row_once_with_the_right_password_and_after_sigkill() {
     let folder = TempDir::new().unwrap();
     let (db, secret) = (folder.path().join("flows.db"), folder.path().join("secret"));
     let connections: Vec<_> = (1..=60).map(fixture::closed).collect();
-    let bytes: u64 = connections.iter().filter_map(|one| one.bytes_sent).map(|bytes| bytes.0).sum();
+    let bytes: u64 =
+        connections.iter().filter_map(|connection| connection.bytes_sent).map(|bytes| bytes.0).sum();
     let store = Store::open(&db, &Limits::none()).unwrap();
     store.deliver(&Arc::new(fixture::snapshot(connections)));
     store.close();

@@ -79,7 +79,7 @@ fn of_line(line: &Value) -> Vec<[String; 4]> {
     ] {
         for resource in each(&line[resources]) {
             let attributes = each(&resource["resource"]["attributes"]);
-            let host = attributes.iter().find(|one| one["key"] == "host.name").expect("a host");
+            let host = attributes.iter().find(|attribute| attribute["key"] == "host.name").expect("a host");
             for item in each(&resource[scopes]).iter().flat_map(|scope| each(&scope[items])) {
                 let fields = [&host["value"]["stringValue"], &item["traceId"], &item["spanId"], &item[name]];
                 found.push(fields.map(|field| field.as_str().expect("a text").to_owned()));

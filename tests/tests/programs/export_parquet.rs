@@ -30,7 +30,7 @@ fn database() -> (TempDir, PathBuf) {
         }
         connection.observed.as_mut().unwrap().bytes = Bytes(7_000_000 + u64::from(token));
         if token == 6 {
-            connection.subflows.iter_mut().for_each(|one| one.energy = None);
+            connection.subflows.iter_mut().for_each(|subflow| subflow.energy = None);
         }
         if token > 3 {
             connection.shift(-86_400_000_000_000);
@@ -72,7 +72,9 @@ fn python(program: &str, folder: &Path) -> Option<String> {
     let python = std::env::var_os("MPWATCH_PYTHON").unwrap_or_default();
     let imports = Command::new(&python).args(["-c", "import pandas, duckdb, pyarrow"]).output();
     if !imports.is_ok_and(|output| output.status.success()) {
-        skip("MPWATCH_PYTHON is no Python with pandas, pyarrow and DuckDB; `./dev test unit` makes one");
+        skip(
+            "MPWATCH_PYTHON does not name a Python with pandas, pyarrow and DuckDB; `./dev test unit` installs it",
+        );
         return None;
     }
     let output = Command::new(&python).args(["-c", program]).current_dir(folder).output().unwrap();

@@ -36,7 +36,7 @@ fn python(arguments: &[&str], input: &Value) -> Option<Output> {
     let imports = ["-c", "import helm_python, kubernetes_validate"];
     if !Command::new(&python).args(imports).output().is_ok_and(|output| output.status.success()) {
         skip(
-            "MPWATCH_PYTHON is no Python with helm-python-sdk and kubernetes-validate; `./dev test unit` makes one",
+            "MPWATCH_PYTHON does not name a Python with helm-python-sdk and kubernetes-validate; `./dev test unit` installs it",
         );
         return None;
     }
@@ -76,7 +76,10 @@ fn manifest() -> Vec<Value> {
 }
 
 fn of_kind<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
-    objects.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("no {kind} in {objects:#?}"))
+    objects
+        .iter()
+        .find(|object| object["kind"] == kind)
+        .unwrap_or_else(|| panic!("no {kind} in {objects:#?}"))
 }
 
 fn pod(objects: &[Value]) -> &Value {
@@ -128,7 +131,7 @@ fn the_chart_with_default_values_is_the_manifest() {
     let mut by_helm = pod(&rendered).clone();
     let mut by_hand = pod(&manifest()).clone();
     for pod in [&mut by_helm, &mut by_hand] {
-        // Only the chart says this, and it is the default.
+        // Only the chart sets this, to the default of Kubernetes.
         pod["containers"][0]["imagePullPolicy"] = "IfNotPresent".into();
     }
     assert_eq!(by_helm, by_hand);
@@ -152,7 +155,7 @@ fn values_reach_the_daemonset() {
     assert_eq!(container["image"], "registry.example/mpwatch:1.2.3");
     assert_eq!(container["ports"][0]["containerPort"], 9100);
     assert!(text(&of_kind(&objects, "ConfigMap")["data"], "mpwatch.toml").contains("127.0.0.1:9100"));
-    let names: Vec<&str> = list(pod, "volumes").iter().map(|one| text(one, "name")).collect();
+    let names: Vec<&str> = list(pod, "volumes").iter().map(|volume| text(volume, "name")).collect();
     assert_eq!(names, ["config", "secrets", "sys", "netns", "run", "state"]);
     assert_eq!(list(pod, "volumes")[5]["hostPath"]["path"], "/data/mpwatch");
     assert_eq!(pod["priorityClassName"], "system-node-critical");
@@ -180,7 +183,7 @@ fn wrong_values_are_refused_and_helm_has_no_complaint() {
     }
     let findings: Value = serde_json::from_str(&answer(&["lint", &chart()], &Value::Null).unwrap()).unwrap();
     // Severity 1 is advice: to have an icon.
-    let is_advice = |one: &Value| one["severity"] == 1;
+    let is_advice = |finding: &Value| finding["severity"] == 1;
     assert!(list(&findings, "messages").iter().all(is_advice), "{findings}");
     assert_eq!(findings["errors"], json!([]));
 }
@@ -214,20 +217,23 @@ fn the_container_is_not_privileged_and_has_the_capabilities_of_the_service() {
     assert_eq!(security["capabilities"]["drop"][0], "ALL");
     let unit = read(UNIT);
     let line = unit.lines().find_map(|line| line.strip_prefix("AmbientCapabilities=")).unwrap();
-    let of_unit: BTreeSet<String> = line.split(' ').map(|one| one.replace("CAP_", "")).collect();
-    let of_container: BTreeSet<String> =
-        list(&security["capabilities"], "add").iter().map(|one| one.as_str().unwrap().to_owned()).collect();
+    let of_unit: BTreeSet<String> =
+        line.split(' ').map(|capability| capability.replace("CAP_", "")).collect();
+    let of_container: BTreeSet<String> = list(&security["capabilities"], "add")
+        .iter()
+        .map(|capability| capability.as_str().unwrap().to_owned())
+        .collect();
     assert_eq!((of_unit.len(), of_unit), (4, of_container));
 
     let set = of_kind(&objects, "DaemonSet");
     assert_eq!(set["spec"]["selector"]["matchLabels"], set["spec"]["template"]["metadata"]["labels"]);
     let names = |of: &Value, list_name: &str| -> BTreeSet<String> {
-        list(of, list_name).iter().map(|one| text(one, "name").to_owned()).collect()
+        list(of, list_name).iter().map(|item| text(item, "name").to_owned()).collect()
     };
     assert_eq!(names(pod, "volumes"), names(container, "volumeMounts"));
     // All of the node but the database and the socket is read-only.
-    let writable = list(container, "volumeMounts").iter().filter(|one| one["readOnly"] != true);
-    let writable: Vec<&str> = writable.map(|one| text(one, "mountPath")).collect();
+    let writable = list(container, "volumeMounts").iter().filter(|volume| volume["readOnly"] != true);
+    let writable: Vec<&str> = writable.map(|volume| text(volume, "mountPath")).collect();
     assert_eq!(writable, ["/run/mpwatch", "/var/lib/mpwatch"]);
     for probe in ["readinessProbe", "livenessProbe"] {
         assert!(["/readyz", "/healthz"].contains(&text(&container[probe]["httpGet"], "path")));

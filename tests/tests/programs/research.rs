@@ -115,7 +115,7 @@ fn python() -> Option<PathBuf> {
     };
     let python = python.filter(has_packages);
     if python.is_none() {
-        skip("MPWATCH_PYTHON is no Python with pandas and DuckDB; `./dev test unit` makes one");
+        skip("MPWATCH_PYTHON does not name a Python with pandas and DuckDB; `./dev test unit` installs it");
     }
     python
 }

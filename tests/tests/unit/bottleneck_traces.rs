@@ -51,7 +51,8 @@ fn the_verdicts_of_every_method_on_stored_traces_are_unchanged() {
                 let of = |evaluation: Option<&Evaluation>| {
                     words(evaluation.map_or(Verdict::Unknown, |evaluation| evaluation.verdict(a, b)))
                 };
-                let at_3_s = of(evaluations.iter().rev().find(|one| one.at <= first + 3 * SECOND));
+                let at_3_s =
+                    of(evaluations.iter().rev().find(|evaluation| evaluation.at <= first + 3 * SECOND));
                 let addresses = [a, b].map(|id| verdicts.subflows[&id].address.to_string());
                 let (pair, last) = (addresses.join(" and "), of(evaluations.last()));
                 writeln!(table, "{name}, {method}, {pair}: {at_3_s}, {last}").unwrap();

@@ -81,7 +81,7 @@ fn parts_of_a_file_are_compared_by_time() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|one| one["opened_at"].as_str().map(str::to_owned))
+        .filter_map(|connection| connection["opened_at"].as_str().map(str::to_owned))
         .collect();
     opened.sort();
     let database = database(&folder, REQUESTS);

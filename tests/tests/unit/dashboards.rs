@@ -119,7 +119,7 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
         }
         let made = file(board);
         let variables: Vec<&str> =
-            list(&made["templating"], "list").iter().map(|one| text(one, "name")).collect();
+            list(&made["templating"], "list").iter().map(|variable| text(variable, "name")).collect();
         let of_flows: &[&str] = if board.name == "flows" { &["connection"] } else { &[] };
         let of_hosts: &[&str] = if board.source == Source::Prometheus { &["job", "instance"] } else { &[] };
         assert_eq!(variables, [&["datasource"], of_hosts, of_flows].concat());
@@ -227,8 +227,8 @@ fn every_alert_has_a_severity_a_runbook_and_a_test() {
         assert!(headings.contains(anchor), "the runbook has no section {anchor}");
         let of_alert = |test: &Value| -> Vec<bool> {
             let all = test["alert_rule_test"].as_array().into_iter().flatten();
-            let ours = all.filter(|one| text(one, "alertname") == name);
-            ours.map(|one| !list(one, "exp_alerts").is_empty()).collect()
+            let ours = all.filter(|case| text(case, "alertname") == name);
+            ours.map(|case| !list(case, "exp_alerts").is_empty()).collect()
         };
         let outcomes: BTreeSet<bool> = list(&tests, "tests").iter().flat_map(of_alert).collect();
         assert_eq!(
@@ -238,7 +238,10 @@ fn every_alert_has_a_severity_a_runbook_and_a_test() {
         );
     }
     for heading in headings {
-        assert!(alerts.iter().any(|(name, ..)| name.to_lowercase() == heading), "{heading} is no alert");
+        assert!(
+            alerts.iter().any(|(name, ..)| name.to_lowercase() == heading),
+            "no alert is named {heading}"
+        );
     }
 }
 

@@ -38,7 +38,7 @@ fn events(requests: &[Request]) -> Vec<(String, LogRecord)> {
 }
 
 fn value(attributes: &[KeyValue], name: &str) -> Option<Value> {
-    attributes.iter().find(|one| one.key == name)?.value.clone()?.value
+    attributes.iter().find(|attribute| attribute.key == name)?.value.clone()?.value
 }
 
 #[test]
@@ -101,11 +101,12 @@ fn what_the_server_rejects_is_reported_and_not_resent() {
 
 /// The spans of requests, with the attributes of their resource.
 fn spans(requests: &[Request]) -> Vec<(Vec<KeyValue>, Span)> {
-    let requests = requests.iter().map(|one| ExportTraceServiceRequest::decode(&one.body[..]).unwrap());
+    let requests =
+        requests.iter().map(|request| ExportTraceServiceRequest::decode(&request.body[..]).unwrap());
     let resources = requests.flat_map(|request| request.resource_spans);
-    let of_resource = |one: ResourceSpans| {
-        let attributes = one.resource.unwrap().attributes;
-        let spans = one.scope_spans.into_iter().flat_map(|scope| scope.spans);
+    let of_resource = |resource: ResourceSpans| {
+        let attributes = resource.resource.unwrap().attributes;
+        let spans = resource.scope_spans.into_iter().flat_map(|scope| scope.spans);
         spans.map(|span| (attributes.clone(), span)).collect::<Vec<_>>()
     };
     resources.flat_map(of_resource).collect()
@@ -167,10 +168,14 @@ fn names_are_those_of_the_semantic_conventions() {
     }
     let requests: Vec<Request> = requests.try_iter().collect();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    let mut note = |attributes: &[KeyValue]| names.extend(attributes.iter().map(|one| one.key.clone()));
+    let mut note =
+        |attributes: &[KeyValue]| names.extend(attributes.iter().map(|attribute| attribute.key.clone()));
     for logs in ExportLogsServiceRequest::decode(&requests[0].body[..]).unwrap().resource_logs {
         note(&logs.resource.unwrap().attributes);
-        logs.scope_logs.iter().flat_map(|scope| &scope.log_records).for_each(|one| note(&one.attributes));
+        logs.scope_logs
+            .iter()
+            .flat_map(|scope| &scope.log_records)
+            .for_each(|record| note(&record.attributes));
     }
     for (resource, span) in spans(&requests[1..]) {
         note(&resource);

@@ -61,7 +61,7 @@ impl Crate {
     fn imports(&self, module: &Module) -> BTreeSet<Module> {
         let text = &self.modules[module];
         let children =
-            self.modules.keys().filter(|one| one.len() == module.len() + 1 && one.starts_with(module));
+            self.modules.keys().filter(|other| other.len() == module.len() + 1 && other.starts_with(module));
         let heads = ["crate", "super", "self"].map(str::to_owned);
         let heads: Vec<String> = children.filter_map(|child| child.last().cloned()).chain(heads).collect();
         let paths = heads.iter().flat_map(|head| paths_from(text, head));

@@ -104,13 +104,13 @@ fn sum(series: &Series, family: &str) -> f64 {
 
 /// Connections with as many different peers.
 fn many(count: u32) -> Vec<Connection> {
-    let one = |n: u32| {
+    let with_peer = |n: u32| {
         let mut connection = fixture::connection(n + 1, 2);
         let [_, b, c, d] = n.to_be_bytes();
         connection.remote = Some(SocketAddr::from(([10, b, c, d], 5201)));
         connection
     };
-    (0..count).map(one).collect()
+    (0..count).map(with_peer).collect()
 }
 
 /// Connections of several peers, control groups and sizes. Some become idle and carry more later; others close, so that idle ones move up

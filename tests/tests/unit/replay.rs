@@ -83,8 +83,9 @@ fn the_last_snapshot_of_a_connection_is_its_record_in_the_report() {
         let snapshots: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         for connection in list(&report, "connections") {
             let mut all = snapshots.iter().rev().flat_map(|snapshot| list(snapshot, "connections"));
-            let last =
-                all.find(|one| one["id"] == connection["id"]).expect("the connection is in a snapshot");
+            let last = all
+                .find(|candidate| candidate["id"] == connection["id"])
+                .expect("the connection is in a snapshot");
             for field in ["bytes_sent", "bytes_received", "closed_at", "subflows", "timeline"] {
                 assert_eq!(last[field], connection[field], "{case}: {field} of {}", text(connection, "id"));
             }

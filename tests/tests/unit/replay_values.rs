@@ -146,7 +146,8 @@ fn derived_values_keep_their_bounds() {
         let connections = report["connections"].as_array().unwrap();
         connections.iter().for_each(check_bounds);
         check_goodput(&report);
-        let ids: BTreeSet<&str> = connections.iter().filter_map(|one| one["id"].as_str()).collect();
+        let ids: BTreeSet<&str> =
+            connections.iter().filter_map(|connection| connection["id"].as_str()).collect();
         assert_eq!(ids.len(), connections.len(), "ids are unique in {}", recording.display());
     }
 }

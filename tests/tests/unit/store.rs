@@ -53,21 +53,21 @@ fn totals_of_the_views_are_those_of_the_report() {
         let connections = list(&report, "connections");
         assert_eq!(sum("SELECT count(*) FROM v_connection"), Some(connections.len() as u64));
         for field in ["bytes_sent", "bytes_received", "bytes_retransmitted"] {
-            let total: u64 = connections.iter().filter_map(|one| one[field].as_u64()).sum();
+            let total: u64 = connections.iter().filter_map(|connection| connection[field].as_u64()).sum();
             assert_eq!(
                 sum(&format!("SELECT sum({field}) FROM v_connection")).unwrap_or(0),
                 total,
                 "{case}: {field}"
             );
-            let subflows = connections.iter().flat_map(|one| list(one, "subflows"));
-            let total: u64 = subflows.map(|one| number(one, field)).sum();
+            let subflows = connections.iter().flat_map(|connection| list(connection, "subflows"));
+            let total: u64 = subflows.map(|subflow| number(subflow, field)).sum();
             assert_eq!(
                 sum(&format!("SELECT sum({field}) FROM v_subflow")).unwrap_or(0),
                 total,
                 "{case}: {field}"
             );
         }
-        let events: usize = connections.iter().map(|one| list(one, "timeline").len()).sum();
+        let events: usize = connections.iter().map(|connection| list(connection, "timeline").len()).sum();
         assert_eq!(sum("SELECT count(*) FROM v_event"), Some(events as u64), "{case}");
     }
 }

@@ -12,7 +12,7 @@ use crate::energy::calibrate::{StepTiming, measure};
 use mpwatch_engine::energy::fit::{plan, summarise};
 
 const TIMING: StepTiming =
-    StepTiming { settle: Duration::from_secs(3), measure: Duration::from_secs(10), is_beside_load: false };
+    StepTiming { settle: Duration::from_secs(3), measure: Duration::from_secs(10), is_under_load: false };
 
 #[test]
 fn the_curve_that_is_measured_is_the_machines() {

@@ -108,7 +108,7 @@ fn calibration() -> Calibration {
         is_fitted: false,
         knots: knots.clone(),
     };
-    Calibration::of(&(0..ZONES).map(zone).collect::<Vec<_>>())
+    Calibration::from_zones(&(0..ZONES).map(zone).collect::<Vec<_>>())
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn measured(curve: &RecordedCurve) -> Calibration {
     };
     let idle_watts = f64::from(curve.samples[0].1) / 1e3;
     let knots = curve.samples.iter().map(knot).collect();
-    Calibration::of(&[MeasuredZone {
+    Calibration::from_zones(&[MeasuredZone {
         name: "package-0".into(),
         idle_watts,
         idle_sigma_watts: 0.0,
@@ -126,7 +126,7 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
         let idle = zone(&curve);
         for _ in 0..20 {
             let loads = loads(&mut random, curve.cpus);
-            let charge = replay(&mut rig, Calibration::of(std::slice::from_ref(&idle)), &loads);
+            let charge = replay(&mut rig, Calibration::from_zones(std::slice::from_ref(&idle)), &loads);
             let all: u64 = loads.iter().sum();
             let active = (machine.energy(all, SECOND.0) - machine.energy(0, SECOND.0)) as f64 / 1e12;
             assert!(charge.lo.joules() <= active && charge.hi.joules() >= active * 0.99);

@@ -54,7 +54,7 @@ fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
         knots: Vec::new(),
     };
     let zones: Vec<_> = tree.zones().filter_map(|spec| spec.name).map(zone).collect();
-    Calibration::of(&zones)
+    Calibration::from_zones(&zones)
 }
 
 /// A simulated machine and everything that watches it.

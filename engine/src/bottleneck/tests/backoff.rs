@@ -21,8 +21,8 @@ struct Counted {
 }
 
 impl Method for Counted {
-    fn take(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
-        self.method.take(subflow, samples);
+    fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
+        self.method.add(subflow, samples);
     }
 
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
@@ -59,7 +59,7 @@ fn run_detector(batches: &[SampleBatch]) -> Outcome {
     let mut detector = Detector::with_method(Box::new(method)).with_backoff();
     let mut verdicts: Vec<(f64, Verdict)> = Vec::new();
     for batch in batches {
-        detector.take_and(batch, &mut |evaluation| {
+        detector.add_and_evaluate(batch, &mut |evaluation| {
             let Some(pair) = evaluation.pairs.first() else { return };
             if verdicts.last().is_none_or(|(_, verdict)| *verdict != pair.verdict) {
                 verdicts.push(((evaluation.at.0 as f64 - SECOND as f64) / 1e9, pair.verdict));
@@ -156,7 +156,7 @@ fn a_subflow_that_joins_during_a_backoff_is_evaluated() {
     rows[2].retain(|sample| sample.at.0 > 20 * SECOND);
     let mut detector = Detector::default().with_backoff();
     for batch in batches(&rows) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     let found: Vec<Verdict> = detector.pairs().iter().map(|pair| pair.verdict).collect();
     assert_eq!(found, [Verdict::Shared; 3]);
@@ -197,7 +197,7 @@ struct Scripted<F> {
 }
 
 impl<F: Fn(Nanos, usize) -> Verdict> Method for Scripted<F> {
-    fn take(&mut self, _: SubflowId, _: &[DelaySample]) {}
+    fn add(&mut self, _: SubflowId, _: &[DelaySample]) {}
 
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let mut evaluated = self.evaluated.lock().unwrap();
@@ -255,7 +255,9 @@ fn without_backoff_every_evaluation_takes_place() {
     let mut detector = Detector::default();
     let mut times = Vec::new();
     for batch in batches(&rows) {
-        detector.take_and(&batch, &mut |evaluation| times.push((evaluation.at, evaluation.pairs.to_vec())));
+        detector.add_and_evaluate(&batch, &mut |evaluation| {
+            times.push((evaluation.at, evaluation.pairs.to_vec()));
+        });
     }
     let probabilities = times.windows(2).filter(|two| two[0].1 != two[1].1).count();
     assert!(probabilities > 80, "{probabilities} of {} evaluations differ from the one before", times.len());

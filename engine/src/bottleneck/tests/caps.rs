@@ -57,9 +57,9 @@ fn caps(rows: &[Vec<DelaySample>]) -> (usize, Vec<Cap>) {
     let mut detector = Detector::default();
     let mut max = 0;
     for batch in batches(rows) {
-        detector.take_and(&batch, &mut |evaluation| max = max.max(evaluation.caps.len()));
+        detector.add_and_evaluate(&batch, &mut |evaluation| max = max.max(evaluation.caps.len()));
     }
-    detector.finish_and(&mut |evaluation| max = max.max(evaluation.caps.len()));
+    detector.finish(&mut |evaluation| max = max.max(evaluation.caps.len()));
     (max, detector.caps().to_vec())
 }
 

@@ -13,7 +13,7 @@ use crate::bottleneck::{Detector, PairEvaluation};
 pub(crate) fn detect(rows: &[Vec<DelaySample>]) -> Vec<PairEvaluation> {
     let mut detector = Detector::default();
     for batch in batches(rows) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     let end = rows.iter().flatten().map(|sample| sample.at).max().unwrap_or(Nanos(0));
     detector.advance(end + Nanos(SECOND));

@@ -11,7 +11,7 @@ use super::detection::{detect, verdicts};
 use crate::bottleneck::{Detector, PairEvaluation};
 
 /// A subflow under load, and another one with these samples.
-fn beside_a_busy_one(other: Vec<DelaySample>) -> Vec<Verdict> {
+fn verdicts_with_a_busy_subflow(other: Vec<DelaySample>) -> Vec<Verdict> {
     let mut rows = run(&[QUIET], &on(0, 1), 6, 1);
     rows.push(other);
     verdicts(&rows)
@@ -28,7 +28,7 @@ fn without_two_subflows_there_are_no_pairs() {
 fn a_few_acknowledgements_per_second_decide_nothing() {
     for every_ms in [80, 100, 400, 1_000] {
         let few = (0..6_000 / every_ms).map(|n| sample(n * every_ms, 10_000 + n % 7 * 900, 0)).collect();
-        assert_eq!(beside_a_busy_one(few), [Verdict::Unknown], "every {every_ms} ms");
+        assert_eq!(verdicts_with_a_busy_subflow(few), [Verdict::Unknown], "every {every_ms} ms");
     }
 }
 
@@ -36,7 +36,7 @@ fn a_few_acknowledgements_per_second_decide_nothing() {
 fn an_idle_connection_decides_nothing() {
     let idle = |from: u64| vec![sample(from, 10_000, 1), sample(from + 30, 11_000, 2)];
     assert_eq!(verdicts(&[idle(0), idle(5)]), [Verdict::Unknown]);
-    assert_eq!(beside_a_busy_one(idle(0)), [Verdict::Unknown]);
+    assert_eq!(verdicts_with_a_busy_subflow(idle(0)), [Verdict::Unknown]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_subflow_that_stalls_decides_nothing() {
 #[test]
 fn a_subflow_that_lives_50_ms_decides_nothing() {
     let short = (0..50).map(|ms| sample(2_000 + ms, 10_000 + ms * 300, u32::try_from(ms).unwrap())).collect();
-    assert_eq!(beside_a_busy_one(short), [Verdict::Unknown]);
+    assert_eq!(verdicts_with_a_busy_subflow(short), [Verdict::Unknown]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn detection_starts_over_after_a_jump_of_the_clock() {
     };
     let now = batches(&rows);
     for batch in now.iter().map(future).chain(now.iter().cloned()) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     assert_eq!(detector.pairs()[0].verdict, Verdict::Shared);
 }
@@ -102,7 +102,7 @@ fn few_of_the_pairs_of_thirty_two_subflows_are_decided_and_most_of_them_correctl
 fn a_subflow_that_has_ended_is_removed() {
     let mut detector = Detector::default();
     for batch in batches(&run(&[BUSY], &on(0, 3), 4, 2)) {
-        detector.take(&batch);
+        detector.add(&batch);
     }
     assert_eq!(detector.pairs().len(), 3);
     detector.forget(id(2));

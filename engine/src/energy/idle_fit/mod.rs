@@ -60,8 +60,8 @@ pub(crate) struct FittedPower {
 
 impl FittedPower {
     /// Least and most power in microwatts that a load of `part` adds within `whole`, whatever the order in which the loads started.
-    /// As the last one it adds what the line rises, if the line holds there. As the first one it adds no more than the power at that load,
-    /// or at the lowest load of the line, above idle: what happens below is not known, but more load does not take less power there.
+    /// The last load adds the rise of the line, if the line holds there. The first load adds at most the power above idle at `part`, or at
+    /// the lowest load of the line: the curve below that is unknown, but it does not fall.
     pub(crate) fn marginal(&self, part: f64, whole: f64, idle_lo: u64) -> (f64, f64) {
         let holds = self.is_straight && whole - part >= self.lowest && whole <= self.highest;
         let least = if holds { self.slope_lo.max(0.0) * part } else { 0.0 };

@@ -95,13 +95,13 @@ fn a_process_that_fills_a_cpu_does_not_move_it() {
         let busy = varying(nth, noise);
         (busy, (IDLE + 30e6 * busy) * (1.0 + 0.003 * noise.next()))
     });
-    let beside = fit(120, |nth, noise| {
+    let with_process = fit(120, |nth, noise| {
         let busy = varying(nth, noise) + 0.5;
         (busy, (IDLE + 30e6 * busy) * (1.0 + 0.003 * noise.next()))
     });
     assert_close(alone, 3.0);
-    if beside.is_some() {
-        assert_close(beside, 3.0);
+    if with_process.is_some() {
+        assert_close(with_process, 3.0);
     }
     // The process began while mpwatch ran.
     let later = fit(240, |nth, noise| {

@@ -63,7 +63,7 @@ fn final_values_that_read_as_zero_change_nothing() {
 }
 
 /// Payload and CPU time are observed from the same instant on. Before it the ledger had charged 1 us to each subflow and 4.01 us to the
-/// connection. What was in flight then is observed: its acknowledgements are.
+/// connection. Payload in flight at that instant counts as observed, because its acknowledgements are.
 #[test]
 fn of_an_older_connection_time_before_the_first_tick_is_not_charged() {
     let mut tracker = tracker(Closed::Forget);
@@ -150,7 +150,11 @@ fn charges_do_not_depend_on_the_order_of_hash_maps() {
             ..Tick::default()
         }));
         let report = tracker.report();
-        report.connections.iter().map(|one| one.energy.and_then(|energy| energy.full)).collect::<Vec<_>>()
+        report
+            .connections
+            .iter()
+            .map(|connection| connection.energy.and_then(|energy| energy.full))
+            .collect::<Vec<_>>()
     };
     let first = run();
     assert!(first.iter().all(Option::is_some) && first.iter().any(|energy| *energy != first[0]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections take no part in ticks. They look as if their records were repeated at every tick.
+//! Ticks skip idle connections. The report is the same as if the records of these connections were repeated at every tick.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::tracker::{Closed, Tracker};
 /// Two connections with two subflows each.
 const CONNECTIONS: u32 = 2;
 
-/// What one of the connections does in a second: nothing, or it sends so many bytes.
+/// Bytes that each connection sends in a second. `None`: it is idle.
 type Step = [Option<u16>; CONNECTIONS as usize];
 
-/// The records of a connection that has sent so much.
+/// The records of a connection that has sent `sent` bytes.
 fn records(number: u32, at: u64, sent: u64) -> (ConnectionRecord, [SubflowRecord; 2]) {
     let mut socket = connection(at, sent);
     (socket.msk.cookie, socket.msk.token) = (SocketCookie(u64::from(number) + 7), Token(number + 1));
@@ -48,7 +48,7 @@ fn energy(flow: u64) -> (EnergyWindow, Vec<CpuAccounts>) {
     (window, vec![CpuAccounts { flow: Nanos(flow), ..CpuAccounts::default() }])
 }
 
-/// A tracker, and what it is given: the records of every connection at every tick, or only those that have changed.
+/// A tracker with its input: at every tick the records of all connections (`repeats`), or only records that have changed.
 struct Fed {
     tracker: Tracker,
     repeats: bool,
@@ -69,13 +69,13 @@ impl Fed {
             let (socket, subflows) = records(number, at, *sent);
             if self.repeats || sends.is_some() || second == 2 {
                 self.tracker.apply(&KernelEvent::Connection(socket));
-                for one in subflows {
-                    self.tracker.apply(&KernelEvent::Subflow(one));
+                for subflow in subflows {
+                    self.tracker.apply(&KernelEvent::Subflow(subflow));
                 }
             } else if second.is_multiple_of(8) {
                 self.tracker.apply(&KernelEvent::ConnectionUnchanged(socket.msk.cookie));
-                for one in &subflows {
-                    self.tracker.apply(&KernelEvent::SubflowUnchanged(one.id));
+                for subflow in &subflows {
+                    self.tracker.apply(&KernelEvent::SubflowUnchanged(subflow.id));
                 }
             }
         }

@@ -77,7 +77,10 @@ fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
     (11..21).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
     let report = tracker.report();
     assert_eq!((report.connections.len(), report.losses.connections_unreported), (50_000, 4_000));
-    assert!(report.connections.iter().all(|one| one.id.token > Token(4_000)), "the latest are kept");
+    assert!(
+        report.connections.iter().all(|connection| connection.id.token > Token(4_000)),
+        "the latest are kept"
+    );
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     let observed = connection.observed.unwrap();
     assert_eq!((observed.bytes, observed.active), (Bytes(125_000), Nanos(SECOND)));
     assert_eq!(connection.subflows[0].observed.bytes, Bytes(100_000));
-    // Of what was observed: 100 000 and 50 000 bytes.
+    // Shares of the observed payload: 100 000 and 50 000 bytes.
     let shares: Vec<f64> = connection.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
     assert!(
         shares.iter().zip([2.0 / 3.0, 1.0 / 3.0]).all(|(share, of)| (share - of).abs() < 1e-9),
@@ -268,8 +271,8 @@ fn a_namespace_that_reuses_an_inode_does_not_get_the_earlier_name() {
         (record.netns, record.msk.cookie) = (NetnsCookie(netns), SocketCookie(70 + netns));
         tracker.apply(&KernelEvent::Connection(record));
         let snapshot = tick(tracker, 2 * SECOND);
-        let one = snapshot.connections.iter().find(|one| one.id.netns == NetnsCookie(netns));
-        one.unwrap().netns.clone()
+        let found = snapshot.connections.iter().find(|connection| connection.id.netns == NetnsCookie(netns));
+        found.unwrap().netns.clone()
     };
     tracker.apply(&KernelEvent::Netns(named));
     assert_eq!(reported(&mut tracker, 1), "earlier");

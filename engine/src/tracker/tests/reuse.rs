@@ -32,12 +32,12 @@ fn of_second(event: KernelEvent, token: Token) -> KernelEvent {
 
 /// Ids of the connections, each with the cookies of its subflows.
 fn found(report: &Report) -> Vec<(String, Vec<u64>)> {
-    let cookies = |one: &mpwatch_model::flow::connection::Connection| {
-        let mut cookies: Vec<u64> = one.subflows.iter().map(|subflow| subflow.id.cookie.0).collect();
+    let cookies = |connection: &mpwatch_model::flow::connection::Connection| {
+        let mut cookies: Vec<u64> = connection.subflows.iter().map(|subflow| subflow.id.cookie.0).collect();
         cookies.sort_unstable();
         cookies
     };
-    report.connections.iter().map(|one| (one.id.to_string(), cookies(one))).collect()
+    report.connections.iter().map(|connection| (connection.id.to_string(), cookies(connection))).collect()
 }
 
 fn closed_first(tracker: &mut Tracker) {
@@ -107,6 +107,7 @@ fn the_second_connection_is_seen_although_a_late_record_of_the_first_arrives() {
     }
     let report = tracker.report();
     assert_eq!(report.losses.vanished, 0);
-    let open: Vec<_> = report.connections.iter().filter(|one| one.closed_at.is_none()).collect();
+    let open: Vec<_> =
+        report.connections.iter().filter(|connection| connection.closed_at.is_none()).collect();
     assert_eq!((open.len(), open[0].id.token), (1, AGAIN));
 }

@@ -85,7 +85,7 @@ fn assert_whole(report: &Report, lab: &Topology, ports: &BTreeSet<u16>, opened: 
 
 #[test]
 #[ignore = "needs bpftrace and libbpf-tools, which no other test needs; run by hand after apt-get install"]
-fn tools_on_the_same_tracepoints_and_several_recorders_miss_nothing_beside_each_other() {
+fn tools_on_the_same_tracepoints_and_several_recorders_miss_nothing() {
     if !may_run_as_root() {
         return;
     }
