@@ -4,6 +4,7 @@
 mod compare;
 #[cfg(feature = "control")]
 mod control;
+mod demo;
 #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
 mod export;
 mod hints;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::host::setup::Label;
@@ -25,6 +26,7 @@ use mpwatch_model::host::setup::Label;
 pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
 #[cfg(feature = "control")]
 pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
+pub(crate) use demo::{DemoOptions, Scenario};
 #[cfg(feature = "clickhouse")]
 pub(crate) use export::ClickhouseOptions;
 #[cfg(any(feature = "clickhouse", feature = "otlp"))]
@@ -357,48 +359,6 @@ pub(crate) struct CalibrateOptions {
     pub(crate) measure: Duration,
     #[command(flatten)]
     pub(crate) counters: CounterOptions,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct DemoOptions {
-    /// Scenario to run
-    #[arg(value_enum, default_value_t = Scenario::TwoPaths)]
-    pub(crate) scenario: Scenario,
-    /// Print only the report at the end, without the live view
-    #[arg(long)]
-    pub(crate) headless: bool,
-    /// Run the traffic for this many seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(2..=3600))]
-    pub(crate) seconds: u64,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreOptions,
-    /// Simulate energy counters that follow the CPU time of the demo; all outputs mark the figures as simulated
-    #[arg(long, conflicts_with = "sysfs_root")]
-    pub(crate) simulate_rapl: bool,
-    #[command(flatten)]
-    pub(crate) label: LabelOptions,
-    #[command(flatten)]
-    pub(crate) filter: FilterOptions,
-    #[command(flatten)]
-    pub(crate) trace: TraceOptions,
-}
-
-/// Traffic of the demo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scenario {
-    /// One connection over two paths of different rate and delay
-    TwoPaths,
-    /// Three subflows that share one bottleneck
-    Shared,
-    /// A path fails in mid-transfer
-    Failover,
-    /// Many small requests
-    Requests,
-    /// One connection to a server without MPTCP, and one to a server with MPTCP
-    Fallback,
 }
 
 #[cfg(test)]

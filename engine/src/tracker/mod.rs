@@ -342,8 +342,7 @@ impl Tracker {
         let previous = *self.previous_tick.get_or_insert(tick.at);
         self.suspensions.note(previous, tick.at, tick.suspended);
         self.tick = tick.clone();
-        let renamed = self.names.take_changed();
-        self.flows.check_idle(&renamed, tick.at);
+        self.flows.check_idle(&self.names.take_changed(), tick.at);
         self.evaluate_bottlenecks();
         let interval = self.interval();
         let mut flows = self.flows.sorted_mut();
