@@ -54,8 +54,7 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// How long a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds. The limit keeps closed connections
-/// from piling up while no estimate is made.
+/// Longest wait of a closed connection for its CPU time, which a sampled ledger estimates every few seconds.
 const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// What happens to a connection after it has closed and its final values were reported.
