@@ -244,7 +244,7 @@ fn a_locked_file_stops_neither_metrics_nor_the_daemon() {
     traffic::run(lab.client(), lab.server(), &short_connections(&lab, 5)).unwrap();
     daemon.wait_for_metric("mpwatch_agent_store_paused", |paused| paused > 0.5);
     daemon.wait_for_metric("mpwatch_agent_store_waiting_connections", |waiting| waiting >= 10.0);
-    let why = daemon.wait_for_log("the store is not being written; metrics go on");
+    let why = daemon.wait_for_log("writing to the store is suspended; metrics continue");
     assert!(why["why"].as_str().unwrap().contains("another program holds the file"), "{why}");
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait_for_exit().code(), Some(0));
@@ -253,7 +253,7 @@ fn a_locked_file_stops_neither_metrics_nor_the_daemon() {
 
 fn wait_for_recovery(daemon: &Daemon) {
     daemon.wait_for_metric("mpwatch_agent_store_paused", |paused| paused < 0.5);
-    daemon.wait_for_log("the store is written again");
+    daemon.wait_for_log("writing to the store continues");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_full_disk_loses_no_metrics_and_no_connections() {
     daemon.wait_for_metric("mpwatch_agent_store_paused", |paused| paused > 0.5);
     let ticks = daemon.metric("mpwatch_agent_ticks_total").unwrap();
     daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks + 2.0);
-    let why = daemon.wait_for_log("the store is not being written; metrics go on");
+    let why = daemon.wait_for_log("writing to the store is suspended; metrics continue");
     assert!(why["why"].as_str().unwrap().contains("the disk is full"), "{why}");
     assert_eq!(daemon_dir.run_attached(&["ls"]).code, Some(0));
     fs::remove_file(filler).unwrap();

@@ -160,12 +160,12 @@ fn a_demo_and_a_recorder_in_parallel_report_the_same() {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let recorder = Recorder::start(folder.path(), "json");
+    let recording = Recorder::start(folder.path(), "json");
     let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "6", "--json"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
-    recorder.signal(Signal::SIGINT);
+    recording.signal(Signal::SIGINT);
     let [shown, recorded] =
-        [demo.stdout, recorder.output()].map(|json| serde_json::from_str::<Value>(&json).unwrap());
+        [demo.stdout, recording.output()].map(|json| serde_json::from_str::<Value>(&json).unwrap());
     let shown = list(&shown, "connections");
     assert_eq!(shown.len(), 2, "both ends");
     for connection in shown {

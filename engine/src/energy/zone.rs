@@ -94,7 +94,9 @@ impl ZoneSplit {
             window.defer(&mut accounts);
         }
         window.add_to_totals(&mut self.totals, &accounts, outcome);
-        accounts.into_iter().for_each(|account| account.time = 0);
+        for account in accounts {
+            account.time = 0;
+        }
         self.is_known = true;
         self.totals.power_uw = None;
         if spent.elapsed.0 > 0 {
