@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes the energy of each zone and window to accounts ([`attribute`]) by CPU time ([`ledger`]). If the ledger is sampled, [`sampling`]
+//! Attributes the energy of each zone and window to accounts ([`attribute`]) by CPU time ([`ledger`]). If the ledger is sampled, `sampling`
 //! first estimates that CPU time. Method and limits: docs/energy.md.
 
 mod accounts;
