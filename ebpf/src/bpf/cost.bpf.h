@@ -16,12 +16,7 @@ struct cost {
 	__u64 _reserved[2];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cost);
-} costs SEC(".maps") __weak;
+MAP(costs, ARRAY, 1, __u32, struct cost);
 
 /* Slots that were freed. */
 struct {
