@@ -10,7 +10,7 @@ pub struct Term {
     pub name: &'static str,
     weight: f64,
     /// Its value for some evidence, before it is weighted.
-    pub of: fn(&Evidence) -> f64,
+    pub value: fn(&Evidence) -> f64,
 }
 
 /// The regression weights single evaluations. A verdict needs several that agree, so each weight is this much larger.
@@ -22,20 +22,20 @@ const BIAS: f64 = -2.6;
 
 /// All terms.
 pub const TERMS: [Term; 9] = [
-    Term { name: "concordance", weight: 5.6, of: queue_concordance },
-    Term { name: "high concordance", weight: 4.6, of: high_concordance },
-    Term { name: "discordance", weight: 4.1, of: discordance },
-    Term { name: "competing rates", weight: 7.0, of: competing_rates },
-    Term { name: "rising together", weight: 6.8, of: rates_rise_together },
-    Term { name: "steady rate", weight: 5.0, of: steady_rate },
-    Term { name: "varying rates", weight: 3.1, of: varying_rates },
-    Term { name: "bursts", weight: 5.0, of: bursts },
-    Term { name: "losses", weight: 2.2, of: coinciding_losses },
+    Term { name: "concordance", weight: 5.6, value: queue_concordance },
+    Term { name: "high concordance", weight: 4.6, value: high_concordance },
+    Term { name: "discordance", weight: 4.1, value: discordance },
+    Term { name: "competing rates", weight: 7.0, value: competing_rates },
+    Term { name: "rising together", weight: 6.8, value: rates_rise_together },
+    Term { name: "steady rate", weight: 5.0, value: steady_rate },
+    Term { name: "varying rates", weight: 3.1, value: varying_rates },
+    Term { name: "bursts", weight: 5.0, value: bursts },
+    Term { name: "losses", weight: 2.2, value: coinciding_losses },
 ];
 
 /// Log-odds that two congested subflows share a bottleneck.
 pub(super) fn log_odds(evidence: &Evidence) -> f64 {
-    BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+    BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.value)(evidence)).sum::<f64>()
 }
 
 /// How much the absence of evidence counts. Without rates it counts only as far as the delays are not noise.
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_term_is_zero_without_evidence() {
         let nothing = Evidence::default();
-        assert!(TERMS.iter().all(|term| (term.of)(&nothing).abs() < f64::EPSILON));
+        assert!(TERMS.iter().all(|term| (term.value)(&nothing).abs() < f64::EPSILON));
     }
 
     /// The result of the regression on the training runs.
