@@ -8,7 +8,7 @@ use libbpf_rs::btf::types::{Func, FuncProto, Struct, Typedef};
 use libbpf_rs::btf::{Btf, ReferencesType};
 
 use super::hook::{HOOKS, Hook};
-use crate::log::quiet_libbpf;
+use crate::error::quiet_libbpf;
 
 use super::congestion::CongestionSupport;
 use super::named_types::NamedTypes;
