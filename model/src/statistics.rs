@@ -88,11 +88,11 @@ pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
 
 /// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: too few values, or not all are greater than zero.
 pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
-    of_logarithms(shift, a, b)
+    compare_logarithms(shift, a, b)
 }
 
 /// Compares the logarithms of two samples. The result is relative.
-fn of_logarithms(compare: fn(&[f64], &[f64]) -> Option<Shift>, a: &[f64], b: &[f64]) -> Option<Shift> {
+fn compare_logarithms(compare: fn(&[f64], &[f64]) -> Option<Shift>, a: &[f64], b: &[f64]) -> Option<Shift> {
     let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
         values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect()
     };
@@ -129,7 +129,7 @@ pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
 /// The factor by which the values of `b` exceed the values of `a`, minus 1: [`change`] of the logarithms. For few values, where
 /// [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than zero.
 pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
-    of_logarithms(change, a, b)
+    compare_logarithms(change, a, b)
 }
 
 /// How much the mean of `b` exceeds the mean of `a`: Welch's interval, which assumes normally distributed values. `None`: fewer than two in

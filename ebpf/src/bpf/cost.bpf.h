@@ -25,7 +25,7 @@ struct {
 	__type(value, __u32);
 } free_slots SEC(".maps") __weak;
 
-/* Slot of a socket for which none was left: its CPU time is unknown. */
+/* No slot was left for the socket: its CPU time is unknown. */
 #define NO_SLOT (~0u)
 
 /* Allocates a slot. NO_SLOT: none is left. */

@@ -37,7 +37,7 @@ const CAP_LIFETIME: u32 = 40;
 /// Evidence of one evaluation for or against a cap that a pair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapEvidence {
-    /// There is one if the sum of the rates is constant.
+    /// The pair shares a cap if the sum of all rates is constant.
     For,
     Neutral,
     Against,

@@ -20,7 +20,7 @@ pub struct PairEvaluation {
     pub a: SubflowId,
     /// The other subflow.
     pub b: SubflowId,
-    /// What they have in common.
+    /// Whether they share a bottleneck.
     pub verdict: Verdict,
     /// Probability that they share a bottleneck. `None`: the method computes none, or has no samples.
     pub probability: Option<f64>,

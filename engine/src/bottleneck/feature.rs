@@ -32,7 +32,7 @@ pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
 const MIN_TOTAL_STEPS: usize = 15;
 /// Minimum fraction of the window with rates of a subflow that is included in partial correlations.
 const MIN_RATE_COVERAGE: f64 = 0.8;
-/// Variation of delays, in milliseconds, up to which it is noise of the end hosts.
+/// Delays that vary by at most this, in milliseconds, are noise of the end hosts.
 const NOISE_MS: f64 = 0.1;
 /// Delay in milliseconds above which a packet was queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
@@ -40,7 +40,7 @@ const QUEUE_MS: f64 = 1.0;
 const PART_OF_BASE_RTT: f64 = 0.1;
 /// A subflow is congested if it queues for this part of the time.
 const CONGESTED: f64 = 0.2;
-/// Maximum correlation of rates that compete, if only for the data of the application.
+/// Rates with at most this correlation compete, maybe only for the data of the application.
 const COMPETING: f64 = -0.5;
 /// Losses at most this many bins apart coincide.
 const LOSS_DISTANCE: u64 = 10;

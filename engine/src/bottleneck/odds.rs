@@ -58,7 +58,7 @@ fn queue_concordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| concordance.max(0.0) * credit(evidence))
 }
 
-/// Two queues may be similar for a while, but hardly as similar as one queue is to itself.
+/// Delays of two queues may be similar for a while, but rarely as similar as two measurements of one queue.
 fn high_concordance(evidence: &Evidence) -> f64 {
     const HIGH: f64 = 0.75;
     evidence
@@ -73,15 +73,15 @@ fn discordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// One gains what the other loses while both queue. An application with a constant rate divides it in the same way, but without a queue.
+/// While both queue, a subflow gains what the other loses. An application with a constant rate makes subflows compete without a queue.
 fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);
     if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { (-correlation).max(0.0) }
 }
 
-/// Rates that compete do not rise and fall together, unless cross traffic makes them. This uses the two rates alone: where all subflows
-/// rise together, the partial correlation hides it.
+/// Rates that compete do not rise and fall together, except with cross traffic. Uses these two rates only: the partial correlation is small
+/// where all subflows rise together.
 fn rates_rise_together(evidence: &Evidence) -> f64 {
     -evidence.sum_variation.map_or(0.0, |variation| (variation - 1.0).max(0.0))
 }

@@ -113,7 +113,7 @@ impl IdleFit {
         let best = if is_straight { line } else { lower };
         let (mut lo, mut hi) = best.at_zero();
         if !is_straight {
-            // A parabola would go on by as much again, at most.
+            // If power follows a parabola, the intercept moves by at most as much again.
             let beyond = 2.0 * lower.intercept - line.intercept;
             lo = lo.min(beyond).min(line.intercept);
             hi = hi.max(beyond).max(line.intercept);
