@@ -167,10 +167,7 @@ static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 
 static __always_inline __u64 process_clock(struct cpu_ledger *cpu)
 {
-	__u64 now = bpf_ktime_get_ns();
-
-	barrier();
-	return softirq_clock_at(cpu, now) - cpu->soft_ns;
+	return softirq_clock(cpu) - cpu->soft_ns;
 }
 
 static __always_inline bool in_softirq(struct cpu_ledger *cpu)

@@ -70,14 +70,10 @@ int find_owners(struct bpf_iter__task_file *ctx)
 	struct socket *socket;
 	struct sock *sk;
 
-	if (!file || !task)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	if (!socket)
+	socket = file && task ? bpf_sock_from_file(file) : NULL;
+	if (!socket || !socket->sk)
 		return 0;
 	sk = socket->sk;
-	if (!sk)
-		return 0;
 	if (sk->sk_protocol == IPPROTO_MPTCP && is_connection(sk)) {
 		connection = adopt_connection(sk);
 		if (connection && !connection->owner.pid)

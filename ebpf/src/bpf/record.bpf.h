@@ -161,18 +161,12 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 
 	if (!subflow)
 		return 0;
-	if (READ_BITS(subflow, mp_capable))
-		flags |= MPW_SF_MP_CAPABLE;
-	if (READ_BITS(subflow, mp_join))
-		flags |= MPW_SF_MP_JOIN;
-	if (READ_BITS(subflow, request_join))
-		flags |= MPW_SF_ASKED_JOIN;
-	if (READ_BITS(subflow, backup))
-		flags |= MPW_SF_BACKUP_BY_PEER;
-	if (READ_BITS(subflow, request_bkup))
-		flags |= MPW_SF_BACKUP_BY_US;
-	if (READ_BITS(subflow, stale))
-		flags |= MPW_SF_STALE;
+	flags |= READ_BITS(subflow, mp_capable) ? MPW_SF_MP_CAPABLE : 0;
+	flags |= READ_BITS(subflow, mp_join) ? MPW_SF_MP_JOIN : 0;
+	flags |= READ_BITS(subflow, request_join) ? MPW_SF_ASKED_JOIN : 0;
+	flags |= READ_BITS(subflow, backup) ? MPW_SF_BACKUP_BY_PEER : 0;
+	flags |= READ_BITS(subflow, request_bkup) ? MPW_SF_BACKUP_BY_US : 0;
+	flags |= READ_BITS(subflow, stale) ? MPW_SF_STALE : 0;
 	observed->flags = (observed->flags & ~CONTEXT_FLAGS) | flags;
 	observed->local.id = subflow_local_id(subflow);
 	observed->remote.id = READ(subflow, remote_id);
