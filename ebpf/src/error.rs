@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors of tracing, with messages for users, and the messages of libbpf.
+//! Errors of tracing, with messages for users.
 
 use crate::support::kernel::SupportError;
 
@@ -21,13 +21,6 @@ pub enum TracerError {
     /// libbpf or the kernel refused for another reason, or a read failed.
     #[error("cannot {what}: {source}")]
     Bpf { what: String, source: libbpf_rs::Error },
-}
-
-/// Disables libbpf's messages unless `MPWATCH_LIBBPF_LOG=1`: formatting thousands of them took a third of the instructions of a start.
-pub(crate) fn quiet_libbpf() {
-    if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
-        libbpf_rs::set_print(None);
-    }
 }
 
 /// Converts an error of libbpf or of a system call. `what` completes the sentence "cannot ...".

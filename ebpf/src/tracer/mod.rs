@@ -12,11 +12,12 @@ use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::abi;
 use crate::decode;
-use crate::error::{bpf_error, is_shortage, quiet_libbpf};
+use crate::error::{bpf_error, is_shortage};
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
 use crate::support::KernelSupport;
 use crate::support::hook::Hook;
+use crate::support::kernel::quiet_libbpf;
 use crate::support::plan::AttachPlan;
 use ledger::Ledger;
 use object::{Links, attach, attach_again, load, map};
