@@ -90,7 +90,9 @@ fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_g
 impl Series {
     /// Adds samples, in order of time.
     pub(super) fn add(&mut self, samples: &[DelaySample]) {
-        samples.iter().for_each(|sample| self.push(sample));
+        for sample in samples {
+            self.push(sample);
+        }
     }
 
     fn push(&mut self, sample: &DelaySample) {
