@@ -15,13 +15,21 @@ use crate::schema::create::VERSION;
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct StoreError {
-    pub(crate) text: String,
+    text: String,
+    pub(crate) kind: ErrorKind,
+}
+
+/// What can be done about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// Nothing but what the text advises.
+    Lasting,
     /// The same call may succeed later, for example because the disk was full.
-    pub(crate) is_temporary: bool,
+    Temporary,
     /// The user lacks the permission.
-    pub(crate) is_denied: bool,
+    Denied,
     /// Another process is writing the file.
-    pub(crate) is_in_use: bool,
+    InUse,
 }
 
 /// Advice for a file that this user may only read.
@@ -30,16 +38,20 @@ pub const MAY_WRITE: &str = "this user must be allowed to write the file and its
 impl StoreError {
     /// Whether the same call may succeed later without a change by the user.
     pub fn is_temporary(&self) -> bool {
-        self.is_temporary
+        self.kind == ErrorKind::Temporary
     }
 
     /// Whether the user lacks the permission.
     pub fn is_denied(&self) -> bool {
-        self.is_denied
+        self.kind == ErrorKind::Denied
     }
 
     fn lasting(text: String) -> Self {
-        Self { text, is_temporary: false, is_denied: false, is_in_use: false }
+        Self { text, kind: ErrorKind::Lasting }
+    }
+
+    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The file cannot be opened.
@@ -64,7 +76,7 @@ impl StoreError {
     pub(crate) fn in_use(path: &Path) -> Self {
         let advice = "stop it, or name another file";
         let text = format!("{} is being written by another mpwatch; {advice}", path.display());
-        Self { is_in_use: true, ..Self::lasting(text) }
+        Self { text, kind: ErrorKind::InUse }
     }
 
     /// The file already contains this run, under this number. A second import would count everything twice.
@@ -78,11 +90,9 @@ impl StoreError {
 
     /// A program began to write the file while it was read without locks.
     pub(crate) fn changed(path: &Path) -> Self {
-        let text = format!(
-            "{} was changed by another program while it was read; run this command again",
-            path.display()
-        );
-        Self { is_temporary: true, ..Self::lasting(text) }
+        let cause = "was changed by another program while it was read";
+        let text = format!("{} {cause}; run this command again", path.display());
+        Self { text, kind: ErrorKind::Temporary }
     }
 
     /// Reading the open file failed.
@@ -100,27 +110,37 @@ impl StoreError {
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
     pub fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
-        let is_temporary = is_full(error);
-        let is_private = File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-        let usual = match error.sqlite_error_code() {
-            _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
+        use ErrorKind::{Denied, Lasting, Temporary};
+        let is_private =
+            || File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        let (kind, usual) = match error.sqlite_error_code() {
+            _ if is_full(error) => (Temporary, "the disk is full: make room, or name a file elsewhere"),
             Some(ErrorCode::NotADatabase) => return Self::not_ours(path, error),
             Some(ErrorCode::DatabaseCorrupt) => {
-                "the file is damaged: `sqlite3 FILE .dump` prints what can be read"
+                (Lasting, "the file is damaged: `sqlite3 FILE .dump` prints what can be read")
             }
-            Some(ErrorCode::ReadOnly) => MAY_WRITE,
-            Some(ErrorCode::CannotOpen) if is_private => {
-                "only its owner may read it: run this as that user, or as root"
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (Denied, MAY_WRITE),
+            Some(ErrorCode::CannotOpen) if is_private() => {
+                (Denied, "only its owner may read it: run this as that user, or as root")
             }
-            Some(ErrorCode::CannotOpen) if with_suffix(path, "-wal").exists() => {
-                "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it"
-            }
-            Some(ErrorCode::DatabaseBusy) => "another program holds it; close that program",
-            _ => "its folder must exist, and this user must be allowed to use it",
+            Some(ErrorCode::CannotOpen) if with_suffix(path, "-wal").exists() => (
+                Lasting,
+                "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it",
+            ),
+            Some(ErrorCode::DatabaseBusy) => (Lasting, "another program holds it; close that program"),
+            _ => (Lasting, "its folder must exist, and this user must be allowed to use it"),
         };
-        let is_denied = is_private
-            || matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied));
-        Self { is_temporary, is_denied, ..Self::refused(path, error, advice.unwrap_or(usual)) }
+        Self::refused(path, error, advice.unwrap_or(usual)).with_kind(kind)
+    }
+}
+
+impl From<io::ErrorKind> for ErrorKind {
+    fn from(kind: io::ErrorKind) -> Self {
+        match kind {
+            io::ErrorKind::StorageFull => Self::Temporary,
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Lasting,
+        }
     }
 }
 

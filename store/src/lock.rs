@@ -26,10 +26,9 @@ impl Lock {
     pub(crate) fn acquire(path: &Path) -> Result<Self, StoreError> {
         let name = with_suffix(path, ".lock");
         let advice = "its folder must exist, and this user must be allowed to write there";
-        let refuse = |error: io::Error| StoreError {
-            is_temporary: error.kind() == io::ErrorKind::StorageFull,
-            is_denied: error.kind() == io::ErrorKind::PermissionDenied,
-            ..StoreError::refused(path, format!("{}: {error}", name.display()), advice)
+        let refuse = |error: io::Error| {
+            let why = format!("{}: {error}", name.display());
+            StoreError::refused(path, why, advice).with_kind(error.kind().into())
         };
         let mut retries = 0..RETRIES;
         loop {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection as Database, OpenFlags};
 
-use crate::error::{MAY_WRITE, StoreError, with_suffix};
+use crate::error::{ErrorKind, MAY_WRITE, StoreError, with_suffix};
 use crate::lock::Lock;
 use crate::schema::create::{self as schema, VERSION};
 
@@ -46,10 +46,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     let database = Database::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading and reports that only at the first write.
     if database.is_readonly("main").map_err(refused)? {
-        return Err(StoreError {
-            is_denied: true,
-            ..StoreError::refused(path, "it may only be read", MAY_WRITE)
-        });
+        return Err(StoreError::refused(path, "it may only be read", MAY_WRITE).with_kind(ErrorKind::Denied));
     }
     let is_new = check(path, &database)?;
     configure(&database, is_new).map_err(refused)?;

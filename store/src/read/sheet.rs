@@ -10,12 +10,11 @@ use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::schema::create;
-use crate::schema::names::{KnownNames, Names};
+use crate::schema::names::KnownNames;
 use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
-use crate::schema::sql::{Insertion, Insertions};
+use crate::schema::sql::Insertions;
 use crate::schema::tables::{LOCAL_COLUMNS, column_names};
-use crate::schema::values::json;
 
 /// Which rows a sheet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +84,14 @@ fn listed(database: &Database, view: &str, alias: &str, prefix: &str) -> rusqlit
 
 fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqlite::Result<()> {
     let mut known = KnownNames::default();
-    let names = &mut Names { database, known: &mut known };
-    Insertion::new::<RunRow>(database)?.insert(&run_row(report)?, names)?;
-    let mut insertions = Insertions::new(database)?;
-    let mut sample_rows = Insertion::new::<SampleRow>(database)?;
+    let mut insertions = Insertions::new(database, &mut known)?;
+    insertions.insert(&run_row(report))?;
     for (connection, id) in report.connections.iter().zip(1..) {
-        insertions.write(
-            connection,
-            Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 },
-            true,
-            names,
-        )?;
+        let key = Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 };
+        insertions.write(connection, key, true)?;
         for (subflow, place) in connection.subflows.iter().zip(1..) {
             for sample in samples.get(&(connection.id, subflow.id)).into_iter().flatten() {
-                sample_rows.insert(&SampleRow { connection: id, place, sample: *sample }, names)?;
+                insertions.insert(&SampleRow { connection: id, place, sample: *sample })?;
             }
         }
     }
@@ -106,32 +99,23 @@ fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqli
 }
 
 /// The only run. Views of connections show its host and labels.
-fn run_row(report: &Report) -> rusqlite::Result<RunRow> {
+fn run_row(report: &Report) -> RunRow {
     let run = &report.run;
-    Ok(RunRow {
+    RunRow {
         id: 1,
-        host: run.host.name.clone(),
-        boot_id: run.host.boot_id.clone(),
-        kernel: run.host.kernel.clone(),
-        mpwatch: run.host.mpwatch.clone(),
-        clock_error: run.host.clock_error,
+        host: run.host.clone(),
         from: run.from,
         to: run.to,
-        missing: json(&run.host.missing)?,
-        losses: json(&Losses::default())?,
-        counters: json(&report.counters)?,
+        losses: Losses::default(),
+        counters: report.counters,
         cpus: None,
         energy: None,
         snapshots_dropped: 0,
         flows_lost: 0,
         samples_lost: 0,
         cut_short: run.cut_short.clone(),
-        labels: json(&run.setup.labels)?,
-        interval: run.setup.interval_ms,
-        cpu_model: run.setup.cpu_model.clone(),
-        governor: run.setup.governor.clone(),
-        sysctls: json(&run.setup.mptcp_sysctls)?,
-    })
+        setup: (*run.setup).clone(),
+    }
 }
 
 fn read(database: &Database, query: &str) -> rusqlite::Result<Sheet> {

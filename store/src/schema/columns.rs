@@ -147,6 +147,11 @@ impl<'a> Reader<'a> {
         text.parse().map_err(|_| self.damaged(format!("`{text}` cannot be read")))
     }
 
+    /// A value from the JSON text of the column that was just read.
+    pub(crate) fn json<T: DeserializeOwned>(&self, text: &str) -> rusqlite::Result<T> {
+        serde_json::from_str(text).map_err(|error| self.damaged(error.to_string()))
+    }
+
     /// Names by number.
     pub(crate) fn names(&self) -> &'a NameIndex {
         self.names

@@ -50,12 +50,11 @@ pub(crate) fn whole_nanos(seconds: f64) -> i64 {
     (seconds.max(0.0) * 1e9).round() as i64
 }
 
-pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
+pub(crate) fn connection_row(connection: &Connection, key: Key) -> ConnectionRow<'_> {
     let (began, age) = lifetime(connection, key.seen_at);
     let bottlenecks = connection.bottlenecks.as_ref();
-    let bottlenecks = bottlenecks.map(|found| bottlenecks::columns(found, &connection.subflows));
     let id = connection.id;
-    Ok(ConnectionRow {
+    ConnectionRow {
         id: key.id,
         run: key.run,
         runs: key.runs,
@@ -72,10 +71,10 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         closed: connection.closed_at.is_some(),
         partly_observed: connection.is_partly_observed(),
         connection: Cow::Borrowed(connection),
-        bottlenecks: bottlenecks.transpose()?,
+        bottlenecks: bottlenecks.map(|found| bottlenecks::columns(found, &connection.subflows)),
         derived: Derived(Some(connection)),
         changed: key.changed,
-    })
+    }
 }
 
 pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
@@ -103,19 +102,17 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     })
 }
 
-/// The rows of a connection except its samples.
-pub(crate) struct ConnectionRows {
-    pub(crate) connection: ConnectionRow<'static>,
-    pub(crate) subflows: Vec<SubflowRow<'static>>,
-    pub(crate) pairs: Vec<PairRow>,
-    pub(crate) events: Vec<EventRow>,
-}
-
-pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
-    let ConnectionRows { connection: row, subflows, pairs, events } = rows;
+/// The connection of these rows.
+pub(crate) fn restore(
+    row: ConnectionRow<'static>,
+    subflows: Vec<SubflowRow<'static>>,
+    pairs: Vec<PairRow>,
+    events: &[EventRow],
+) -> rusqlite::Result<Connection> {
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
     let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
+    let bottlenecks = row.bottlenecks.map(|columns| bottlenecks::restore(&columns, pairs, &subflows));
     let mut connection = Connection {
         id: ConnectionId {
             netns: NetnsCookie(row.netns.cookie),
@@ -129,10 +126,10 @@ pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
         seen_open: row.seen_open,
         age_s: row.age.seconds(),
         closed_at: row.closed.then_some(until),
-        bottlenecks: bottlenecks::restore(row.bottlenecks.as_ref(), pairs, &subflows)?,
+        bottlenecks: bottlenecks.transpose()?,
         subflows,
         ..row.connection.into_owned()
     };
-    connection.timeline = timeline::restore(&connection, &established, &events)?;
+    connection.timeline = timeline::restore(&connection, &established, events)?;
     Ok(settle::settled(connection))
 }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Storage of single values: numbers, times, addresses, words of enumerations.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
-use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, SharedCap, Verdict};
 use mpwatch_model::flow::class::FlowClass;
-use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource};
+use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource, SnapshotEnergy};
+use mpwatch_model::host::machine::{KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
+use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::metric::derived::{self, Tabled};
@@ -77,6 +80,19 @@ macro_rules! units {
 }
 units!(Bytes, Micros, Nanos, Microjoules, BitsPerSecond);
 
+macro_rules! as_json {
+    ($($type:ty),*) => { one_column! { $($type: Text, |value, to| to.value(json(value)?), |from| { let text: String = from.value()?; from.json(&text) };)* } };
+}
+as_json!(
+    Losses,
+    KernelCounters,
+    SnapshotEnergy,
+    Vec<CpuAccounts>,
+    Vec<MissingHook>,
+    Vec<SharedCap>,
+    BTreeMap<String, String>
+);
+
 macro_rules! words {
     ($($type:ident),*) => { one_column! { $($type: Name, |value, to| to.word(value.as_str()), |from| from.word();)* } };
 }
@@ -98,7 +114,12 @@ one_column! {
     Shared: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.into()));
     Ppm: Ppm, |value, to| to.value(millionths(value.0)), |from| from.value().map(|parts: i64| Self(parts as f64 / 1e6));
     TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
+    Groups: Name, |value, to| to.name(&json(&value.0)?), |from| { let text = from.name()?; from.json(text).map(Self) };
 }
+
+/// Groups of subflows, given by their places, as JSON that many rows share.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups(pub(crate) Vec<Vec<u64>>);
 
 /// Text that many rows share.
 #[derive(Clone, Debug)]
@@ -202,7 +223,8 @@ impl<T: Tabled> Columns for Derived<'_, T> {
     }
 }
 
-pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+/// JSON text of a value.
+fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 

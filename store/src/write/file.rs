@@ -11,10 +11,10 @@ use super::clock::shift_run;
 use super::limits::Limits;
 use super::retention::{Retention, used_bytes};
 use crate::lock::{identity, is_still};
-use crate::schema::names::{KnownNames, Names};
-use crate::schema::record::Key;
+use crate::schema::names::KnownNames;
+use crate::schema::record::{Key, sample_rows};
 use crate::schema::rows::RunRow;
-use crate::schema::sql::{Insertion, Insertions};
+use crate::schema::sql::Insertions;
 use crate::schema::values::nanos;
 
 /// The changes of run N have numbers from N times this, so that numbers of different runs differ without a lookup.
@@ -84,21 +84,20 @@ impl DatabaseFile {
         changes: impl Iterator<Item = &'c Change<'c>>,
     ) -> rusqlite::Result<()> {
         let transaction = self.database.unchecked_transaction()?;
-        let names = &mut Names { database: &transaction, known: &mut self.names };
+        let mut insertions = Insertions::new(&transaction, &mut self.names)?;
         if let Some(row) = run_row {
-            Insertion::new::<RunRow>(&transaction)?.insert(row, names)?;
+            insertions.insert(row)?;
         } else {
             let update = "UPDATE run SET to_ns = ? WHERE id = ?";
             transaction.prepare_cached(update)?.execute(params![nanos(at), self.run])?;
         }
-        let mut insertions = Insertions::new(&transaction)?;
         for Change { number, is_new, connection, seen_at, sampled, runs } in changes {
             self.next_change += 1;
             let (runs, seen_at) = (*runs, *seen_at);
             let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
-            insertions.write(connection, key, *is_new, names)?;
+            insertions.write(connection, key, *is_new)?;
             if *sampled {
-                insertions.write_samples(connection, key, names)?;
+                sample_rows(connection, key).try_for_each(|row| insertions.insert(&row))?;
             }
         }
         drop(insertions);

@@ -68,7 +68,7 @@ impl Writer {
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
         self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
-        if self.backlog.is_empty() {
+        if self.backlog.len() == 0 {
             self.retire(nanos(snapshot.at), &limits);
         }
     }
@@ -85,7 +85,7 @@ impl Writer {
         self.run.end();
         if let Some(last) = self.previous.take() {
             self.write_last_states(&last, deadline);
-            while !self.backlog.is_empty() && Instant::now() < deadline {
+            while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
                 self.save(&[], &last, true);
             }
@@ -180,9 +180,8 @@ impl Writer {
         with_run: bool,
     ) -> rusqlite::Result<()> {
         let status = self.status.with(|status| status.clone());
-        let row = with_run.then(|| self.run.row(self.file.run(), snapshot, &status)).transpose()?;
-        let waiting = self.backlog.changes();
-        self.file.commit(snapshot.at, row.as_ref(), waiting.iter().chain(changes))
+        let row = with_run.then(|| self.run.row(self.file.run(), snapshot, &status));
+        self.file.commit(snapshot.at, row.as_ref(), self.backlog.changes().chain(changes))
     }
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
