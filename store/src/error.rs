@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rusqlite::ErrorCode;
 
-use crate::schema::create::VERSION;
+use crate::schema::tables::VERSION;
 
 /// Why a store cannot be used. The text names the file, the cause and what to do.
 #[derive(Debug, thiserror::Error)]

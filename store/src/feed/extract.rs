@@ -71,9 +71,9 @@ impl Archive {
         period: Period,
         mut each: impl FnMut(&Partition, Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let outcome = extract(self.database(), what, period, &mut each);
-        outcome.map_err(|error| self.read_error(&error))??;
-        self.ensure_unchanged().map_err(E::from)
+        let outcome = extract(&self.database, what, period, &mut each);
+        outcome.map_err(|error| StoreError::read(&self.path, &error))??;
+        if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
     }
 }
 

@@ -34,8 +34,8 @@ pub struct Period {
 
 /// A database file, open for reading.
 pub struct Archive {
-    path: PathBuf,
-    database: Database,
+    pub(crate) path: PathBuf,
+    pub(crate) database: Database,
     /// Set if no process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
@@ -60,7 +60,7 @@ impl Archive {
         label: Option<&Label>,
     ) -> Result<(Report, CounterSeries), StoreError> {
         let report = self.read(period, label);
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
+        if self.is_unchanged() {
             return report;
         }
         // A process has begun to write the file. Opened again, it is read with locks.
@@ -76,24 +76,12 @@ impl Archive {
             let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
             labels.collect::<rusqlite::Result<_>>()
         };
-        read().map_err(|error| self.read_error(&error))
+        read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    pub(crate) fn database(&self) -> &Database {
-        &self.database
-    }
-
-    /// The error of a query.
-    pub(crate) fn read_error(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::read(&self.path, error)
-    }
-
-    /// Fails if a process has begun to write the file since it was opened without locks.
-    pub(crate) fn ensure_unchanged(&self) -> Result<(), StoreError> {
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
-            return Ok(());
-        }
-        Err(StoreError::changed(&self.path))
+    /// Whether no process has begun to write the file since it was opened without locks.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path)
     }
 
     fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {

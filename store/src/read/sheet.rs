@@ -9,12 +9,11 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::schema::create;
 use crate::schema::names::KnownNames;
 use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
 use crate::schema::sql::Insertions;
-use crate::schema::tables::{LOCAL_COLUMNS, column_names};
+use crate::schema::tables::{LOCAL_COLUMNS, column_names, create};
 
 /// Which rows a sheet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ impl Sheet {
 
 fn sheet(report: &Report, samples: &CounterSeries, kind: SheetKind) -> rusqlite::Result<Sheet> {
     let database = Database::open_in_memory()?;
-    create::create(&database, true)?;
+    create(&database, true)?;
     let transaction = database.unchecked_transaction()?;
     fill(&transaction, report, samples)?;
     let query = match kind {

@@ -110,7 +110,8 @@ impl<'a, 'd> Binder<'a, 'd> {
 /// Reads the columns of a row in order.
 pub(crate) struct Reader<'a> {
     row: &'a Row<'a>,
-    names: &'a NameIndex,
+    /// Names by number.
+    pub(crate) names: &'a NameIndex,
     next: usize,
 }
 
@@ -131,8 +132,9 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn name(&mut self) -> rusqlite::Result<&'a str> {
-        let number = self.value()?;
-        self.names.text(number).ok_or_else(|| self.damaged(format!("there is no name {number}")))
+        let number: i64 = self.value()?;
+        let text = self.names.texts.get(&number).map(String::as_str);
+        text.ok_or_else(|| self.damaged(format!("there is no name {number}")))
     }
 
     /// A value of an enumeration of the model.
@@ -150,11 +152,6 @@ impl<'a> Reader<'a> {
     /// A value from the JSON text of the column that was just read.
     pub(crate) fn json<T: DeserializeOwned>(&self, text: &str) -> rusqlite::Result<T> {
         serde_json::from_str(text).map_err(|error| self.damaged(error.to_string()))
-    }
-
-    /// Names by number.
-    pub(crate) fn names(&self) -> &'a NameIndex {
-        self.names
     }
 
     pub(crate) fn skip(&mut self, columns: usize) {

@@ -72,7 +72,7 @@ one_column! {
     IpAddr: Name, |value, to| { let number = to.names.address(*value)?; to.value(number) },
         |from| { let text = from.name()?; text.parse().map_err(|_| from.damaged(format!("`{text}` is not an address"))) };
     Netns<'_>: Integer, |value, to| { let number = to.names.netns(value)?; to.value(number) },
-        |from| { let number = from.value()?; from.names().netns(number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
+        |from| { let number: i64 = from.value()?; from.names.netns.get(&number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
 }
 
 macro_rules! units {

@@ -27,7 +27,7 @@ pub(crate) struct DatabaseFile {
     names: KnownNames,
     retention: Retention,
     /// Number of the run that is written.
-    run: i64,
+    pub(crate) run: i64,
     next_change: i64,
 }
 
@@ -46,11 +46,6 @@ impl DatabaseFile {
             run,
             next_change: run.saturating_mul(CHANGES_PER_RUN),
         })
-    }
-
-    /// Number of the run that is written.
-    pub(crate) fn run(&self) -> i64 {
-        self.run
     }
 
     /// The number for the next new connection, according to the file.

@@ -59,12 +59,11 @@ impl Retention {
             retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
         self.deleted += retired;
-        if self.deleted > 0
-            && names.added() - self.names_added > self.names_kept.max(new_names_before(limits))
+        if self.deleted > 0 && names.added - self.names_added > self.names_kept.max(new_names_before(limits))
         {
             names.forget();
             self.names_kept = delete_unused_names(database)?;
-            (self.deleted, self.names_added) = (0, names.added());
+            (self.deleted, self.names_added) = (0, names.added);
         }
         Ok(retired)
     }

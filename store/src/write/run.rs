@@ -18,8 +18,10 @@ pub(crate) struct Run {
     began: Option<Timestamp>,
     /// Calendar time of boot-clock zero, by which the times of this run are dated.
     boot_epoch_ns: Option<i64>,
-    row_written_ns: Option<i64>,
-    has_ended: bool,
+    /// When the row was last written.
+    pub(crate) row_written_ns: Option<i64>,
+    /// All snapshots have arrived.
+    pub(crate) has_ended: bool,
 }
 
 impl Run {
@@ -43,15 +45,6 @@ impl Run {
 
     pub(crate) fn is_row_due(&self, now: Timestamp) -> bool {
         self.row_written_ns.is_none_or(|last| nanos(now) - last >= ROW_INTERVAL_NS)
-    }
-
-    pub(crate) fn row_was_written(&mut self, at: Timestamp) {
-        self.row_written_ns = Some(nanos(at));
-    }
-
-    /// All snapshots have arrived.
-    pub(crate) fn end(&mut self) {
-        self.has_ended = true;
     }
 
     pub(crate) fn row(&self, id: i64, snapshot: &Snapshot, status: &Status) -> RunRow {

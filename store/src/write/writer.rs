@@ -82,7 +82,7 @@ impl Writer {
                 std::thread::sleep(RETRY_PAUSE);
             }
         }
-        self.run.end();
+        self.run.has_ended = true;
         if let Some(last) = self.previous.take() {
             self.write_last_states(&last, deadline);
             while self.backlog.len() > 0 && Instant::now() < deadline {
@@ -160,7 +160,7 @@ impl Writer {
                 self.backlog.clear();
                 let bytes = if with_run { self.file.used_bytes() } else { None };
                 if with_run {
-                    self.run.row_was_written(snapshot.at);
+                    self.run.row_written_ns = Some(nanos(snapshot.at));
                 }
                 self.status.with(|status| {
                     status.figures.written += written;
@@ -180,7 +180,7 @@ impl Writer {
         with_run: bool,
     ) -> rusqlite::Result<()> {
         let status = self.status.with(|status| status.clone());
-        let row = with_run.then(|| self.run.row(self.file.run(), snapshot, &status));
+        let row = with_run.then(|| self.run.row(self.file.run, snapshot, &status));
         self.file.commit(snapshot.at, row.as_ref(), self.backlog.changes().chain(changes))
     }
 
