@@ -19,10 +19,10 @@ pub struct StoreError {
     pub(crate) kind: ErrorKind,
 }
 
-/// What can be done about an error.
+/// How an error can be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// Nothing but what the text advises.
+    /// As its text says.
     Lasting,
     /// The same call may succeed later, for example because the disk was full.
     Temporary,
@@ -83,9 +83,8 @@ impl StoreError {
     pub(crate) fn duplicate(path: &Path, run: i64, began: Timestamp) -> Self {
         let path = path.display();
         let advice = "name another file to import it again";
-        Self::lasting(format!(
-            "{path} has this recording already: run {run}, which began at {began}; {advice}"
-        ))
+        let text = format!("{path} has this recording already: run {run}, which began at {began}; {advice}");
+        Self::lasting(text)
     }
 
     /// A program began to write the file while it was read without locks.
@@ -103,9 +102,8 @@ impl StoreError {
 
     /// A database in memory failed: not enough memory, or a bug.
     pub(crate) fn in_memory(error: &rusqlite::Error) -> Self {
-        Self::lasting(format!(
-            "cannot make a table of the report: {error}; free some memory, or narrow the report"
-        ))
+        let advice = "free some memory, or narrow the report";
+        Self::lasting(format!("cannot make a table of the report: {error}; {advice}"))
     }
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
@@ -131,16 +129,6 @@ impl StoreError {
             _ => (Lasting, "its folder must exist, and this user must be allowed to use it"),
         };
         Self::refused(path, error, advice.unwrap_or(usual)).with_kind(kind)
-    }
-}
-
-impl From<io::ErrorKind> for ErrorKind {
-    fn from(kind: io::ErrorKind) -> Self {
-        match kind {
-            io::ErrorKind::StorageFull => Self::Temporary,
-            io::ErrorKind::PermissionDenied => Self::Denied,
-            _ => Self::Lasting,
-        }
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection as Database, OpenFlags};
 
@@ -23,9 +23,8 @@ const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 /// Creates an empty file for a database, unless it exists. Only its owner and `group` may read it, because it shows which hosts communicate.
 pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
     let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(error),
+        file => file?,
     };
     // A user who is not in the group keeps the file private.
     if group.is_some() && fchown(&file, None, group).is_ok() {
@@ -59,14 +58,14 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     Ok((database, lock))
 }
 
-/// Opens for reading, also on a read-only file system. Also returns the stamp of the file if no process writes it.
+/// Opens a file for reading, even on a read-only file system. Also returns its stamp, unless a process is writing it.
 pub(crate) fn for_reading(path: &Path) -> Result<(Database, Option<Stamp>), StoreError> {
     if !path.exists() {
         let advice = "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one";
         return Err(StoreError::refused(path, "there is no such file", advice));
     }
     refuse_folder(path)?;
-    // A file without a log has no writer, so SQLite need not create files for locking. To read the log of a killed writer, it must.
+    // A file without a log has no writer, so SQLite need not create files for locking. It must create them to read the log of a killed writer.
     let stamp = stamp_without_writer(path);
     let how = if stamp.is_some() { "immutable=1" } else { "mode=ro" };
     let open = || {
@@ -84,7 +83,7 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Database, Option<Stamp>), Stor
     Ok((database, stamp))
 }
 
-/// SQLite would report an I/O error.
+/// Refuses a folder, for which SQLite would report an I/O error.
 fn refuse_folder(path: &Path) -> Result<(), StoreError> {
     if !path.is_dir() {
         return Ok(());
@@ -94,17 +93,13 @@ fn refuse_folder(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Size and modification time of a file: a difference shows that the file was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    length: u64,
-    changed: (i64, i64),
-}
+pub(crate) type Stamp = (u64, SystemTime);
 
 /// The stamp of a file. `None`: it has a log, so a process may be writing it.
 pub(crate) fn stamp_without_writer(path: &Path) -> Option<Stamp> {
     let has_log = std::fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
     let found = std::fs::metadata(path).ok().filter(|_| !has_log)?;
-    Some(Stamp { length: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
+    Some((found.len(), found.modified().ok()?))
 }
 
 /// A path as a URI, with reserved characters escaped.
@@ -137,7 +132,7 @@ fn check(path: &Path, database: &Database) -> Result<bool, StoreError> {
 fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.busy_timeout(WRITER_TIMEOUT)?;
     if is_new {
-        // Both can only be set before the first table.
+        // Both must be set before the first table is created.
         database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         database.pragma_update(None, "application_id", APPLICATION)?;
     }

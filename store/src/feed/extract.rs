@@ -71,33 +71,27 @@ impl Archive {
         period: Period,
         mut each: impl FnMut(&Partition, Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let outcome = extract(&self.database, what, period, &mut each);
-        outcome.map_err(|error| StoreError::read(&self.path, &error))??;
+        let mut read = || -> rusqlite::Result<Result<(), E>> {
+            // In one transaction, all queries read the same state of the file.
+            let transaction = self.database.unchecked_transaction()?;
+            let sources = what.sources();
+            let since = period.since.map_or(i64::MIN, first_of_day);
+            let until = period.until.map_or(i64::MAX, |until| first_of_day(until).saturating_add(DAY_NS - 1));
+            let mut query = transaction.prepare(&query(&transaction, what, &sources)?)?;
+            let mut found = query.query([since, until])?;
+            while let Some(row) = found.next()? {
+                let partition = Partition { day: row.get(0)?, host: row.get(1)?, boot_id: row.get(2)? };
+                let cells =
+                    (3..).zip(&sources).map(|(nth, (_, column))| cell(nth, row.get_ref(nth)?, column.kind));
+                if let Err(error) = each(&partition, cells.collect::<rusqlite::Result<_>>()?) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        };
+        read().map_err(|error| StoreError::read(&self.path, &error))??;
         if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
     }
-}
-
-fn extract<E>(
-    database: &Database,
-    what: Extract,
-    period: Period,
-    each: &mut impl FnMut(&Partition, Row) -> Result<(), E>,
-) -> rusqlite::Result<Result<(), E>> {
-    // In one transaction, all queries read the same state of the file.
-    let transaction = database.unchecked_transaction()?;
-    let sources = what.sources();
-    let since = period.since.map_or(i64::MIN, first_of_day);
-    let until = period.until.map_or(i64::MAX, |until| first_of_day(until).saturating_add(DAY_NS - 1));
-    let mut query = transaction.prepare(&query(database, what, &sources)?)?;
-    let mut found = query.query([since, until])?;
-    while let Some(row) = found.next()? {
-        let partition = Partition { day: row.get(0)?, host: row.get(1)?, boot_id: row.get(2)? };
-        let cells = (3..).zip(&sources).map(|(nth, (_, column))| cell(nth, row.get_ref(nth)?, column.kind));
-        if let Err(error) = each(&partition, cells.collect::<rusqlite::Result<_>>()?) {
-            return Ok(Err(error));
-        }
-    }
-    Ok(Ok(()))
 }
 
 /// Columns that the views of the file lack are NULL.
@@ -150,13 +144,11 @@ mod tests {
 
     fn rows(path: &std::path::Path, what: Extract, period: Period) -> Vec<(Partition, Row)> {
         let mut rows = Vec::new();
-        Archive::open(path)
-            .unwrap()
-            .extract(what, period, |partition, row| {
-                rows.push((partition.clone(), row));
-                Ok::<(), StoreError>(())
-            })
-            .unwrap();
+        let read = Archive::open(path).unwrap().extract(what, period, |partition, row| {
+            rows.push((partition.clone(), row));
+            Ok::<(), StoreError>(())
+        });
+        read.unwrap();
         rows
     }
 
@@ -199,11 +191,8 @@ mod tests {
                 assert!(columns.iter().all(|column| column.name != hidden), "{what:?} {hidden}");
             }
             for shown in ["boot_id", "id", "active_uj", "observed_bytes"] {
-                assert_eq!(
-                    columns.iter().filter(|column| column.name == shown).count(),
-                    1,
-                    "{what:?} {shown}"
-                );
+                let found = columns.iter().filter(|column| column.name == shown);
+                assert_eq!(found.count(), 1, "{what:?} {shown}");
             }
         }
     }
@@ -215,10 +204,8 @@ mod tests {
         let (_folder, path) = file(vec![fixture::closed(1), later.clone()]);
         let opened = later.opened_at.unwrap();
         let days = |period| -> Vec<String> {
-            rows(&path, Extract::Connections, period)
-                .into_iter()
-                .map(|(partition, _)| partition.day)
-                .collect()
+            let rows = rows(&path, Extract::Connections, period).into_iter();
+            rows.map(|(partition, _)| partition.day).collect()
         };
         let both = days(Period::default());
         assert_eq!(both.len(), 2);

@@ -208,11 +208,43 @@ impl Outbox {
         limit: u32,
         with_events: bool,
     ) -> Result<Vec<StoredEnd>, StoreError> {
-        let after = self.read;
-        let (ends, read) = ends(&self.database, after, since, limit, with_events)
-            .map_err(|error| StoreError::read(&self.path, &error))?;
+        let (ends, read) =
+            self.ends(since, limit, with_events).map_err(|error| StoreError::read(&self.path, &error))?;
         self.read = read;
         Ok(ends)
+    }
+
+    /// Reads the connections after the cursor, in one transaction. Also returns the cursor of the last.
+    fn ends(
+        &self,
+        since: Option<Timestamp>,
+        limit: u32,
+        with_events: bool,
+    ) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
+        const NEXT: &str = "SELECT changed, id, began_ns FROM connection
+            WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ? ORDER BY changed, id LIMIT ?";
+        let transaction = self.database.unchecked_transaction()?;
+        let mut queries = Vec::new();
+        for (columns, from) in parts().into_iter().take(if with_events { 4 } else { 3 }) {
+            let sql = format!("SELECT {} FROM {from}", listed(&columns));
+            queries.push((transaction.prepare_cached(&sql)?, named(&columns)));
+        }
+        let mut read = self.read;
+        let mut found = transaction.prepare_cached(NEXT)?;
+        let mut rows =
+            found.query(params![read.changed, read.connection, since.map_or(i64::MIN, nanos), limit])?;
+        let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
+        while let Some(row) = rows.next()? {
+            days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
+            if days.len() > MAX_DAYS {
+                break;
+            }
+            let version = nanos(Timestamp::now()).max(read.version + 1);
+            read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
+            let version = version.unsigned_abs();
+            ends.extend(end(&mut queries, read.connection)?.map(|end| StoredEnd { end, version }));
+        }
+        Ok((ends, read))
     }
 
     /// Records that the target has confirmed all rows that were read.
@@ -223,44 +255,6 @@ impl Outbox {
         let update = "UPDATE SET changed = excluded.changed, connection = excluded.connection, version = excluded.version";
         self.write_cursor(self.read, update)
     }
-}
-
-/// Reads the connections after a cursor, in one transaction. Also returns the cursor of the last.
-fn ends(
-    database: &Database,
-    after: Cursor,
-    since: Option<Timestamp>,
-    limit: u32,
-    with_events: bool,
-) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
-    let transaction = database.unchecked_transaction()?;
-    let mut read = after;
-    let mut queries = parts()
-        .into_iter()
-        .take(if with_events { 4 } else { 3 })
-        .map(|(columns, from)| {
-            let sql = format!("SELECT {} FROM {from}", listed(&columns));
-            Ok((transaction.prepare_cached(&sql)?, named(&columns)))
-        })
-        .collect::<rusqlite::Result<Vec<PartQuery<'_>>>>()?;
-    let sql =
-        "SELECT changed, id, began_ns FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
-        ORDER BY changed, id LIMIT ?";
-    let mut found = transaction.prepare_cached(sql)?;
-    let values = params![after.changed, after.connection, since.map_or(i64::MIN, nanos), limit];
-    let mut rows = found.query(values)?;
-    let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
-    while let Some(row) = rows.next()? {
-        days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
-        if days.len() > MAX_DAYS {
-            break;
-        }
-        let version = nanos(Timestamp::now()).max(read.version + 1);
-        read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
-        let version = version.unsigned_abs();
-        ends.extend(end(&mut queries, read.connection)?.map(|end| StoredEnd { end, version }));
-    }
-    Ok((ends, read))
 }
 
 /// The query for a part of an end, and its columns.

@@ -48,28 +48,24 @@ fn sheet(report: &Report, samples: &CounterSeries, kind: SheetKind) -> rusqlite:
     create(&database, true)?;
     let transaction = database.unchecked_transaction()?;
     fill(&transaction, report, samples)?;
+    let columns = |view, alias, prefix| listed(&transaction, view, alias, prefix);
+    let of_connection = columns("v_connection", "c", "")?;
     let query = match kind {
         SheetKind::Connections => {
-            let columns = listed(&transaction, "v_connection", "c", "")?;
-            format!("SELECT {columns} FROM v_connection AS c ORDER BY c.connection")
+            format!("SELECT {of_connection} FROM v_connection AS c ORDER BY c.connection")
         }
-        SheetKind::Subflows => {
-            let of_connection = listed(&transaction, "v_connection", "c", "")?;
-            let of_subflow = listed(&transaction, "v_subflow", "s", "subflow_")?;
-            format!(
-                "SELECT {of_connection}, {of_subflow} FROM v_connection AS c
-                 LEFT JOIN v_subflow AS s ON s.connection = c.connection ORDER BY c.connection, s.place"
-            )
-        }
-        SheetKind::Samples => {
-            let columns = listed(&transaction, "v_sample", "p", "")?;
-            format!(
-                "SELECT c.id AS id, s.id AS subflow_id, {columns} FROM v_sample AS p
-                 JOIN v_connection AS c ON c.connection = p.connection
-                 JOIN v_subflow AS s ON s.connection = p.connection AND s.place = p.place
-                 ORDER BY p.connection, p.at_ns, p.place"
-            )
-        }
+        SheetKind::Subflows => format!(
+            "SELECT {of_connection}, {} FROM v_connection AS c
+             LEFT JOIN v_subflow AS s ON s.connection = c.connection ORDER BY c.connection, s.place",
+            columns("v_subflow", "s", "subflow_")?
+        ),
+        SheetKind::Samples => format!(
+            "SELECT c.id AS id, s.id AS subflow_id, {} FROM v_sample AS p
+             JOIN v_connection AS c ON c.connection = p.connection
+             JOIN v_subflow AS s ON s.connection = p.connection AND s.place = p.place
+             ORDER BY p.connection, p.at_ns, p.place",
+            columns("v_sample", "p", "")?
+        ),
     };
     read(&transaction, &query)
 }
@@ -148,6 +144,10 @@ mod tests {
         sheet.rows.iter().map(|row| &row[place]).collect()
     }
 
+    fn sheet(report: &Report, kind: SheetKind) -> Sheet {
+        Sheet::new(report, &CounterSeries::new(), kind).unwrap()
+    }
+
     fn report() -> Report {
         let mut bare = fixture::connection(3, 1);
         bare.subflows.clear();
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn connections_have_the_columns_of_their_view() {
-        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Connections).unwrap();
+        let sheet = sheet(&report(), SheetKind::Connections);
         assert_eq!(column(&sheet, "subflows"), [2, 3, 0]);
         assert_eq!(column(&sheet, "comm")[0], "iperf3");
         assert_eq!(column(&sheet, "labels")[0], "{\"repetition\":\"3\",\"scheduler\":\"default\"}");
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn each_subflow_has_a_row_with_its_connection() {
-        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Subflows).unwrap();
+        let sheet = sheet(&report(), SheetKind::Subflows);
         assert_eq!(sheet.rows.len(), 2 + 3 + 1, "a connection without subflows has a row");
         assert_eq!(column(&sheet, "subflow_place")[..3], [1, 2, 1]);
         assert_eq!(column(&sheet, "subflow_place")[5], &Value::Null);
@@ -182,13 +182,12 @@ mod tests {
         let first = &mut report.connections[0];
         first.send = None;
         first.subflows[1].receive = None;
-        let of = |kind| Sheet::new(&report, &CounterSeries::new(), kind).unwrap();
-        assert!(column(&of(SheetKind::Connections), "send_bps")[0].is_null());
-        assert!(!column(&of(SheetKind::Connections), "send_bps")[1].is_null());
-        let subflows = of(SheetKind::Subflows);
-        assert!(column(&subflows, "send_bps")[..2].iter().all(|cell| cell.is_null()));
-        let received: Vec<bool> =
-            column(&subflows, "subflow_receive_bps").iter().map(|cell| cell.is_null()).collect();
+        let unknown = |kind, name| -> Vec<bool> {
+            column(&sheet(&report, kind), name).iter().map(|cell| cell.is_null()).collect()
+        };
+        assert_eq!(unknown(SheetKind::Connections, "send_bps")[..2], [true, false]);
+        assert_eq!(unknown(SheetKind::Subflows, "send_bps")[..2], [true, true]);
+        let received = unknown(SheetKind::Subflows, "subflow_receive_bps");
         assert_eq!(received, [false, true, false, false, false, true]);
     }
 
@@ -217,7 +216,7 @@ mod tests {
     #[test]
     fn an_empty_report_has_columns_and_no_rows() {
         for kind in [SheetKind::Connections, SheetKind::Subflows, SheetKind::Samples] {
-            let sheet = Sheet::new(&fixture::report(Vec::new()), &CounterSeries::new(), kind).unwrap();
+            let sheet = sheet(&fixture::report(Vec::new()), kind);
             assert!(sheet.columns.len() > 5 && sheet.rows.is_empty(), "{kind:?}");
         }
     }

@@ -12,7 +12,6 @@ use rusqlite::{Connection as Database, params};
 /// looked up in the file.
 const MAX_KNOWN: usize = 10_000;
 
-/// A network namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Netns<'a> {
     pub(crate) cookie: u64,
@@ -33,7 +32,6 @@ pub(crate) struct KnownNames {
 }
 
 impl KnownNames {
-    /// Forgets all numbers.
     pub(crate) fn forget(&mut self) {
         *self = Self { added: self.added, ..Self::default() };
     }

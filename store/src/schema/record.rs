@@ -29,8 +29,7 @@ pub(crate) struct Key {
     pub(crate) runs: i64,
     /// When it was last observed.
     pub(crate) seen_at: Timestamp,
-    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it
-    /// sent.
+    /// Number of this change, which grows with each change. An export reads the rows that changed after the last row that it sent.
     pub(crate) changed: i64,
 }
 

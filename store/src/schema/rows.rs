@@ -100,7 +100,7 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
-    /// mpwatch observed a part of its life only.
+    /// mpwatch observed only a part of its life.
     pub(crate) partly_observed: bool,
     pub(crate) connection: Cow<'a, Connection>,
     pub(crate) bottlenecks: Option<BottleneckColumns>,

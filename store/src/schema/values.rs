@@ -113,7 +113,8 @@ words!(
 one_column! {
     Shared: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.into()));
     Ppm: Ppm, |value, to| to.value(millionths(value.0)), |from| from.value().map(|parts: i64| Self(parts as f64 / 1e6));
-    TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
+    TextId: Text, |value, to| to.value(value.0.to_string()),
+        |from| { let text: String = from.value()?; text.parse().map(Self).map_err(|_| from.damaged(format!("`{text}` is not an id"))) };
     Groups: Name, |value, to| to.name(&json(&value.0)?), |from| { let text = from.name()?; from.json(text).map(Self) };
 }
 
@@ -125,48 +126,33 @@ pub(crate) struct Groups(pub(crate) Vec<Vec<u64>>);
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Box<str>);
 
-impl StoredAs<Shared> for String {
-    fn to_stored(&self) -> Shared {
-        Shared(self.as_str().into())
-    }
-
-    fn from_stored(stored: Shared) -> Self {
-        stored.0.into()
-    }
-}
-
-impl StoredAs<Option<Shared>> for Option<String> {
-    fn to_stored(&self) -> Option<Shared> {
-        self.as_deref().map(|text| Shared(text.into()))
-    }
-
-    fn from_stored(stored: Option<Shared>) -> Self {
-        stored.map(|text| text.0.into())
-    }
-}
-
 /// A fraction that is stored in parts per million.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ppm(pub(crate) f64);
 
-impl StoredAs<Ppm> for f64 {
-    fn to_stored(&self) -> Ppm {
-        Ppm(*self)
-    }
+/// Implements [`StoredAs`], given expressions for both directions.
+macro_rules! stored_as {
+    ($($type:ty as $stored:ty: |$value:ident| $store:expr, |$from:ident| $restore:expr;)*) => {$(
+        impl StoredAs<$stored> for $type {
+            fn to_stored(&self) -> $stored {
+                let $value = self;
+                $store
+            }
 
-    fn from_stored(stored: Ppm) -> Self {
-        stored.0
-    }
+            fn from_stored($from: $stored) -> Self {
+                $restore
+            }
+        }
+    )*};
 }
 
-impl StoredAs<Option<Ppm>> for Option<f64> {
-    fn to_stored(&self) -> Option<Ppm> {
-        self.filter(|value| value.is_finite()).map(Ppm)
-    }
-
-    fn from_stored(stored: Option<Ppm>) -> Self {
-        stored.map(|ppm| ppm.0)
-    }
+stored_as! {
+    String as Shared: |text| Shared(text.as_str().into()), |stored| stored.0.into();
+    Option<String> as Option<Shared>:
+        |text| text.as_deref().map(|text| Shared(text.into())), |stored| stored.map(|text| text.0.into());
+    f64 as Ppm: |value| Ppm(*value), |stored| stored.0;
+    Option<f64> as Option<Ppm>:
+        |value| value.filter(|value| value.is_finite()).map(Ppm), |stored| stored.map(|ppm| ppm.0);
 }
 
 /// The id of a subflow, stored as text.
@@ -228,7 +214,7 @@ fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// The value of a cell in a column of this kind. SQLite computes integers where a fraction is possible.
+/// The value of a cell in a column of this kind. SQLite may return an integer from an expression that can have a fraction.
 pub(crate) fn cell(nth: usize, value: ValueRef<'_>, kind: ColumnType) -> rusqlite::Result<Option<Cell>> {
     Ok(Some(match (value, kind) {
         (ValueRef::Null, _) => return Ok(None),

@@ -14,7 +14,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
 
-use super::earlier::EarlierRuns;
+use super::earlier::RowNumbers;
 use super::limits::Limits;
 use super::merge::EarlierRecord;
 use super::queue::{Batch, FinalState};
@@ -25,6 +25,8 @@ const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
 /// Age from which an open connection has a row. If mpwatch is killed, younger ones are lost.
 const OPEN_ROW_SECONDS: f64 = 10.0;
+/// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
+const AGE_PER_SAMPLE: f64 = 8.0;
 /// Factor of the time between samples of a connection that carries nothing.
 const IDLE_FACTOR: f64 = 30.0;
 /// Time between two checks of whether an idle connection must be written.
@@ -62,6 +64,11 @@ struct Tracked {
 }
 
 impl Tracked {
+    fn new((number, earlier): (i64, Option<EarlierRecord>)) -> Self {
+        let earlier = earlier.map(Box::new);
+        Self { number, index: 0, batch: 0, due_ns: 0, is_written: false, sampled: None, earlier }
+    }
+
     fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
         let is_new = !self.is_written && self.earlier.is_none();
         let Some(earlier) = &self.earlier else {
@@ -98,25 +105,6 @@ impl Tracked {
     }
 }
 
-/// Assigns a row to each connection that is new in this run.
-struct RowNumbers {
-    next_number: i64,
-    earlier: EarlierRuns,
-}
-
-impl RowNumbers {
-    /// The row of an earlier run, or a new row.
-    fn assign(&mut self, database: &Database, id: ConnectionId) -> Tracked {
-        let (number, earlier) = if let Some((number, earlier)) = self.earlier.find(database, id) {
-            (number, Some(Box::new(earlier)))
-        } else {
-            self.next_number += 1;
-            (self.next_number - 1, None)
-        };
-        Tracked { number, index: 0, batch: 0, due_ns: 0, is_written: false, sampled: None, earlier }
-    }
-}
-
 /// The connections of the latest snapshot, and their rows.
 pub(crate) struct Changes {
     tracked: HashMap<ConnectionId, Tracked>,
@@ -128,14 +116,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// `next_number`: number of the first new connection.
-    pub(crate) fn new(next_number: i64, earlier: EarlierRuns) -> Self {
-        Self {
-            tracked: HashMap::new(),
-            due: BinaryHeap::new(),
-            batch: 0,
-            rows: RowNumbers { next_number, earlier },
-        }
+    pub(crate) fn new(rows: RowNumbers) -> Self {
+        Self { tracked: HashMap::new(), due: BinaryHeap::new(), batch: 0, rows }
     }
 
     /// The changes of a batch. `previous`: the snapshot of the previous batch.
@@ -147,24 +129,22 @@ impl Changes {
         limits: &Limits,
     ) -> Vec<Change<'a>> {
         self.batch += 1;
-        let mut changes = self.of_replaced(database, &batch.finals, previous);
-        changes.extend(self.of_snapshot(database, &batch.snapshot, previous, limits));
+        let mut changes = self.replaced(database, &batch.finals, previous);
+        changes.extend(self.listed(database, &batch.snapshot, previous, limits));
         for id in &batch.now_idle {
-            if !self.tracked.contains_key(id) {
-                self.tracked.insert(*id, self.rows.assign(database, *id));
-            }
+            self.tracked.entry(*id).or_insert_with(|| Tracked::new(self.rows.assign(database, *id)));
             self.schedule(*id, 1);
         }
         if let Some(previous) = previous {
-            self.of_gone(batch, previous, &mut changes);
+            self.gone(batch, previous, &mut changes);
         }
-        self.of_idle(&batch.snapshot, limits, &mut changes);
+        self.idle(&batch.snapshot, limits, &mut changes);
         shrink_map(&mut self.tracked);
         changes
     }
 
     /// The states of all connections that the last snapshot lists as open.
-    pub(crate) fn of_open<'a>(&self, last: &'a Snapshot) -> Vec<Change<'a>> {
+    pub(crate) fn open_states<'a>(&self, last: &'a Snapshot) -> Vec<Change<'a>> {
         let open = last.connections.iter().filter(|connection| connection.is_open());
         open.filter_map(|connection| self.last_state(Cow::Borrowed(connection), last.at)).collect()
     }
@@ -196,7 +176,7 @@ impl Changes {
     }
 
     /// Final states that were only in replaced snapshots.
-    fn of_replaced<'a>(
+    fn replaced<'a>(
         &mut self,
         database: &Database,
         finals: &'a VecDeque<FinalState>,
@@ -207,14 +187,15 @@ impl Changes {
             let known = self.tracked.remove(&connection.id);
             let before = known.as_ref().and_then(|known| known.in_previous(previous, self.batch));
             if before != Some(connection) || connection.is_open() {
-                let tracked = known.unwrap_or_else(|| self.rows.assign(database, connection.id));
+                let tracked =
+                    known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
                 changes.push(tracked.change(Cow::Borrowed(connection), *seen_at, false));
             }
         }
         changes
     }
 
-    fn of_snapshot<'a>(
+    fn listed<'a>(
         &mut self,
         database: &Database,
         snapshot: &'a Snapshot,
@@ -228,7 +209,9 @@ impl Changes {
                     let before = known.get().in_previous(previous, self.batch);
                     (known.into_mut(), before)
                 }
-                Entry::Vacant(free) => (free.insert(self.rows.assign(database, connection.id)), None),
+                Entry::Vacant(free) => {
+                    (free.insert(Tracked::new(self.rows.assign(database, connection.id))), None)
+                }
             };
             changes.extend(tracked.in_snapshot(Cow::Borrowed(connection), snapshot, before, limits));
             (tracked.index, tracked.batch, tracked.due_ns) = (index, self.batch, 0);
@@ -238,7 +221,7 @@ impl Changes {
 
     /// Connections that only the previous snapshot listed. They are idle, or have disappeared without a final state, because the snapshot
     /// with that state was dropped.
-    fn of_gone<'a>(&mut self, batch: &Batch, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
+    fn gone<'a>(&mut self, batch: &Batch, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
         for connection in &previous.connections {
             let Entry::Occupied(known) = self.tracked.entry(connection.id) else { continue };
             if known.get().batch == self.batch {
@@ -268,7 +251,7 @@ impl Changes {
     }
 
     /// Checks idle connections for which a row or a sample may be due.
-    fn of_idle(&mut self, snapshot: &Snapshot, limits: &Limits, changes: &mut Vec<Change<'_>>) {
+    fn idle(&mut self, snapshot: &Snapshot, limits: &Limits, changes: &mut Vec<Change<'_>>) {
         let now_ns = nanos(snapshot.at);
         let at = snapshot.boot_time();
         while let Some(Reverse((due_ns, id))) = self.due.peek().copied().filter(|due| due.0.0 <= now_ns) {
@@ -295,10 +278,6 @@ fn carried(connection: &Connection) -> Bytes {
     connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default()
 }
 
-fn is_long(connection: &Connection) -> bool {
-    connection.age_s >= LONG_SECONDS || carried(connection) >= LONG_BYTES
-}
-
 /// Whether to write a sample of an open connection. `sampled`: time and payload of its last sample.
 fn is_sampled(
     connection: &Connection,
@@ -306,20 +285,17 @@ fn is_sampled(
     sampled: Option<(i64, Bytes)>,
     limits: &Limits,
 ) -> bool {
-    let now_ns = nanos(snapshot.at);
-    let Some(step) = limits.sample_step else {
-        return is_long(connection) && is_due(connection, now_ns, sampled, limits);
+    let (age_s, carried) = (connection.age_s, carried(connection));
+    let is_long = age_s >= LONG_SECONDS || carried >= LONG_BYTES;
+    let Some((last_ns, then)) = sampled else { return is_long || limits.sample_step.is_some() };
+    let gap = match limits.sample_step {
+        // Selects the nearest snapshot, because ticks are some milliseconds early or late.
+        Some(step) => step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0,
+        None if !is_long => return false,
+        None => {
+            let gap = (age_s / AGE_PER_SAMPLE).clamp(0.0, limits.sample_every.as_secs_f64());
+            if carried == then { gap * IDLE_FACTOR } else { gap }
+        }
     };
-    // Selects the nearest snapshot, because ticks are some milliseconds early or late.
-    let gap = step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0;
-    sampled.is_none_or(|(last_ns, _)| (now_ns - last_ns) as f64 / 1e9 >= gap)
-}
-
-/// A sample is due after an eighth of the connection's age, at most after `sample_every`; much later if it carried nothing.
-fn is_due(connection: &Connection, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
-    let gap = (connection.age_s / 8.0).clamp(0.0, limits.sample_every.as_secs_f64());
-    sampled.is_none_or(|(last_ns, then)| {
-        let gap = if carried(connection) == then { gap * IDLE_FACTOR } else { gap };
-        (now_ns - last_ns) as f64 / 1e9 >= gap
-    })
+    (nanos(snapshot.at) - last_ns) as f64 / 1e9 >= gap
 }

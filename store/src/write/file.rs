@@ -17,7 +17,7 @@ use crate::schema::rows::RunRow;
 use crate::schema::sql::Insertions;
 use crate::schema::values::nanos;
 
-/// The changes of run N have numbers from N times this, so that numbers of different runs differ without a lookup.
+/// Changes of run N are numbered from N times this on, so that the numbers of two runs differ without a lookup.
 const CHANGES_PER_RUN: i64 = 1 << 36;
 
 pub(crate) struct DatabaseFile {
@@ -46,11 +46,6 @@ impl DatabaseFile {
             run,
             next_change: run.saturating_mul(CHANGES_PER_RUN),
         })
-    }
-
-    /// The number for the next new connection, according to the file.
-    pub(crate) fn next_connection(&self) -> rusqlite::Result<i64> {
-        next_number(&self.database, "connection")
     }
 
     /// Writes changes in one transaction, with the row of the run or only its end.
@@ -127,6 +122,7 @@ impl DatabaseFile {
     }
 }
 
-fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
+/// The number of the next row of a table, according to the file.
+pub(crate) fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
     database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
 }

@@ -11,7 +11,7 @@ use rusqlite::Connection as Database;
 
 use super::backlog::Backlog;
 use super::changes::{Change, Changes};
-use super::earlier::EarlierRuns;
+use super::earlier::RowNumbers;
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
@@ -134,14 +134,13 @@ impl Writer {
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
         let began = nanos(self.run.began_at(began));
-        let earlier = EarlierRuns::read(&self.file.database, &snapshot.host.boot_id, began)?;
-        Ok(Changes::new(self.file.next_connection()?, earlier))
+        RowNumbers::read(&self.file.database, &snapshot.host.boot_id, began).map(Changes::new)
     }
 
     /// Writes the last states of the connections that are still open. After the deadline, idle ones keep the state of their last row.
     fn write_last_states(&mut self, last: &Snapshot, deadline: Instant) {
         let Some(changes) = self.changes.take() else { return };
-        self.save(&changes.of_open(last), last, true);
+        self.save(&changes.open_states(last), last, true);
         let idle: Vec<_> = last.idle.iter().collect();
         for part in idle.chunks(IDLE_PER_TRANSACTION).take_while(|_| Instant::now() < deadline) {
             let states = part.iter().map(|flow| flow.connection(last.boot_time(), last.boot_epoch_ns));
@@ -155,7 +154,9 @@ impl Writer {
     fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) {
         self.backlog.remove_older(changes);
         let written = (changes.len() + self.backlog.len()) as u64;
-        match self.commit(changes, snapshot, with_run) {
+        let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
+        let committed = self.file.commit(snapshot.at, row.as_ref(), self.backlog.changes().chain(changes));
+        match committed {
             Ok(()) => {
                 self.backlog.clear();
                 let bytes = if with_run { self.file.used_bytes() } else { None };
@@ -171,17 +172,6 @@ impl Writer {
             }
             Err(error) => self.postpone(changes, &error),
         }
-    }
-
-    fn commit(
-        &mut self,
-        changes: &[Change<'_>],
-        snapshot: &Snapshot,
-        with_run: bool,
-    ) -> rusqlite::Result<()> {
-        let status = self.status.with(|status| status.clone());
-        let row = with_run.then(|| self.run.row(self.file.run, snapshot, &status));
-        self.file.commit(snapshot.at, row.as_ref(), self.backlog.changes().chain(changes))
     }
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
