@@ -23,7 +23,7 @@ use super::names::Netns;
 
 /// Implements [`Columns`] for types with one column, given its kind and expressions that bind and read it.
 macro_rules! one_column {
-    ($($type:ty: $kind:ident, |$value:ident, $to:ident| $bind:expr, |$from:ident| $read:expr;)*) => {$(
+    ($($type:ty: $kind:ident, |$value:ident, $to:ident| $bind:expr, |$from:ident| $read:expr $(, $keep:ident)?;)*) => {$(
         impl Columns for $type {
             fn describe(name: &str, columns: &mut Vec<TableColumn>) {
                 columns.push(TableColumn::required(name, Kind::$kind));
@@ -37,6 +37,10 @@ macro_rules! one_column {
             fn read($from: &mut Reader<'_>) -> rusqlite::Result<Self> {
                 $read
             }
+
+            $(fn fill_unknown(&mut self, earlier: &Self) {
+                *self = (*self).$keep(*earlier);
+            })?
         }
     )*};
 }
@@ -78,7 +82,11 @@ one_column! {
 macro_rules! units {
     ($($type:ident),*) => { one_column! { $($type: Integer, |value, to| to.value(signed(value.0)), |from| from.number().map(Self);)* } };
 }
-units!(Bytes, Micros, Nanos, Microjoules, BitsPerSecond);
+units!(Micros, Nanos, Microjoules, BitsPerSecond);
+one_column! {
+    // Counters of the kernel never fall: a smaller value was read when the kernel had cleared them.
+    Bytes: Integer, |value, to| to.value(signed(value.0)), |from| from.number().map(Self), max;
+}
 
 macro_rules! as_json {
     ($($type:ty),*) => { one_column! { $($type: Text, |value, to| to.value(json(value)?), |from| { let text: String = from.value()?; from.json(&text) };)* } };

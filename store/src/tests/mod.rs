@@ -29,6 +29,7 @@ use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 mod clock;
 mod files;
 mod idle;
+mod knowledge;
 mod outbox;
 mod runs;
 mod schema;

@@ -75,7 +75,7 @@ impl Tracked {
             return Change { number: self.number, is_new, connection, seen_at, sampled, runs: 1 };
         };
         let (merged, seen_at) = earlier.merge(&connection, seen_at);
-        let (connection, runs) = (Cow::Owned(merged), earlier.runs + 1);
+        let (connection, runs) = (Cow::Owned(merged), earlier.runs);
         Change { number: self.number, is_new, connection, seen_at, sampled, runs }
     }
 
@@ -139,6 +139,7 @@ impl Changes {
             self.gone(batch, previous, &mut changes);
         }
         self.idle(&batch.snapshot, limits, &mut changes);
+        self.rows.loader = None;
         shrink_map(&mut self.tracked);
         changes
     }
@@ -189,6 +190,7 @@ impl Changes {
             if before != Some(connection) || connection.is_open() {
                 let tracked =
                     known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
+                self.rows.remember(connection.id, tracked.number);
                 changes.push(tracked.change(Cow::Borrowed(connection), *seen_at, false));
             }
         }
@@ -231,6 +233,7 @@ impl Changes {
                 self.schedule(connection.id, 1);
             } else {
                 let gone = known.remove();
+                self.rows.remember(connection.id, gone.number);
                 changes.extend(
                     connection.is_open().then(|| gone.change(Cow::Borrowed(connection), previous.at, false)),
                 );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Assigns rows to connections. A connection that earlier runs observed keeps its row, which is found by its identity.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, Token};
@@ -28,33 +28,50 @@ pub(crate) fn number_of(database: &Database, run: &RunStart) -> rusqlite::Result
     query.query_one(params![run.boot_id, nanos(run.at)], |row| row.get(0))
 }
 
+/// Maximum number of closed connections whose rows a late record can still change: their own, or one of a socket that outlives its
+/// connection, as in FIN_WAIT1 after a restart.
+const MAX_CLOSED: usize = 10_000;
+
 /// A row that this run may continue.
 struct Candidate {
     number: i64,
     overlaps: bool,
 }
 
-/// Assigns a row to each connection that is new in this run. It may continue rows of open connections of earlier runs of this boot, and rows
-/// of all connections of runs that overlap (recordings that are imported late).
+/// Assigns a row to each connection that is new in this run. It may continue rows of open connections of earlier runs of this boot, of those
+/// that closed last, and of all connections of runs that overlap (recordings that are imported late).
 pub(crate) struct RowNumbers {
     /// Number of the next new row.
     next: i64,
+    /// Number of this run.
+    run: i64,
     candidates: HashMap<ConnectionId, Candidate>,
-    loader: Option<Loader>,
+    /// Connections that this run saw close, the latest last.
+    closed: VecDeque<ConnectionId>,
+    /// Only during a batch, because it has a copy of all names.
+    pub(crate) loader: Option<Loader>,
 }
 
 impl RowNumbers {
     /// Reads the rows of this boot. Ids have no meaning on another boot, or if the boot is unknown.
-    pub(crate) fn read(database: &Database, boot_id: &str, began_ns: i64) -> rusqlite::Result<Self> {
+    pub(crate) fn read(
+        database: &Database,
+        run: i64,
+        boot_id: &str,
+        began_ns: i64,
+    ) -> rusqlite::Result<Self> {
         const IDS: &str =
             "SELECT c.id, n.cookie, c.token, c.birth FROM connection AS c JOIN netns AS n ON n.id = c.netns";
         let next = next_number(database, "connection")?;
-        let mut numbers = Self { next, candidates: HashMap::new(), loader: None };
+        let mut numbers =
+            Self { next, run, candidates: HashMap::new(), closed: VecDeque::new(), loader: None };
         if boot_id.is_empty() {
             return Ok(numbers);
         }
-        let open = format!("{IDS} WHERE c.run IN (SELECT id FROM run WHERE boot_id = ?) AND c.closed = 0");
-        numbers.add(database, &open, params![boot_id], false)?;
+        let of_boot = format!("{IDS} WHERE c.run IN (SELECT id FROM run WHERE boot_id = ?) AND c.closed");
+        let closed = format!("{of_boot} = 1 ORDER BY c.id DESC LIMIT {MAX_CLOSED}");
+        numbers.add(database, &closed, params![boot_id], false)?;
+        numbers.add(database, &format!("{of_boot} = 0"), params![boot_id], false)?;
         let same_time = "SELECT id FROM run WHERE boot_id = ? AND to_ns > ?";
         if database.prepare(same_time)?.exists(params![boot_id, began_ns])? {
             let all = format!("{IDS} WHERE c.run IN ({same_time})");
@@ -88,15 +105,23 @@ impl RowNumbers {
     pub(crate) fn assign(&mut self, database: &Database, id: ConnectionId) -> (i64, Option<EarlierRecord>) {
         if let Some(Candidate { number, overlaps }) = self.candidates.remove(&id) {
             let earlier = self.load(database, number, overlaps).ok();
-            if self.candidates.is_empty() {
-                self.loader = None;
-            }
             if earlier.is_some() {
                 return (number, earlier);
             }
         }
         self.next += 1;
         (self.next - 1, None)
+    }
+
+    /// Remembers the row of a connection that is no longer tracked, because a late record of it may follow.
+    pub(crate) fn remember(&mut self, id: ConnectionId, number: i64) {
+        self.candidates.insert(id, Candidate { number, overlaps: true });
+        self.closed.push_back(id);
+        if self.closed.len() > MAX_CLOSED
+            && let Some(oldest) = self.closed.pop_front()
+        {
+            self.candidates.remove(&oldest);
+        }
     }
 
     fn load(&mut self, database: &Database, number: i64, overlaps: bool) -> rusqlite::Result<EarlierRecord> {
@@ -107,7 +132,7 @@ impl RowNumbers {
         let query = select::<ConnectionRow<'_>>(database, "WHERE id = ?")?;
         let found: Vec<ConnectionRow<'static>> = rows(database, &query, [number], &loader.names)?;
         let row = found.into_iter().next().ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let (began_ns, runs) = (nanos(row.began), row.runs);
+        let (began_ns, runs) = (nanos(row.began), row.runs + i64::from(row.run != self.run));
         let until_ns = began_ns.saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX));
         let connection = loader.load(database, row)?;
         Ok(EarlierRecord { connection, began_ns, until_ns, overlaps, runs })

@@ -24,7 +24,7 @@ pub(crate) struct EarlierRecord {
     pub(crate) until_ns: i64,
     /// The runs overlap in time. Both have counted the same, so nothing is added.
     pub(crate) overlaps: bool,
-    /// Number of runs that observed it.
+    /// Number of runs that observed it, with the current one.
     pub(crate) runs: i64,
 }
 
@@ -68,8 +68,9 @@ fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection 
     merged.seen_open = merged.opened_at.is_some();
     merged.fallback = fallback(old.fallback, new.fallback);
     merged.second_path = both(old.second_path, new.second_path, |old, new| SecondPath {
+        after: old.after,
+        after_bytes: old.after_bytes.or(new.after_bytes),
         effective_after_bytes: old.effective_after_bytes.or(new.effective_after_bytes),
-        ..old
     });
     merged.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
     merged.timeline = merged_timeline(&old.timeline, &new.timeline);
@@ -100,6 +101,8 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
         rtt_samples: more.rtt_samples,
+        segments_retransmitted: old.segments_retransmitted.max(new.segments_retransmitted),
+        lost_segments: old.lost_segments.max(new.lost_segments),
         scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),

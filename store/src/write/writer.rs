@@ -134,7 +134,8 @@ impl Writer {
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
         let began = nanos(self.run.began_at(began));
-        RowNumbers::read(&self.file.database, &snapshot.host.boot_id, began).map(Changes::new)
+        let rows = RowNumbers::read(&self.file.database, self.file.run, &snapshot.host.boot_id, began)?;
+        Ok(Changes::new(rows))
     }
 
     /// Writes the last states of the connections that are still open. After the deadline, idle ones keep the state of their last row.
