@@ -20,6 +20,9 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the writer waits for another program. After that, connections wait in memory.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Pages of the log after which it is merged into the file, 2 MB.
+const LOG_PAGES: i64 = 500;
+
 /// Creates an empty file for a database, unless it exists. Only its owner and `group` may read it, because it shows which hosts communicate.
 pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
     let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
@@ -139,6 +142,9 @@ fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     // If the process is killed, every commit survives. A crash of the machine may lose the last commits but does not damage the file.
     database.pragma_update(None, "journal_mode", "WAL")?;
     database.pragma_update(None, "synchronous", "NORMAL")?;
+    database.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    // Truncates a log that has grown beside a reader.
+    database.pragma_update(None, "journal_size_limit", LOG_PAGES * 4_096)?;
     database.set_prepared_statement_cache_capacity(32);
     Ok(())
 }

@@ -197,25 +197,6 @@ fn a_run_without_idle_power_makes_the_energy_unknown_and_adds_to_its_bounds() {
 }
 
 #[test]
-fn an_open_connection_has_a_row_after_ten_seconds() {
-    let (_folder, file) = folder();
-    let mut flow = fixture::connection(1, 1);
-    (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
-    let store = Store::open(&file, &Limits::none()).unwrap();
-    store.deliver(&tick(0, vec![flow.clone()]));
-    flow.age_s = 11.0;
-    store.deliver(&tick(10, vec![flow.clone()]));
-    store.deliver(&tick(11, vec![flow]));
-    wait_until(|| store.figures().written > 0);
-    let database = Database::open(&file).unwrap();
-    let count = |table: &str| -> i64 {
-        database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!((count("connection"), count("sample")), (1, 0));
-    assert_eq!(store.figures().written, 1, "and not with every snapshot");
-}
-
-#[test]
 fn closing_does_not_wait_longer_than_its_timeout() {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();

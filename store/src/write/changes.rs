@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which rows a snapshot changes: closed connections at once, open ones from an age of 10 s on, and samples of long ones.
+//! Decides which rows a snapshot changes: of connections that closed, of open ones that are 2 s old or older than this run and whose state
+//! changed, and samples of long ones.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -23,8 +24,8 @@ use crate::schema::values::nanos;
 /// Age from which a connection is long, so that its counters are sampled. With [`LONG_BYTES`] it is long at any age.
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
-/// Age from which an open connection has a row. If mpwatch is killed, younger ones are lost.
-const OPEN_ROW_SECONDS: f64 = 10.0;
+/// Age from which an open connection has a row: most connections are shorter. If mpwatch is killed, younger ones are lost.
+const OPEN_ROW_SECONDS: f64 = 2.0;
 /// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
 const AGE_PER_SAMPLE: f64 = 8.0;
 /// Factor of the time between samples of a connection that carries nothing.
@@ -57,6 +58,8 @@ struct Tracked {
     due_ns: i64,
     /// Whether this run has written its row.
     is_written: bool,
+    /// The last event in its row, nanoseconds since 1970.
+    last_event_ns: i64,
     /// Time and payload of its last sample.
     sampled: Option<(i64, Bytes)>,
     /// Its row by earlier runs.
@@ -66,7 +69,16 @@ struct Tracked {
 impl Tracked {
     fn new((number, earlier): (i64, Option<EarlierRecord>)) -> Self {
         let earlier = earlier.map(Box::new);
-        Self { number, index: 0, batch: 0, due_ns: 0, is_written: false, sampled: None, earlier }
+        Self {
+            number,
+            index: 0,
+            batch: 0,
+            due_ns: 0,
+            is_written: false,
+            last_event_ns: 0,
+            sampled: None,
+            earlier,
+        }
     }
 
     fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
@@ -92,11 +104,19 @@ impl Tracked {
         if sampled {
             self.sampled = Some((nanos(at), carried(&connection)));
         }
-        let needs_row = !self.is_written && connection.age_s >= OPEN_ROW_SECONDS;
-        let is_written = sampled || needs_row || (!connection.is_open() && before != Some(&*connection));
-        let change = is_written.then(|| self.change(connection, at, sampled));
-        self.is_written |= is_written;
-        change
+        let last_event_ns = connection.timeline.last().map_or(0, |entry| nanos(entry.at));
+        let is_due = if !connection.is_open() {
+            has_changed(before, &connection)
+        } else if self.is_written {
+            last_event_ns != self.last_event_ns
+        } else {
+            connection.age_s >= OPEN_ROW_SECONDS || !connection.seen_open
+        };
+        if !sampled && !is_due {
+            return None;
+        }
+        (self.is_written, self.last_event_ns) = (true, last_event_ns);
+        Some(self.change(connection, at, sampled))
     }
 
     /// Its state in the snapshot of the previous batch, if that listed it.
@@ -187,7 +207,7 @@ impl Changes {
         for FinalState { connection, seen_at } in finals {
             let known = self.tracked.remove(&connection.id);
             let before = known.as_ref().and_then(|known| known.in_previous(previous, self.batch));
-            if before != Some(connection) || connection.is_open() {
+            if connection.is_open() || has_changed(before, connection) {
                 let tracked =
                     known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
                 self.rows.remember(connection.id, tracked.number);
@@ -275,6 +295,17 @@ fn next_check(connection: &Connection, is_written: bool) -> i64 {
     let age = if is_written { LONG_SECONDS } else { OPEN_ROW_SECONDS };
     let wait = (age - connection.age_s) * 1e9;
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
+}
+
+/// Whether the record of a closed connection differs from its previous state by more than the rates, which drop to 0 after its end.
+fn has_changed(before: Option<&Connection>, now: &Connection) -> bool {
+    let without_rates = |connection: &Connection| {
+        let mut connection = connection.clone();
+        (connection.send, connection.receive) = (None, None);
+        connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (None, None));
+        connection
+    };
+    before.is_none_or(|before| before != now && without_rates(before) != without_rates(now))
 }
 
 fn carried(connection: &Connection) -> Bytes {

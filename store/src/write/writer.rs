@@ -16,7 +16,7 @@ use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
 use super::run::Run;
-use crate::error::reason;
+use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
 /// Idle connections per transaction at the end.
@@ -66,9 +66,9 @@ impl Writer {
         let snapshot = &batch.snapshot;
         let previous = self.previous.replace(Arc::clone(snapshot));
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
-        self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
+        let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
-        if self.backlog.len() == 0 {
+        if can_delete {
             self.retire(nanos(snapshot.at), &limits);
         }
     }
@@ -151,13 +151,14 @@ impl Writer {
         }
     }
 
-    /// Writes the changes and the backlog, or adds the changes to the backlog.
-    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) {
+    /// Writes the changes and the backlog, or adds the changes to the backlog. Returns whether rows can be deleted now.
+    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) -> bool {
         self.backlog.remove_older(changes);
         let written = (changes.len() + self.backlog.len()) as u64;
         let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
-        let committed = self.file.commit(snapshot.at, row.as_ref(), self.backlog.changes().chain(changes));
-        match committed {
+        let limits = self.status.with(|status| status.limits);
+        let changed = self.backlog.changes().chain(changes);
+        match self.file.commit(snapshot.at, row.as_ref(), changed, &limits) {
             Ok(()) => {
                 self.backlog.clear();
                 let bytes = if with_run { self.file.used_bytes() } else { None };
@@ -170,8 +171,12 @@ impl Writer {
                     status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
                     status.losses.paused = None;
                 });
+                true
             }
-            Err(error) => self.postpone(changes, &error),
+            Err(error) => {
+                self.postpone(changes, &error);
+                is_full(&error)
+            }
         }
     }
 
@@ -189,14 +194,14 @@ impl Writer {
     }
 
     fn retire(&mut self, now_ns: i64, limits: &Limits) {
-        match self.file.enforce_limits(limits, now_ns) {
-            Ok(0) => {}
-            Ok(retired) => self.status.with(|status| status.figures.retired += retired),
+        let result = self.file.enforce_limits(limits, now_ns);
+        self.status.with(|status| {
+            status.figures.retired = self.file.retention.retired;
             // The next batch tries again.
-            Err(error) => self.status.with(|status| {
-                let why = reason(&error);
-                status.losses.paused = Some(format!("old connections could not be deleted: {why}"));
-            }),
-        }
+            if let Err(error) = result {
+                let why = || format!("old connections could not be deleted: {}", reason(&error));
+                status.losses.paused.get_or_insert_with(why);
+            }
+        });
     }
 }
