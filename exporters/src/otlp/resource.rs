@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-use super::value::{attribute, text_attribute, value};
+use super::attributes::{attribute, text_attribute, value};
 
 /// Columns that the resource has, with their names there.
 const COLUMNS: [(&str, &str); 9] = [
@@ -28,7 +28,6 @@ pub(super) fn has(column: &str) -> bool {
     COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
-/// The attributes of the resource of a connection.
 fn resource_attributes(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
     let fixed = [("service.name", "mpwatch"), ("service.version", mpwatch), ("os.type", "linux")];
     let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A histogram with fixed buckets.
 
-use super::sums::{Increase, Sums};
+use super::values::{Increase, Sums};
 
 /// Counts of observations by value, and their sum.
 #[derive(Clone, Debug)]
