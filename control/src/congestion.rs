@@ -6,7 +6,7 @@ pub use mpwatch_ebpf::congestion::{NAME, Registration};
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 
-use super::ControlError;
+use super::kernel::ControlError;
 
 /// Registers it until the value is dropped.
 ///

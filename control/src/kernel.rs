@@ -8,7 +8,21 @@ use mpwatch_ebpf::namespace;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationAction, Removal};
 
-use super::{ControlError, path_manager, socket_diag};
+use super::{path_manager, socket_diag};
+
+/// Why connections cannot be changed, and what to do. The caller derives an exit code from the variant.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// A capability is missing.
+    #[error("{0}")]
+    Permission(String),
+    /// The kernel lacks something.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// Checks that the process may act and that the kernel can.
 ///

@@ -10,17 +10,3 @@ mod netlink;
 mod path_manager;
 mod socket_diag;
 pub mod worker;
-
-/// Why connections cannot be changed, and what to do. The caller derives an exit code from the variant.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlError {
-    /// A capability is missing.
-    #[error("{0}")]
-    Permission(String),
-    /// The kernel lacks something.
-    #[error("{0}")]
-    Unsupported(String),
-    /// Anything else.
-    #[error("{0}")]
-    Failed(String),
-}

@@ -6,7 +6,7 @@ use mpwatch_model::table::{Cell, Column, Row};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 
-use super::resource;
+use super::resource::{self, attribute, text_attribute, value};
 
 /// Columns of connections and subflows with a name in the semantic conventions.
 const CONVENTIONS: [(&str, &str); 5] = [
@@ -65,21 +65,5 @@ fn name(column: &str, prefix: &str) -> String {
         Some((_, convention)) => (*convention).to_owned(),
         None if ENERGY.contains(&column) => format!("flow.energy.{}", column.trim_start_matches("energy_")),
         None => format!("{prefix}{column}"),
-    }
-}
-
-pub(super) fn attribute(name: &str, value: Value) -> KeyValue {
-    KeyValue { key: name.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
-}
-
-pub(super) fn text_attribute(name: &str, text: &str) -> KeyValue {
-    attribute(name, Value::StringValue(text.to_owned()))
-}
-
-pub(super) fn value(cell: &Cell) -> Value {
-    match cell {
-        Cell::Integer(number) => Value::IntValue(*number),
-        Cell::Real(number) => Value::DoubleValue(*number),
-        Cell::Text(text) => Value::StringValue(text.clone()),
     }
 }

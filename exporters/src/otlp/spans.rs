@@ -10,8 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
 
-use super::attributes::{attribute, text_attribute};
-use super::resource::ByResource;
+use super::resource::{ByResource, attribute, text_attribute};
 use super::{attributes, ids};
 
 const CONNECTION: &str = "mptcp.connection";

@@ -15,10 +15,9 @@ use mpwatch_model::snapshot::Snapshot;
 use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
 
-use super::histogram::Histogram;
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
-use super::values::{LabelledValues, MetricValues, counters};
+use super::values::{Histogram, LabelledValues, MetricValues, counters};
 
 /// Sources of the samples of a scrape.
 struct Scrape<'a> {

@@ -10,8 +10,7 @@ use mpwatch_model::metric::event_counter::EventCounter;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
-use super::histogram::Histogram;
-use super::values::{Increase, counters};
+use super::values::{Histogram, Increase, counters};
 
 struct Flow<K, F> {
     key: K,

@@ -5,7 +5,6 @@ mod bounded;
 mod families;
 mod flow_counters;
 mod groups;
-mod histogram;
 mod interfaces;
 mod largest;
 mod samples;

@@ -4,7 +4,7 @@
 use mpwatch_model::metric::Kind;
 use prometheus::proto::{self, Bucket, Counter, Gauge, LabelPair, MetricFamily, MetricType};
 
-use super::histogram::Histogram;
+use super::values::Histogram;
 
 pub(super) struct Samples<'a> {
     kind: Kind,

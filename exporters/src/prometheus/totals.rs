@@ -19,10 +19,9 @@ use mpwatch_model::snapshot::Snapshot;
 use super::bounded::{BoundedSums, Limits};
 use super::flow_counters::FlowCounters;
 use super::groups::{Group, Groups};
-use super::histogram::Histogram;
 use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::values::{LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
+use super::values::{Histogram, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
 
 /// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
