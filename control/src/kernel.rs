@@ -36,7 +36,7 @@ pub fn check(action: EliminationAction) -> Result<(), ControlError> {
     }
     let (is_supported, message) = match action {
         EliminationAction::Close => (
-            socket_diag::can_abort(),
+            Ok(socket_diag::can_abort()),
             "cannot close subflows: this kernel was built without CONFIG_INET_DIAG_DESTROY (SOCK_DESTROY); use --action backup, or \
              another kernel",
         ),

@@ -44,16 +44,12 @@ pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr)
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel can abort sockets. The request names a socket that cannot exist; the error
-/// distinguishes a kernel that cannot abort from a socket that it did not find.
-///
-/// # Errors
-/// If sock_diag cannot be used at all.
-pub(super) fn can_abort() -> io::Result<bool> {
-    match netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID])) {
-        Err(error) if error.raw_os_error() == Some(Errno::EOPNOTSUPP as i32) => Ok(false),
-        _ => Ok(true),
-    }
+/// Whether the kernel has sock_diag and can abort sockets. The request names a socket that cannot exist; the error distinguishes a kernel that
+/// cannot abort from a socket that it did not find.
+pub(super) fn can_abort() -> bool {
+    let answer = netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID]));
+    let code = answer.err().and_then(|error| error.raw_os_error()).map(Errno::from_raw);
+    !matches!(code, Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
 }
 
 /// `inet_diag_req_v2`.

@@ -136,7 +136,9 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             let observations = (row.observations)(flow);
             let value = (row.value)(flow).filter(|_| observations > *counted);
             *counted = observations.max(*counted);
-            value.into_iter().for_each(|value| histogram.observe(value));
+            if let Some(value) = value {
+                histogram.observe(value);
+            }
             observed.push(value);
         }
         (known.facts, &self.increase)
