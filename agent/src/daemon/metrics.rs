@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
-use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 
@@ -69,13 +69,9 @@ pub(super) struct Metrics {
     site: Arc<Site>,
 }
 
-fn settings(config: &Config) -> Settings {
-    Settings { top_flows: config.top_flows as usize }
-}
-
 impl Metrics {
     pub(super) fn new(config: &Config, site: Arc<Site>) -> Self {
-        Self { totals: Totals::new(settings(config)), site }
+        Self { totals: Totals::new(config.top_flows as usize), site }
     }
 }
 
@@ -87,6 +83,6 @@ impl SnapshotSink for Metrics {
     }
 
     fn configure(&mut self, config: &Config) {
-        self.totals.configure(settings(config));
+        self.totals.set_top_flows(config.top_flows as usize);
     }
 }
