@@ -7,8 +7,7 @@ use serde_json::Value;
 
 /// A table with a header row. A cell is a number, a text, or null: unknown.
 pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::Error> {
-    let rows = rows.iter().map(|row| row.iter().map(plain).collect());
-    text(std::iter::once(columns).chain(rows))
+    text(&columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
 /// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
@@ -17,11 +16,15 @@ pub fn cell(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
 }
 
-/// The text of rows.
-pub fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
+/// The text of rows of cells, below a header.
+pub fn text<Cells: IntoIterator<Item = String>>(
+    header: &[impl AsRef<[u8]>],
+    rows: impl IntoIterator<Item = Cells>,
+) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(header)?;
     for row in rows {
-        writer.write_record(row)?;
+        writer.write_record(row.into_iter())?;
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -49,7 +49,7 @@ pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, cs
             }
         }
     }
-    text(rows(&links))
+    text(&HEADER, rows(&links))
 }
 
 fn readings(
@@ -114,7 +114,7 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
             std::array::from_fn(|direction| share(bytes[direction], total[direction]));
         vec![at.to_string(), cell(netns), cell(interface), sent, received, share_sent, share_received]
     };
-    std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(links.iter().map(row)).collect()
+    links.iter().map(row).collect()
 }
 
 /// Empty if nothing was carried in that direction.

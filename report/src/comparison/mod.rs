@@ -112,18 +112,18 @@ impl Row {
         let (smaller, larger) = self.quantity.words;
         let (word, near, far) = if high < 0.0 { (smaller, high, low) } else { (larger, low, high) };
         let [estimate, near, far] = [estimate, near, far].map(|value| self.amount(difference, value.abs()));
-        let judgement = if self.judgement() == Judgement::Better { "better" } else { "worse" };
-        format!("{name}: B is {estimate} ({}) {word}, {judgement}", range(&near, &far))
+        format!("{name}: B is {estimate} ({}) {word}, {}", range(&near, &far), self.judgement().as_str())
     }
 }
 
-/// Judgement of the second set by one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    Better,
-    Worse,
-    /// The interval contains 0, or there is none.
-    Undecided,
+mpwatch_model::words! {
+    /// Judgement of the second set by one row, with its class in the style sheet.
+    pub(crate) enum Judgement {
+        Better = "better",
+        Worse = "worse",
+        /// The interval contains 0, or there is none.
+        Undecided = "undecided",
+    }
 }
 
 /// The sources of the joules of some flows.

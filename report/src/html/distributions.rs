@@ -119,13 +119,7 @@ pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let ranks = (every..all).step_by(every).chain([all]);
     let points = ranks.filter_map(|rank| Some((*sorted.get(rank - 1)?, rank as f64 / all as f64)));
     let start = sorted.first().map(|first| (*first, 0.0));
-    Some(Curve {
-        name,
-        points: start.into_iter().chain(points).collect(),
-        steps: true,
-        intervals: Vec::new(),
-        paper: false,
-    })
+    Some(Curve { name, points: start.into_iter().chain(points).collect(), steps: true, ..Curve::default() })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use mpwatch_model::metric::Unit;
 use mpwatch_model::unit::Micros;
 
 use super::axis::Axis;
-use super::drawing::label;
+use super::intervals::label;
 use super::plot::{Curve, Plot};
 use super::rates::{Clock, MAX_STEPS, steps};
 
@@ -42,8 +42,7 @@ pub(super) fn plots(flow: Flow<'_>, samples: &CounterSeries) -> String {
             name: life.name.clone(),
             points: points(life),
             steps,
-            intervals: Vec::new(),
-            paper: false,
+            ..Curve::default()
         };
         let curves = lives.iter().map(curve).filter(|curve| !curve.points.is_empty()).collect();
         let file = format!("{}-{}", y.title.replace(' ', "-").to_lowercase(), flow.end.id.short());

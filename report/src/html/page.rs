@@ -10,13 +10,17 @@ use mpwatch_model::snapshot::Report;
 use super::card;
 use super::distributions;
 use super::markup::{escape, facts, list, table};
-use super::style::{DRAWINGS, PAGE};
 use crate::text::report::{facts as facts_of_report, in_brief, overviews, pairs};
 use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::words::capital;
 
-/// How many connections are shown at once; of the others, a line that the reader can open.
+/// Rules for the page, beginning with the colours as variables.
+pub(super) const STYLE: &str = include_str!("style.css");
+/// Rules for drawings, which a saved drawing contains too.
+pub(super) const DRAWINGS: &str = include_str!("drawings.css");
+
+/// Number of connections that are shown at once; each other one is a line that the reader can open.
 const MAX_OPEN: usize = 6;
 
 /// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.
@@ -65,7 +69,7 @@ pub fn frame(title: &str, heading: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
-         <style>\n{PAGE}{DRAWINGS}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
+         <style>\n{STYLE}{DRAWINGS}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
         escape(title),
         escape(heading)
     )
