@@ -167,7 +167,8 @@ impl Aggregate {
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);
         self.observed = self.observed.saturating_add(subflow.observed.0);
-        if let Some(energy) = subflow.energy.map(FlowEnergy::from) {
+        if let Some((active, source)) = subflow.energy {
+            let energy = FlowEnergy { active, source, ..FlowEnergy::default() };
             self.energy = Some(self.energy.map_or(energy, |sum| FlowEnergy::sum([&sum, &energy])));
         }
     }
