@@ -109,36 +109,12 @@ impl Row {
                 self.interval(difference)
             );
         }
-        let (smaller, larger) = self.quantity.words;
+        let (smaller, larger) = self.quantity.words();
         let (word, near, far) = if high < 0.0 { (smaller, high, low) } else { (larger, low, high) };
         let [estimate, near, far] = [estimate, near, far].map(|value| self.amount(difference, value.abs()));
         format!("{name}: B is {estimate} ({}) {word}, {}", range(&near, &far), self.judgement().as_str())
     }
-}
 
-mpwatch_model::words! {
-    /// Judgement of the second set by one row, with its class in the style sheet.
-    pub(crate) enum Judgement {
-        Better = "better",
-        Worse = "worse",
-        /// The interval contains 0, or there is none.
-        Undecided = "undecided",
-    }
-}
-
-/// The sources of the joules of some flows.
-fn sources(flows: &[Flow<'_>]) -> String {
-    let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
-}
-
-fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
-    flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
-}
-
-impl Row {
     /// `None`: the quantity is unknown for all connections.
     fn from_flows(
         class: FlowClass,
@@ -215,6 +191,28 @@ impl Row {
             false => (self.quantity.show)(value),
         }
     }
+}
+
+mpwatch_model::words! {
+    /// Judgement of the second set by one row, with its class in the style sheet.
+    pub(crate) enum Judgement {
+        Better = "better",
+        Worse = "worse",
+        /// The interval contains 0, or there is none.
+        Undecided = "undecided",
+    }
+}
+
+/// The sources of the joules of some flows.
+fn sources(flows: &[Flow<'_>]) -> String {
+    let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
+    flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
 
 /// Two values; a unit that both have is written once.

@@ -38,7 +38,7 @@ pub(super) struct Tick {
 
 /// An axis over a range of values.
 #[derive(Clone, Copy)]
-pub(super) struct Range<'a> {
+pub(super) struct Scale<'a> {
     axis: Axis<'a>,
     low: f64,
     high: f64,
@@ -46,7 +46,7 @@ pub(super) struct Range<'a> {
     unit: (f64, &'static str),
 }
 
-impl<'a> Range<'a> {
+impl<'a> Scale<'a> {
     /// An axis that has room for these values: from zero or the lowest of them; if it is logarithmic, from the smallest.
     pub(super) fn from_values(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
@@ -176,7 +176,7 @@ impl<'a> Range<'a> {
 /// A horizontal axis between two positions of a drawing.
 #[derive(Clone, Copy)]
 pub(super) struct Horizontal<'a> {
-    pub(super) range: Range<'a>,
+    pub(super) scale: Scale<'a>,
     pub(super) left: f64,
     pub(super) right: f64,
 }
@@ -184,13 +184,13 @@ pub(super) struct Horizontal<'a> {
 impl Horizontal<'_> {
     /// The position of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
-        self.left + self.range.part(value) * (self.right - self.left)
+        self.left + self.scale.part(value) * (self.right - self.left)
     }
 
     /// Lines at round values between two heights, with their labels and the title below.
     pub(super) fn grid(&self, parts: u32, (top, bottom): (f64, f64)) -> String {
-        let has_title = !self.range.axis.title.is_empty();
-        let lines = self.range.ticks(parts).into_iter().map(|tick| {
+        let has_title = !self.scale.axis.title.is_empty();
+        let lines = self.scale.ticks(parts).into_iter().map(|tick| {
             let x = self.at(tick.value);
             // Labels with a unit are long: at the edges they must not leave the drawing.
             let anchor = match x {
@@ -204,7 +204,7 @@ impl Horizontal<'_> {
             format!("<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>{label}")
         });
         let middle = (f64::midpoint(self.left, self.right), bottom + 33.0);
-        let title = has_title.then(|| text(MIDDLE, middle, &self.range.title()));
+        let title = has_title.then(|| text(MIDDLE, middle, &self.scale.title()));
         lines.chain(title).collect()
     }
 }
@@ -261,9 +261,9 @@ mod tests {
 
     fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
         let axis = Axis { title: "value", unit, column: "value", log };
-        let range = Range::from_values(axis, values.iter().copied());
-        let labels = range.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
-        (labels.collect(), range.title())
+        let scale = Scale::from_values(axis, values.iter().copied());
+        let labels = scale.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
+        (labels.collect(), scale.title())
     }
 
     #[test]
@@ -308,20 +308,20 @@ mod tests {
     fn an_axis_reaches_the_next_label() {
         for (value, last) in [(29.1e6, "30"), (30e6, "30"), (170e6, "200"), (94.1e6, "100")] {
             let axis = Axis { title: "rate", unit: Unit::BitsPerSecond, column: "", log: false };
-            let range = Range::from_values(axis, [value].into_iter()).up_to_label(5);
-            let top = range.ticks(5).pop().unwrap();
-            assert_eq!((top.label.as_str(), range.part(top.value) > 0.999_999), (last, true), "{value}");
+            let scale = Scale::from_values(axis, [value].into_iter()).up_to_label(5);
+            let top = scale.ticks(5).pop().unwrap();
+            assert_eq!((top.label.as_str(), scale.part(top.value) > 0.999_999), (last, true), "{value}");
         }
     }
 
     #[test]
     fn positions_grow_from_zero_to_one() {
         for log in [false, true] {
-            let range = Range::from_values(
+            let scale = Scale::from_values(
                 Axis { title: "", unit: Unit::Seconds, column: "", log },
                 [1.0, 9.0].into_iter(),
             );
-            let parts = [1.0, 3.0, 9.0].map(|value| range.part(value));
+            let parts = [1.0, 3.0, 9.0].map(|value| scale.part(value));
             assert!(parts.is_sorted() && (0.0..=1.0).contains(&parts[0]) && parts[2] <= 1.0, "{parts:?}");
         }
     }

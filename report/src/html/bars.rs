@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Horizontal, Range, ends, number};
+use super::axis::{Axis, Horizontal, Scale, ends, number};
 use super::drawing;
 use super::markup::{escape, text};
 
@@ -64,9 +64,9 @@ impl Bars<'_> {
 
     fn body(&self) -> String {
         let values = |row: &Bar| ends(row.value, row.interval).into_iter().chain(row.published);
-        let range = Range::from_values(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
+        let scale = Scale::from_values(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
         let (left, right, bottom) = (self.left(), WIDTH - RIGHT, ROW * self.rows.len() as f64);
-        let axis = Horizontal { range, left, right };
+        let axis = Horizontal { scale, left, right };
         let mut body = axis.grid(if self.axis.log { LOG_PARTS } else { PARTS }, (0.0, bottom));
         let _ = writeln!(body, "<path class=\"axis\" d=\"M{left:.1} 0V{bottom:.1}H{right:.1}\"/>");
         for (row, nth) in self.rows.iter().zip(0_u32..) {
@@ -84,7 +84,7 @@ impl Bars<'_> {
                 )
             };
             if let Some(interval) = row.interval {
-                let path = range.interval(interval, |value| axis.at(value), y, false);
+                let path = scale.interval(interval, |value| axis.at(value), y, false);
                 let _ = writeln!(body, "<path class=\"axis\" d=\"{path}\"/>");
             }
             if let Some(x) = row.published.map(|value| axis.at(value)) {

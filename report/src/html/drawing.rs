@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Horizontal, Range, number};
+use super::axis::{Horizontal, Scale, number};
 use super::download;
 use super::markup::{escape, text};
 
@@ -53,11 +53,11 @@ pub(super) struct Dot {
 }
 
 /// Values with their bounds on one axis, as a figure. Empty: there are none. `columns`: the header of the CSV.
-pub(super) fn dots(file: &str, caption: &str, range: Range<'_>, columns: &[&str], dots: &[Dot]) -> String {
+pub(super) fn dots(file: &str, caption: &str, scale: Scale<'_>, columns: &[&str], dots: &[Dot]) -> String {
     if dots.is_empty() {
         return String::new();
     }
-    let axis = Horizontal { range, left: LEFT, right: WIDTH - RIGHT };
+    let axis = Horizontal { scale, left: LEFT, right: WIDTH - RIGHT };
     let bottom = ROW * dots.len() as f64;
     let zero = axis.at(0.0);
     let mut body = axis.grid(PARTS, (0.0, bottom));

@@ -8,13 +8,13 @@ use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::Unit;
 use mpwatch_model::unit::{Microjoules, Micros};
 
-use super::axis::{Axis, Range};
+use super::axis::{Axis, Scale};
 use super::drawing::{Dot, colour, dots};
 use crate::comparison::Row;
 
 /// Larger differences are drawn at the edge.
 const MAX_DIFFERENCE: f64 = 3.0;
-/// Minimum range of the axis of differences, in both directions.
+/// Minimum scale of the axis of differences, in both directions.
 const MIN_DIFFERENCE: f64 = 0.05;
 
 /// The relative differences of some rows. Those whose interval contains zero have hollow dots. Empty: no row has an interval.
@@ -32,8 +32,8 @@ pub(super) fn differences(file: &str, caption: &str, rows: &[Row]) -> String {
     let known: Vec<Dot> = rows.iter().filter_map(dot).collect();
     let axis = Axis { title: "difference of B from A", unit: Unit::Ratio, column: "", log: false };
     let ends = known.iter().flat_map(|dot| dot.ends).map(|end| end.min(MAX_DIFFERENCE));
-    let range = Range::from_values(axis, ends.chain([-MIN_DIFFERENCE, MIN_DIFFERENCE]));
-    dots(file, caption, range, &["class", "quantity", "low", "estimate", "high"], &known)
+    let scale = Scale::from_values(axis, ends.chain([-MIN_DIFFERENCE, MIN_DIFFERENCE]));
+    dots(file, caption, scale, &["class", "quantity", "low", "estimate", "high"], &known)
 }
 
 /// A subflow's number and interface.
@@ -91,6 +91,6 @@ fn by_subflow(
         return String::new();
     }
     let axis = Axis { title: "", unit, column: "", log: false };
-    let range = Range::from_values(axis, known.iter().flat_map(|dot| dot.ends));
-    dots(&format!("{name}-{}", connection.id.short()), caption, range, &columns, &known)
+    let scale = Scale::from_values(axis, known.iter().flat_map(|dot| dot.ends));
+    dots(&format!("{name}-{}", connection.id.short()), caption, scale, &columns, &known)
 }

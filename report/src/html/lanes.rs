@@ -11,12 +11,12 @@ use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 
-use super::axis::{Axis, Horizontal, Range};
+use super::axis::{Axis, Horizontal, Scale};
 use super::download;
 use super::drawing::{colour, figure, svg};
 use super::intervals::label;
 use super::markup::{escape, text};
-use super::rates::{Clock, Step, steps};
+use super::rates::{Clock, Sampled, Step};
 
 /// Height above the lanes for the label of the main outage.
 const BAND: f64 = 18.0;
@@ -73,10 +73,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     let Some(clock) = Clock::from_connection(connection).filter(|_| !connection.subflows.is_empty()) else {
         return String::new();
     };
-    let rates = |subflow: &Subflow| {
-        let samples = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
-        steps(connection, subflow, samples, clock)
-    };
+    let rates = |subflow| Sampled::new(connection, subflow, samples, clock).steps();
     let rates: Vec<Vec<Step>> = connection.subflows.iter().map(rates).collect();
     let fastest = rates.iter().flatten().map(Step::rate).fold(0.0, f64::max);
     let life = Life { connection, clock, rates, fastest };
@@ -116,8 +113,8 @@ impl Life<'_> {
     /// Size and content of a drawing.
     fn draw(&self, layout: &Layout) -> ((f64, f64), String) {
         let time = Axis { title: "", unit: Unit::Seconds, column: "", log: false };
-        let range = Range::from_values(time, std::iter::once(self.clock.end));
-        let axis = Horizontal { range, left: layout.left, right: layout.width - RIGHT };
+        let scale = Scale::from_values(time, std::iter::once(self.clock.end));
+        let axis = Horizontal { scale, left: layout.left, right: layout.width - RIGHT };
         let band = if outage::outages(self.connection).is_empty() { 0.0 } else { BAND };
         let drawing = Drawing { life: self, layout, axis, band };
         let bottom = drawing.bottom();

@@ -38,10 +38,9 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     text.push_str(&list("problems", &problems));
     text.push_str("<div class=\"origin\">\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for (title, notes, grid) in overviews(report) {
-        let notes: Vec<String> = notes.iter().map(|note| format!("{}.", escape(&capital(note)))).collect();
-        let (title, notes) = (capital(title), notes.join(" "));
-        let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&grid));
+    for overview in overviews(report) {
+        let (title, notes) = (capital(overview.title), escape(&overview.paragraph()));
+        let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&overview.grid));
     }
     text.push_str(&distributions::plots(report));
     text.push_str("</div>\n");

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Horizontal, Range, ends, number};
+use super::axis::{Axis, Horizontal, Scale, ends, number};
 use super::drawing;
 use super::marker::Look;
 use super::markup::{MIDDLE, escape, text};
@@ -102,13 +102,13 @@ impl Plot<'_> {
     /// Its size and content.
     fn drawing(&self) -> ((f64, f64), String) {
         let points = || self.curves.iter().flat_map(Curve::with_intervals);
-        let y = Range::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
+        let y = Scale::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
             .up_to_label(Y_PARTS);
         let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
         let left = (Y_TITLE + LETTER * letters as f64).max(LEFT);
         let (legend, lines) = self.legend(left);
-        let range = Range::from_values(self.x, points().map(|((x, _), _)| x).chain([self.x_to]));
-        let x = Horizontal { range, left, right: WIDTH - RIGHT };
+        let scale = Scale::from_values(self.x, points().map(|((x, _), _)| x).chain([self.x_to]));
+        let x = Horizontal { scale, left, right: WIDTH - RIGHT };
         let area = Area { x, y, top: TOP + LEGEND_LINE * lines, shift: 0.0 };
         let mut body = legend;
         body.push_str(&area.axes());
@@ -171,7 +171,7 @@ fn condensed(width: f64) -> String {
 #[derive(Clone, Copy)]
 struct Area<'a> {
     x: Horizontal<'a>,
-    y: Range<'a>,
+    y: Scale<'a>,
     top: f64,
     /// Horizontal shift of the curve that is drawn.
     shift: f64,

@@ -39,7 +39,7 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
         }
     }
     let _ = writeln!(text, "\n{METHOD}.");
-    if width == usize::MAX { text } else { wrapped(&text, width) }
+    wrapped(&text, width)
 }
 
 /// What the comparison shows: each difference whose interval excludes 0.

@@ -17,7 +17,7 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
 use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
-use super::words::{bytes, count, or_dash, seconds, shown};
+use super::words::{bytes, capital, count, or_dash, seconds, shown};
 use super::{classes, cost, fairness, goodput, peers};
 
 /// How many connections a summary lists.
@@ -25,12 +25,26 @@ const MAX_IN_SUMMARY: usize = 5;
 
 /// The report as text. Ends with a newline.
 pub fn report(report: &Report) -> String {
-    in_full(report, usize::MAX)
+    report_within(report, usize::MAX)
 }
 
 /// The report as text in lines of at most `width` columns, where words and columns allow it. Ends with a newline.
 pub fn report_within(report: &Report, width: usize) -> String {
-    wrapped(&in_full(report, width), width)
+    let mut text = head(report, width);
+    let selection = Selection::from_report(report);
+    for flow in &selection.in_full {
+        let _ = write!(text, "\n{}", connection::within(flow.end, width));
+        if let Some(other) = flow.other {
+            let _ = write!(text, "{}: {}", OTHER_END, connection::within(other, width));
+        }
+    }
+    if let Some((title, grid)) = in_brief(&selection) {
+        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
+    }
+    if let Some(others) = selection.others() {
+        let _ = writeln!(text, "\n{others}");
+    }
+    wrapped(&text, width)
 }
 
 /// The beginning of the report, with a line for each of the largest connections, in lines of at most `width` columns.
@@ -63,25 +77,6 @@ const LINE: &[Column<Connection>] = &[
     ("J/GB", Right, |c| shown(CONNECTION, "mpwatch_connection_joules_per_gigabyte", c).replace(" J/GB", "")),
 ];
 
-fn in_full(report: &Report, width: usize) -> String {
-    let mut text = head(report, width);
-    let selection = Selection::from_report(report);
-    for flow in &selection.in_full {
-        text.push('\n');
-        text.push_str(&connection::within(flow.end, width));
-        if let Some(other) = flow.other {
-            let _ = write!(text, "{}: {}", OTHER_END, connection::within(other, width));
-        }
-    }
-    if let Some((title, grid)) = in_brief(&selection) {
-        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
-    }
-    if let Some(others) = selection.others() {
-        let _ = writeln!(text, "\n{others}");
-    }
-    text
-}
-
 /// Prefix of the heading of a connection's other end.
 pub(crate) const OTHER_END: &str = "other end";
 
@@ -108,20 +103,29 @@ fn head(report: &Report, width: usize) -> String {
     for (word, fact) in facts {
         let _ = writeln!(text, "{word:<words$}  {fact}");
     }
-    for (title, notes, grid) in overviews(report) {
+    for Overview { title, notes, grid } in overviews(report) {
         let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text_within("  ", width));
     }
     text
 }
 
-/// The tables over all connections that have rows, each with its title and notes.
-pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, Vec<String>, Grid)> {
-    let tables = [
-        (classes::TITLE, classes::notes(), classes::table(report)),
-        (peers::TITLE, peers::notes(), peers::table(report)),
-        (fairness::TITLE, fairness::notes(), fairness::table(report)),
-    ];
-    tables.into_iter().filter_map(|(title, notes, grid)| Some((title, notes, grid?))).collect()
+/// A table over all connections.
+pub(crate) struct Overview {
+    pub(crate) title: &'static str,
+    pub(crate) notes: Vec<String>,
+    pub(crate) grid: Grid,
+}
+
+impl Overview {
+    /// Its notes as sentences.
+    pub(crate) fn paragraph(&self) -> String {
+        self.notes.iter().map(|note| format!("{}.", capital(note))).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The tables over all connections that have rows.
+pub(crate) fn overviews(report: &Report) -> impl Iterator<Item = Overview> {
+    [classes::overview, peers::overview, fairness::overview].into_iter().filter_map(|table| table(report))
 }
 
 /// Where the report comes from, and what all connections cost: labels with their text.
