@@ -86,6 +86,16 @@ impl Text {
     }
 }
 
+/// The lines that fit into this width and height; `…` ends the last line if some do not.
+pub(crate) fn truncated(mut lines: Vec<Text>, (width, height): (usize, usize), ink: Ink) -> Vec<Text> {
+    if lines.len() > height {
+        lines.truncate(height);
+        let last = lines.pop().map(|last| last.clipped(width.saturating_sub(2)).and(" …", ink));
+        lines.extend(last);
+    }
+    lines
+}
+
 /// The text cut to this width; an ellipsis shows that something is missing.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     if text.width() <= width {

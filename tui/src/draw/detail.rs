@@ -11,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::areas::areas;
-use super::frame::{put_lines, rule};
+use super::frame::{put_lines, rule, stack};
 use super::{charts, findings};
 use crate::columns::{Row, Subject, Table, full_names};
 use crate::state::app::App;
@@ -28,14 +28,7 @@ struct Parts {
 }
 
 fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
-    let mut top = area.y;
-    let mut take = |height: usize| {
-        let left = area.bottom().saturating_sub(top);
-        let height = u16::try_from(height).unwrap_or(left).min(left);
-        let part = Rect { y: top, height, ..area };
-        top += height;
-        part
-    };
+    let mut take = stack(area);
     let rows = usize::from(area.height);
     let facts = take(2);
     let subflows = take((connection.subflows.len() + 1).min(rows / 3).max(2));
