@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would take for a formula begins with an apostrophe; control characters are
+//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would parse as a formula begins with an apostrophe; control characters are
 //! masked.
 
 use mpwatch_model::kernel::endpoint::printable;
@@ -10,7 +10,7 @@ pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::E
     text(&columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
-/// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
+/// A text, often a name chosen by others, as a cell: it must not control a terminal or be a formula in a spreadsheet.
 pub fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_formula_and_does_not_steer_a_terminal() {
+    fn a_name_is_not_a_formula_and_does_not_control_a_terminal() {
         for (name, expected) in [
             ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
             ("+1", "'+1"),

@@ -102,7 +102,7 @@ pub(crate) struct Aggregate {
     pub(crate) failed: usize,
     /// Open subflows whose path has not failed.
     pub(crate) working: usize,
-    /// Sent by the open subflows whose rate is known. `None`: none is known.
+    /// Sent by the open subflows whose rate is known. `None`: all are unknown.
     pub(crate) send: Option<BitsPerSecond>,
     /// Received by them.
     pub(crate) receive: Option<BitsPerSecond>,

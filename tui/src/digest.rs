@@ -123,7 +123,7 @@ pub(crate) struct Totals {
     pub(crate) connections: usize,
     /// Open subflows of these connections.
     pub(crate) subflows: usize,
-    /// Sum over the open connections whose rate is known. `None`: there are open connections, and no rate is known.
+    /// Sum of the known rates of open connections. `None`: there are open connections, and all their rates are unknown.
     pub(crate) send: Option<BitsPerSecond>,
     /// Like `send`.
     pub(crate) receive: Option<BitsPerSecond>,
@@ -250,7 +250,7 @@ impl Totals {
     }
 }
 
-/// The sum of the known values. `None`: neither is known.
+/// The sum of the known values. `None`: both are unknown.
 pub(crate) fn sum_of_known(a: Option<BitsPerSecond>, b: Option<BitsPerSecond>) -> Option<BitsPerSecond> {
     a.zip(b).map(|(a, b)| a + b).or(a).or(b)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text in several inks with a width on the screen, and drawings of characters. Wide characters count two, combining marks none.
+//! Text in several inks with its width on the screen, and drawings made of characters. Wide characters count two, combining marks none.
 
 pub(crate) use mpwatch_model::metric::count;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};

@@ -21,7 +21,7 @@ use units::{Values, difference};
 pub struct Side<'a> {
     /// Its name in sentences.
     pub name: &'a str,
-    /// Where it comes from.
+    /// Its data.
     pub report: &'a Report,
 }
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub b: Sample,
     /// From the first to the second. `null`: too few values for an interval, or joules of different sources.
     pub difference: Option<Difference>,
-    /// The sources of the joules of both sets if they differ, so that a difference would say nothing. `null`: they do not.
+    /// The sources of the joules of both sets if they differ, so that a difference would be meaningless. `null`: they are equal.
     pub sources: Option<[String; 2]>,
 }
 
@@ -148,7 +148,7 @@ impl Row {
         })
     }
 
-    /// Whether the second set is better, as far as it is shown.
+    /// Whether the second set is better; undecided unless the interval excludes 0.
     pub(crate) fn judgement(&self) -> Judgement {
         match self.difference.filter(|difference| difference.shift.is_shown()) {
             None => Judgement::Undecided,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison as one HTML file: what is shown, then tables, intervals and distributions for each flow class.
+//! A comparison as one HTML file: the differences that are shown, then tables, intervals and distributions for each flow class.
 
 use std::fmt::Write as _;
 
@@ -55,7 +55,7 @@ fn verdicts(sentences: &[(Judgement, String)]) -> String {
     format!("<ul class=\"verdicts\">\n{items}</ul>\n")
 }
 
-/// The distributions of the completion times of a class on both sides. Empty: too few are known.
+/// The distributions of the completion times of a class on both sides. Empty: too few times are known.
 fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
     let curve = |letter: &str, side: Side<'_>| {
         let all = flows(&side.report.connections);

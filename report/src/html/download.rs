@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links by which a browser saves a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
+//! Links that save a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str)
     )
 }
 
-/// The rules for drawings with the light colours in place of variables, which few other programs know.
+/// The rules for drawings with the light colours in place of CSS variables, which few other programs support.
 fn style() -> String {
     let root = STYLE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
     let declared = root.map_or("", |(inside, _)| inside).split(';');

@@ -27,7 +27,7 @@ const RIGHT: f64 = 20.0;
 const BRACKET: f64 = 6.0;
 
 /// Measures of a drawing, in its own units.
-struct Layout {
+struct LaneLayout {
     /// Attribute that selects the screens that show it.
     class: &'static str,
     width: f64,
@@ -46,7 +46,7 @@ struct Layout {
 }
 
 /// Words to the left of the lanes.
-const BROAD: Layout = Layout {
+const BROAD: LaneLayout = LaneLayout {
     class: " class=\"broad\"",
     width: 900.0,
     left: 240.0,
@@ -57,7 +57,7 @@ const BROAD: Layout = Layout {
     last: (0.0, "start"),
 };
 /// Words above the lanes.
-const NARROW: Layout = Layout {
+const NARROW: LaneLayout = LaneLayout {
     class: " class=\"narrow\"",
     width: 340.0,
     left: 6.0,
@@ -111,7 +111,7 @@ impl Life<'_> {
     }
 
     /// Size and content of a drawing.
-    fn draw(&self, layout: &Layout) -> ((f64, f64), String) {
+    fn draw(&self, layout: &LaneLayout) -> ((f64, f64), String) {
         let time = Axis { title: "", unit: Unit::Seconds, column: "", log: false };
         let scale = Scale::from_values(time, std::iter::once(self.clock.end));
         let axis = Horizontal { scale, left: layout.left, right: layout.width - RIGHT };
@@ -144,7 +144,7 @@ impl Life<'_> {
 /// One drawing of the lanes.
 struct Drawing<'a> {
     life: &'a Life<'a>,
-    layout: &'a Layout,
+    layout: &'a LaneLayout,
     axis: Horizontal<'a>,
     /// Height above the lanes.
     band: f64,
@@ -300,7 +300,7 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     text
 }
 
-/// When a path failed or joined, with the class of these words.
+/// The state of a path in words (failed or joined, with its time), and the class of these words.
 fn joined_or_failed(
     subflow: &Subflow,
     connection: &Connection,

@@ -26,7 +26,7 @@ struct LongFlows {
     rates: Vec<f64>,
     /// Retransmitted share of the bytes sent.
     losses: Vec<f64>,
-    /// Of the subflows of which it is known. `None`: of none.
+    /// Sum over the subflows with a known number. `None`: all are unknown.
     timeouts: Option<u64>,
     small_windows: usize,
 }
@@ -55,8 +55,8 @@ pub(crate) fn overview(report: &Report) -> Option<Overview> {
 }
 
 fn sum(report: &Report, protocol: CarriedBy) -> Option<LongFlows> {
-    let is_one = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
-    let known = report.connections.iter().filter(is_one).filter_map(|flow| Some((flow, rate(flow)?)));
+    let is_long = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
+    let known = report.connections.iter().filter(is_long).filter_map(|flow| Some((flow, rate(flow)?)));
     let (flows, rates): (Vec<&Connection>, Vec<f64>) = known.unzip();
     let subflows = || flows.iter().flat_map(|flow| &flow.subflows);
     Some(LongFlows {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_flow_has_no_fairness() {
+    fn a_single_flow_has_no_fairness_index() {
         assert!(overview(&fixture::report(vec![flow(1, 3_000_000)])).is_none());
         assert!(overview(&fixture::report(Vec::new())).is_none());
     }

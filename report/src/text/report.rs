@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of a run: a summary, its problems, where it comes from, and each connection.
+//! The report of a run: a summary, its problems, its origin, and each connection.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use super::summary::{NO_PROBLEM, problems, summary};
 use super::words::{bytes, capital, count, or_dash, seconds, shown};
 use super::{classes, cost, fairness, goodput, peers};
 
-/// How many connections a summary lists.
+/// Maximum number of connections that a summary lists.
 const MAX_IN_SUMMARY: usize = 5;
 
 /// The report as text. Ends with a newline.
@@ -87,7 +87,7 @@ pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
     Some((count(grid.rows.len(), what), grid))
 }
 
-/// Everything above the connections: the summary, problems, where the report comes from, and tables over all connections.
+/// Everything above the connections: the summary, problems, the origin of the report, and tables over all connections.
 fn head(report: &Report, width: usize) -> String {
     let mut text = format!("mpwatch: {}\n", summary(report));
     let problems = problems(report);
@@ -128,7 +128,7 @@ pub(crate) fn overviews(report: &Report) -> impl Iterator<Item = Overview> {
     [classes::overview, peers::overview, fairness::overview].into_iter().filter_map(|table| table(report))
 }
 
-/// Where the report comes from, and what all connections cost: labels with their text.
+/// The origin of the report, and the cost of all connections: labels with their text.
 pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut facts = provenance(&report.run);
     facts.extend(goodput::facts(report));

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};
 
-/// The events: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
+/// The events: time from the opening, `!` for a failure, the event, and its source.
 fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     let outages = outages(connection);
     let line = |entry: &TimelineEntry| {
@@ -21,7 +21,7 @@ fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     connection.timeline.iter().map(line).collect()
 }
 
-/// Its title: what the times count from, and how exact they are.
+/// Its title, with the origin and the accuracy of the times.
 pub(crate) fn title(connection: &Connection) -> String {
     let start = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
     format!("timeline, from {start}; {}", ObservedBy::legend())

@@ -14,7 +14,7 @@ impl Order {
         value.map_or(Self::Unknown, Self::Number)
     }
 
-    /// A number in steps of about a quarter, so that similar rows do not change places all the time.
+    /// A number rounded to steps of about a quarter, so that similar rows do not change places all the time.
     pub(crate) fn in_steps(self) -> Self {
         match self {
             Self::Number(value) if value > 0.0 => Self::Number((value.log2() * 3.0).round()),

@@ -19,7 +19,7 @@ use crate::state::view::Tab;
 use crate::text::Text;
 use crate::theme::{Ink, Theme};
 
-/// Lines of an aggregate; more could not be distinguished.
+/// Maximum number of lines of an aggregate; more could not be distinguished.
 const MAX_LINES: usize = 7;
 
 /// A line of a chart: its subflow, and its name in the legend.

@@ -77,7 +77,7 @@ fn hint(app: &App, prompt: Prompt, edit: &Edit, suggestions: &[String]) -> Strin
         return "  peer:10.0/16 proc:nginx iface:eth1 rate>1M rtt>20ms shared".to_owned();
     }
     let rows = match &app.rows {
-        Rows::Flows(rows) => count(rows.connections(), "connection"),
+        Rows::Flows(rows) => count(rows.iter().filter(|row| row.subflow.is_none()).count(), "connection"),
         other => count(other.len(), "row"),
     };
     format!("  {rows}   enter keeps the filter, esc clears it")

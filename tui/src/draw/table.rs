@@ -27,7 +27,7 @@ fn on_screen(app: &App, area: Rect) -> std::ops::Range<usize> {
 fn visible<'a>(app: &'a App, area: Rect, aggregates: &'a [ShownAggregate]) -> Vec<Row<'a>> {
     if let Rows::Flows(flows) = &app.rows {
         let rows = on_screen(app, area).map_while(|row| flows.get(row));
-        return rows.filter_map(|row| app.flow(row)).collect();
+        return rows.filter_map(|row| app.flow(*row)).collect();
     }
     let subject = |shown: &'a ShownAggregate| Subject::Aggregate {
         sums: &shown.sums,
@@ -67,7 +67,7 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
     match &app.rows {
         Rows::None => String::new(),
         Rows::Flows(rows) => {
-            let row = rows.get(row).and_then(|row| app.flow(row));
+            let row = rows.get(row).and_then(|row| app.flow(*row));
             row.map(|row| search_text(&row)).unwrap_or_default()
         }
         Rows::Aggregates(all) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the paths and peers views, up to one per flow. Only their members and rates are stored; sums are computed for rows on the screen,
-//! or for the column to sort by. An aggregate keeps its number from snapshot to snapshot, and none needs an allocation of its own.
+//! Rows of the paths and peers views, up to one per flow. Only members and rates are stored; sums are computed for the rows on the screen
+//! and for the column to sort by. An aggregate keeps its number from snapshot to snapshot. No aggregate has an allocation of its own.
 
 use std::collections::HashMap;
 

@@ -49,7 +49,7 @@ struct Kept {
 /// The values of all flows of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracks<Id> {
-    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so collisions cannot be provoked.
+    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so nobody can provoke collisions.
     slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
@@ -128,7 +128,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         Some(index)
     }
 
-    /// Frees the slots of flows not seen since `old`. Keeps the values of flows to be remembered.
+    /// Frees the slots of flows that are in no snapshot since `old`. Keeps the values of flows to be remembered.
     pub(super) fn forget(&mut self, old: Tick, is_kept: impl Fn(&Id) -> bool) {
         for index in 0..self.slots.len() {
             let Slot { id, since, last, .. } = self.slots[index];
@@ -190,7 +190,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     }
 }
 
-/// The sum of the known values; `NaN`: neither is known.
+/// The sum of the known values; `NaN`: both are unknown.
 fn known_sum(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => b,
