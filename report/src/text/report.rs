@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::flows;
+use mpwatch_model::flow::timeline::CLOCK;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{self, CONNECTION, Unit};
@@ -151,6 +153,9 @@ pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
         ("from".to_owned(), format!("{} for {duration}", run.from)),
         ("by".to_owned(), format!("mpwatch {version}")),
     ];
+    let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));
+    let asked: Vec<String> = limit("since", run.since).into_iter().chain(limit("until", run.until)).collect();
+    facts.extend((!asked.is_empty()).then(|| ("asked for".to_owned(), asked.join(" "))));
     facts.extend(settings(&run.setup));
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));

@@ -189,6 +189,8 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
             setup: Arc::new(setup_in_common(runs)?),
             from: timestamp(from),
             to: timestamp(to.max(from)),
+            since: None,
+            until: None,
             cut_short: None,
         },
         connections: Vec::new(),

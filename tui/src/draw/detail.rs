@@ -3,7 +3,7 @@
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{is_failure, outages};
-use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent, clock_format};
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::metric::{Unit, display};
 use mpwatch_model::unit::Bytes;
@@ -124,7 +124,7 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     } else {
         String::new()
     };
-    let title = Text::new("Timeline", Ink::Strong).and(format!(", from {start}{shown}"), Ink::Faint);
+    let title = Text::new("Timeline", Ink::Strong).and(format!(", UTC and from {start}{shown}"), Ink::Faint);
     let below = rule(app, frame, area, title);
     let outages = outages(connection);
     let lines = entries.iter().skip(first).take(page).map(|entry| {
@@ -141,7 +141,8 @@ fn event(app: &App, connection: &Connection, entry: &TimelineEntry, is_failure: 
     }
     let sentence = event.sentence(|id| connection.subflow_name(id));
     let (mark, ink) = if is_failure { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
-    let at = pad(&format!("{:.2}", connection.offset(entry.at)), 11, true);
+    let clock = entry.at.strftime(clock_format(&connection.timeline));
+    let at = format!("{clock} {}", pad(&format!("{:.2}", connection.offset(entry.at)), 11, true));
     let sources: &[&str] = match entry.source {
         ObservedBy::Sampled => &["  (sampled, up to one interval late)", "  (sampled)", ""],
         ObservedBy::Tracepoint | ObservedBy::Control => &[""],
