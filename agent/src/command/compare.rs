@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use jiff::Timestamp;
+use jiff::Zoned;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
@@ -107,7 +107,7 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
         let message = "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare";
         return Err(Failure::usage(message.to_owned()).into());
     };
-    let at = at.resolve(Timestamp::now())?;
+    let at = at.resolve(&Zoned::now())?;
     Ok([
         part(format!("opened before {at}"), &|connection| {
             connection.opened_at.is_none_or(|opened| opened < at)
