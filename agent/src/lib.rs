@@ -19,6 +19,7 @@ mod time_spec;
 
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
+#[path = "../../tests/fuzz/src/program.rs"]
 pub mod fuzz;
 pub mod shared;
 
