@@ -28,5 +28,5 @@ use std::process::ExitCode;
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::from_words(std::env::args_os().skip(1).collect());
-    command::program::run("mpwatch", || command::run(&cli))
+    shared::run_program("mpwatch", || command::run(&cli))
 }

@@ -18,7 +18,7 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
     let name = words.iter().find(|word| tree.find_subcommand(word).is_some());
     let command = name.and_then(|name| tree.find_subcommand(name)).unwrap_or(&tree);
     let hint = nearest(command, &wrong).map(|hint| format!("did you mean `{hint}`?"));
-    let hint = hint.or_else(|| of_others(&tree, &wrong));
+    let hint = hint.or_else(|| in_other_commands(&tree, &wrong));
     error.remove(ContextKind::SuggestedArg);
     let usage = command.clone().render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -43,7 +43,7 @@ fn nearest(command: &Command, wrong: &str) -> Option<String> {
 }
 
 /// The nearest option of other commands, and which have it.
-fn of_others(tree: &Command, wrong: &str) -> Option<String> {
+fn in_other_commands(tree: &Command, wrong: &str) -> Option<String> {
     let found: Vec<(String, &str)> = tree
         .get_subcommands()
         .filter_map(|command| Some((nearest(command, wrong)?, command.get_name())))

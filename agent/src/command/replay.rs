@@ -14,11 +14,11 @@ use super::database::Database;
 use super::files;
 use super::output::{ensure_no_data, on_a_terminal, print_line, print_report, refuse_samples};
 use crate::cli::ReplayOptions;
+use crate::live::EventSource as _;
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<()> {
     if options.screen { show(options) } else { print(options) }
@@ -41,15 +41,13 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
             series.add(&snapshot);
         }
         let snapshot = Arc::new(snapshot);
-        if let Some(database) = &mut database {
-            database.deliver(&snapshot);
-        }
+        database.deliver(&snapshot);
         if options.snapshots {
             print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
         }
         Ok(true)
     })?;
-    database.map(|database| database.close(replay.cut_short())).transpose()?;
+    database.close(replay.cut_short())?;
     if !options.snapshots {
         print_report(&filter.apply_to_report(report), &series.finish(), &options.report)?;
     }

@@ -3,7 +3,7 @@
 
 use super::key::Key;
 use super::keys::keys;
-use super::nearest::suggest;
+use super::suggest;
 use crate::error::Failure;
 
 /// Beginning of all names.

@@ -5,7 +5,6 @@ pub(crate) mod environment;
 mod export_keys;
 mod key;
 mod keys;
-mod nearest;
 mod values;
 
 use std::collections::HashMap;
@@ -18,7 +17,6 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-pub use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;
@@ -54,7 +52,7 @@ fn without_password(value: &str) -> String {
 }
 
 /// All errors of a configuration, a line each. `Ok`: there are none.
-fn none_of(errors: &[String]) -> Result<(), Failure> {
+fn ok_or_all(errors: &[String]) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
 }
 
@@ -139,7 +137,7 @@ impl Layers {
             ];
             errors.extend(checks.into_iter().filter_map(Result::err));
         }
-        none_of(&errors).map(|()| loaded)
+        ok_or_all(&errors).map(|()| loaded)
     }
 
     /// The file that is read, and whether it exists.
@@ -242,7 +240,7 @@ pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
 }
 
 /// Number of the line in which a span begins.
-pub(crate) fn line_of(text: &str, span: &Range<usize>) -> usize {
+pub(crate) fn line_number(text: &str, span: &Range<usize>) -> usize {
     1 + text[..span.start.min(text.len())].matches('\n').count()
 }
 
@@ -254,7 +252,7 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
     for Entry { name, span, kind, value } in entries {
-        let place = format!("{origin}, line {},", line_of(text, &span));
+        let place = format!("{origin}, line {},", line_number(text, &span));
         match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => {
                 file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
@@ -343,6 +341,18 @@ pub(crate) fn schema() -> Value {
         at["properties"][name] = property;
     }
     schema
+}
+
+/// A hint at the name that is most like a wrong one. `None`: no name is like it.
+pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
+    // A key in the wrong table is as likely as a typing error.
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let likeness = |name: &str| {
+        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
+        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
+    };
+    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
 #[cfg(test)]

@@ -12,14 +12,15 @@ use mpwatch_control::kernel;
 use mpwatch_control::worker::Worker;
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::elimination::{EliminationMode, EliminationPolicy, EliminationStep};
+use mpwatch_model::metric::service::EliminationCounts;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
-use crate::live::journal::Journal;
+use crate::live::kernel::Journal;
 use crate::system::privilege;
 
 /// Removes extra subflows.
@@ -76,7 +77,8 @@ impl Elimination {
             action = config.eliminate_action.as_str(),
             "extra subflows are removed (off: never, dry-run: only reported)"
         );
-        status.elimination_is_on();
+        // Its counters are exported from now on.
+        status.update(|service| service.elimination = Some(EliminationCounts::default()));
         let filter = config.eliminate_filter.clone();
         Ok(Some(Self { driver: Driver::new(policy, actuator), filter, journal, status, stop }))
     }
@@ -90,8 +92,10 @@ impl SnapshotSink for Elimination {
         }
         for step in self.driver.run(snapshot, &|connection| self.filter.matches(connection)) {
             log(&step);
-            self.status.eliminated(&step.record.step);
-            self.journal.add(step.record);
+            self.status.update(|service| {
+                service.elimination.iter_mut().for_each(|counts| counts.add(&step.record.step));
+            });
+            self.journal.borrow_mut().push(step.record);
         }
     }
 }

@@ -20,7 +20,7 @@ use mpwatch_store::{Backlog, Outbox, end_columns};
 use super::status::Status;
 use crate::config::Config;
 use crate::daemon::delivery::{Step, StepError, step};
-use crate::error::of_target;
+use crate::error::target_error;
 
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ fn target(kind: &str, options: &TargetOptions) -> anyhow::Result<Target> {
         "otlp_spans" => Target::otlp(options, Signal::Traces, end_columns()),
         _ => anyhow::bail!("this mpwatch was built without it"),
     };
-    target.map_err(of_target)
+    target.map_err(target_error)
 }
 
 /// Starts a thread for each target.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use jiff::Timestamp;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
@@ -14,7 +15,7 @@ use super::notify;
 use super::status::Status;
 use crate::config::{Config, Layers};
 use crate::system::clock::ClockPair;
-use crate::system::lock::lock;
+use crate::system::lock;
 
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -59,9 +60,10 @@ impl Reload {
         let since_boot = ClockPair::now().monotonic.0 / 1_000;
         notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
         let loaded = self.layers.load();
-        status.config_was_read(loaded.is_ok());
+        status.update(|service| service.config_ok = loaded.is_ok());
         match loaded {
             Ok(loaded) => {
+                status.update(|service| service.config_read_at = Some(Timestamp::now()));
                 let keys = loaded.needs_restart(&self.at_start);
                 if keys.is_empty() {
                     tracing::info!("configuration reloaded");

@@ -23,11 +23,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::socket::protocol::Greeting;
-use crate::system::lock::lock;
+use crate::socket::Greeting;
+use crate::system::lock;
 use crate::system::privilege::without_any;
 
 /// Maximum number of readers.

@@ -9,7 +9,7 @@ use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Version of the file's format.
 const SCHEMA: u32 = 1;
@@ -101,17 +101,17 @@ impl MachineSetup {
     }
 
     fn read(proc: &Path, sys: &Path, cpus: u32) -> Self {
-        let cpuinfo = procfs::read(proc.join("cpuinfo")).unwrap_or_default();
+        let cpuinfo = read_file(proc.join("cpuinfo")).unwrap_or_default();
         let cpu = sys.join("devices/system/cpu");
-        let flag = |name: &str| procfs::read(cpu.join(name)).map(|value| value == "1");
+        let flag = |name: &str| read_file(cpu.join(name)).map(|value| value == "1");
         Self {
             cpu_model: cpu_model(&cpuinfo),
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             cpus,
-            governor: procfs::read(cpu.join("cpu0/cpufreq/scaling_governor")),
+            governor: read_file(cpu.join("cpu0/cpufreq/scaling_governor")),
             turbo: flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost")),
             smt: flag("smt/active"),
-            kernel: procfs::read(proc.join("sys/kernel/osrelease")),
+            kernel: read_file(proc.join("sys/kernel/osrelease")),
         }
     }
 

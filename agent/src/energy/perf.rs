@@ -11,7 +11,7 @@ use perf_event::events::Software;
 use super::powercap::{FoundZone, ReadCounter};
 use super::topology::Topology;
 use super::zone::{Backend, CpuLocation, Zone};
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Opens a counter, which is then read in its own unit.
 pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
@@ -40,7 +40,7 @@ pub(crate) fn open(event: Event) -> io::Result<ReadCounter> {
 /// All zones of the PMU below `/sys` or its replacement. Empty: there is no such PMU.
 pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZone> {
     let directory = root.join("bus/event_source/devices/power");
-    let text = |name: &str| procfs::read(directory.join(name));
+    let text = |name: &str| read_file(directory.join(name));
     let (Some(pmu), Some(cpus)) = (text("type").and_then(|text| text.parse().ok()), text("cpumask")) else {
         return Vec::new();
     };

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::zone::{Backend, Zone};
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Reads a counter in microjoules.
 pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;
@@ -79,7 +79,7 @@ fn open(directory: &Path) -> Option<FoundZone> {
 }
 
 fn text(directory: &Path, name: &str) -> Option<String> {
-    procfs::read(directory.join(name)).filter(|text| !text.is_empty())
+    read_file(directory.join(name)).filter(|text| !text.is_empty())
 }
 
 /// Keeps the file open: sysfs computes a new value for every read at offset 0.

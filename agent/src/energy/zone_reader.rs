@@ -62,17 +62,17 @@ enum State {
 
 /// Reader of one zone.
 pub(crate) struct ZoneReader {
-    id: Arc<ZoneId>,
+    pub(crate) id: Arc<ZoneId>,
     zone: Zone,
     path: PathBuf,
-    role: Role,
+    pub(crate) role: Role,
     read: Option<ReadCounter>,
     /// Why the counter cannot be opened.
     denied: Option<String>,
     counter: Counter,
     state: State,
     /// Counts the times that the zone vanished or became live again.
-    epoch: u32,
+    pub(crate) epoch: u32,
     /// Length of the open window.
     open: Nanos,
     /// How long the counter has not advanced while the machine was busy.
@@ -126,7 +126,7 @@ impl ZoneReader {
     }
 
     fn reset(&mut self) {
-        self.counter.reset();
+        self.counter.last = None;
         self.open = Nanos(0);
         self.unchanged = Nanos(0);
         self.last = None;
@@ -135,18 +135,6 @@ impl ZoneReader {
 
     pub(crate) fn is(&self, label: &str, zone: &Zone) -> bool {
         self.id.label == label && self.zone.backend == zone.backend && self.zone.device == zone.device
-    }
-
-    pub(crate) fn id(&self) -> Arc<ZoneId> {
-        Arc::clone(&self.id)
-    }
-
-    pub(crate) fn role(&self) -> Role {
-        self.role
-    }
-
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
     }
 
     /// Whether its energy is part of the total.
@@ -227,7 +215,7 @@ impl ZoneReader {
     }
 
     fn apply_value(&mut self, value: u64, times: &WindowTimes) -> Option<ZoneOutcome> {
-        let last = self.counter.last();
+        let last = self.counter.last;
         if self.state == State::Stuck {
             // The counter advances again.
             if last.is_some_and(|last| last != value) {
@@ -280,7 +268,7 @@ impl ZoneReader {
             return ZoneOutcome::Pending;
         }
         let elapsed = self.open;
-        let value = self.counter.last();
+        let value = self.counter.last;
         self.reset();
         self.state = State::Stuck;
         if let Some(value) = value {

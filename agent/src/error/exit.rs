@@ -10,7 +10,7 @@ use mpwatch_lab::Error as LabError;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
-use super::failure::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
+use super::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 use crate::socket::client::AttachError;
 
 /// The exit code of an error.
@@ -42,7 +42,7 @@ fn is_lab_permission(error: &anyhow::Error) -> bool {
 }
 
 /// The error of a daemon. Without rights, it already fails where it creates its socket or its database.
-pub(crate) fn of_daemon(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     let is_denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
     if is_not_permitted(&error) || !error.chain().filter_map(|cause| cause.downcast_ref()).any(is_denied) {
         return error;
@@ -53,7 +53,7 @@ pub(crate) fn of_daemon(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// The error of a command that shows snapshots: unprivileged users read them from the daemon.
-pub(crate) fn of_view(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn view_error(error: anyhow::Error) -> anyhow::Error {
     if !matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. })) {
         return error;
     }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn missing_rights_have_their_exit_code_wherever_they_show_first() {
         let denied = anyhow::Error::new(io::Error::from(io::ErrorKind::PermissionDenied));
-        let error = of_daemon(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
+        let error = daemon_error(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
         let text = message(&error);
         assert!(
@@ -103,10 +103,10 @@ mod tests {
             "{text}"
         );
         let database = Failure::at_start(true, "cannot open the database".to_owned());
-        assert_eq!(code(&of_daemon(database.into())), ExitCode::from(PERMISSION));
-        let other = of_daemon(io::Error::from(io::ErrorKind::AddrInUse).into());
+        assert_eq!(code(&daemon_error(database.into())), ExitCode::from(PERMISSION));
+        let other = daemon_error(io::Error::from(io::ErrorKind::AddrInUse).into());
         assert_eq!(code(&other), ExitCode::from(RUNTIME));
-        let error = of_view(TracerError::Permission { what: "load".to_owned() }.into());
+        let error = view_error(TracerError::Permission { what: "load".to_owned() }.into());
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
         assert!(message(&error).contains("usermod -aG mpwatch"), "{error}");
     }

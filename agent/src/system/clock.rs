@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Smaller differences between two measurements are noise, or a slewed clock, which exceeds this soon.
 const TOLERANCE_NS: u64 = 1_000_000;
@@ -69,7 +69,7 @@ pub fn boot_now() -> io::Result<Nanos> {
 fn namespace_offset_ns() -> i64 {
     static OFFSET_NS: OnceLock<i64> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {
-        let offsets = procfs::read("/proc/self/timens_offsets").unwrap_or_default();
+        let offsets = read_file("/proc/self/timens_offsets").unwrap_or_default();
         boottime_offset_ns(&offsets).unwrap_or_default()
     })
 }
@@ -84,7 +84,7 @@ fn boottime_offset_ns(offsets: &str) -> Option<i64> {
 /// The calendar time of boot-clock zero, in nanoseconds since 1970. It changes when the calendar is set. The kernel does not announce that, so
 /// it is measured at every tick.
 pub(crate) struct Calendar {
-    boot_epoch_ns: i64,
+    pub(crate) boot_epoch_ns: i64,
     measure: Box<dyn FnMut() -> io::Result<i64> + Send>,
 }
 
@@ -96,10 +96,6 @@ impl Calendar {
 
     fn new(mut measure: Box<dyn FnMut() -> io::Result<i64> + Send>) -> io::Result<Self> {
         Ok(Self { boot_epoch_ns: measure()?, measure })
-    }
-
-    pub(crate) fn boot_epoch_ns(&self) -> i64 {
-        self.boot_epoch_ns
     }
 
     /// Measures again. `None`: unchanged within [`TOLERANCE_NS`].
@@ -149,10 +145,10 @@ mod tests {
             vec![10 * DAY_NS, 10 * DAY_NS + 900_000, 20 * DAY_NS, 20 * DAY_NS, 19 * DAY_NS].into_iter();
         let measure = move || readings.next().ok_or_else(|| io::Error::other("no reading"));
         let mut calendar = Calendar::new(Box::new(measure)).unwrap();
-        assert_eq!(calendar.boot_epoch_ns(), 10 * DAY_NS);
+        assert_eq!(calendar.boot_epoch_ns, 10 * DAY_NS);
         let changes: Vec<_> = (0..4).map(|_| calendar.change()).collect();
         assert_eq!(changes, [None, Some(20 * DAY_NS), None, Some(19 * DAY_NS)]);
-        assert_eq!((calendar.change(), calendar.boot_epoch_ns()), (None, 19 * DAY_NS), "a failed reading");
+        assert_eq!((calendar.change(), calendar.boot_epoch_ns), (None, 19 * DAY_NS), "a failed reading");
     }
 
     #[test]

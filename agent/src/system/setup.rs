@@ -9,7 +9,7 @@ use std::time::Duration;
 use mpwatch_ebpf::namespace;
 use mpwatch_model::host::setup::{Setup, cpu_model};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Where the sysctls of MPTCP are. Each network namespace has its own there.
 const SYSCTLS: &str = "/proc/sys/net/mptcp";
@@ -27,7 +27,7 @@ pub(crate) fn read(interval: Duration) -> Setup {
 }
 
 /// The sysctls of a namespace by its name. `None`: there is no such namespace, or it cannot be entered.
-pub(crate) fn sysctls_of(netns: &str) -> Option<BTreeMap<String, String>> {
+pub(crate) fn namespace_sysctls(netns: &str) -> Option<BTreeMap<String, String>> {
     let named = |found: &namespace::Namespace| found.name.as_deref() == Some(netns);
     let found = namespace::all().into_iter().find(named)?;
     namespace::inside(&found, || Ok(sysctls(Path::new(SYSCTLS)))).ok()
@@ -36,8 +36,7 @@ pub(crate) fn sysctls_of(netns: &str) -> Option<BTreeMap<String, String>> {
 /// All files of the directory that can be read.
 fn sysctls(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let read =
-        |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, procfs::read(entry.path())?));
+    let read = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, read_file(entry.path())?));
     entries.filter_map(read).collect()
 }
 
@@ -45,7 +44,7 @@ fn sysctls(directory: &Path) -> BTreeMap<String, String> {
 fn governor(cpus: &Path) -> Option<String> {
     let entries = fs::read_dir(cpus).into_iter().flatten().flatten();
     let found: BTreeSet<String> =
-        entries.filter_map(|entry| procfs::read(entry.path().join("cpufreq/scaling_governor"))).collect();
+        entries.filter_map(|entry| read_file(entry.path().join("cpufreq/scaling_governor"))).collect();
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
@@ -71,6 +70,6 @@ mod tests {
     #[test]
     fn the_interval_is_part_of_the_settings() {
         assert_eq!(read(Duration::from_millis(250)).interval_ms, Some(250));
-        assert_eq!(sysctls_of("there is no such namespace"), None);
+        assert_eq!(namespace_sysctls("there is no such namespace"), None);
     }
 }

@@ -22,7 +22,7 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
-use crate::command::sheet;
+use crate::command::output::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
 use crate::energy::discovery::Hardware;
@@ -55,7 +55,7 @@ pub fn replay(lines: impl BufRead) {
     markdown::report(&report);
     html::report(&report, &series);
     let written = json::text(&report, Layout::Pretty).is_ok()
-        && sheet::text(&report, &series, SheetKind::Subflows).is_ok()
+        && sheet(&report, &series, SheetKind::Subflows).is_ok()
         && links::per_minute(&report, &series).is_ok();
     assert!(written, "a report cannot be written");
 }

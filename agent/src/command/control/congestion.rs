@@ -10,7 +10,7 @@ use mpwatch_control::congestion::{NAME, Registration, register};
 use crate::cli::CongestionOptions;
 use crate::command::output::print;
 use crate::error::Failure;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 /// Maximum time until a signal is noticed.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -24,7 +24,7 @@ use super::output::print;
 use crate::cli::TraceOptions;
 use crate::live::kernel::Live;
 use crate::live::session;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Size of the transfer in bytes.
