@@ -9,10 +9,6 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
-#[cfg(feature = "clickhouse")]
-use super::target::Clickhouse;
-#[cfg(feature = "otlp")]
-use super::target::Otlp;
 #[cfg(feature = "http-client")]
 use super::target::TargetArgs;
 #[cfg(feature = "clickhouse")]
@@ -51,7 +47,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
     #[command(flatten)]
-    pub(crate) target: TargetArgs<Clickhouse>,
+    pub(crate) target: TargetArgs<true>,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,
 }
@@ -60,7 +56,7 @@ pub(crate) struct ClickhouseOptions {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OtlpOptions {
     #[command(flatten)]
-    pub(crate) target: TargetArgs<Otlp>,
+    pub(crate) target: TargetArgs<false>,
     /// Send a span for each connection and subflow, with the timeline as span events, instead of a log event
     #[arg(long)]
     pub(crate) spans: bool,

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::setup::Label;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
@@ -124,9 +123,7 @@ fn load(file: &Path) -> anyhow::Result<Report> {
         return Ok(Archive::open(file)?.report(Period::default())?.0);
     }
     let mut replay = Replay::open(file)?;
-    let tracker =
-        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
-    session::run(&mut replay, tracker, None, |_| Ok(true))
+    session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |_| Ok(true))
 }
 
 /// The connections of the runs of a database that have a label.

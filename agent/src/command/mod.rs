@@ -39,7 +39,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         None => top::run(&cli.top)?,
         Some(Command::Top(options)) => top::run(options)?,
         Some(Command::Ls(options)) => show::list(options)?,
-        Some(Command::Show(options)) => show::one(options)?,
+        Some(Command::Show(options)) => show::connection(options)?,
         Some(Command::Daemon(options)) => daemon::run(options)?,
         Some(Command::Config(command)) => daemon::config(command)?,
         Some(Command::Record(options)) => record::run(options)?,

@@ -47,14 +47,9 @@ pub(crate) fn sheet(report: &Report, series: &CounterSeries, kind: SheetKind) ->
 
 /// Prints text, or writes it to a file.
 pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
-    match output {
-        None => print(text),
-        Some(file) => {
-            ensure_no_data(file)?;
-            std::fs::write(file, text)
-                .with_context(|| format!("cannot write the report to {}", file.display()))
-        }
-    }
+    let Some(file) = output else { return print(text) };
+    ensure_no_data(file)?;
+    std::fs::write(file, text).with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
 /// Refuses to replace a database or a recording by a report: what they have cannot be measured again.

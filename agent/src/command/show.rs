@@ -34,8 +34,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
         }
         _ => {
             if snapshot.connections.is_empty() {
-                let filter = &options.view.filter;
-                let is_filtered = filter.netns.is_some() || filter.filter.is_some();
+                let is_filtered = options.view.filter.narrows();
                 let which = if is_filtered { "open connection matches" } else { "connection is open" };
                 eprintln!("mpwatch: no {which}");
             }
@@ -44,7 +43,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {
+pub(super) fn connection(options: &ShowOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
     let connection = find(&snapshot.connections, &options.id)?;
     print(&if options.json { json::text(connection, Layout::Pretty)? } else { text::connection(connection) })

@@ -78,15 +78,22 @@ struct Set {
     text: String,
     /// The layer.
     origin: String,
-    /// The same for an error, with the line of the file.
-    place: String,
+    /// The line of the file. 0: another layer.
+    line: usize,
 }
 
-/// The settings of a file by key, and its errors.
+impl Set {
+    /// Where the value is, for an error.
+    fn place(&self) -> String {
+        if self.line == 0 { self.origin.clone() } else { format!("{}, line {},", self.origin, self.line) }
+    }
+}
+
+/// The settings of a file by key, and its errors by line.
 #[derive(Debug, Default)]
 struct FileValues {
     values: HashMap<&'static str, Set>,
-    errors: Vec<String>,
+    errors: Vec<(usize, String)>,
 }
 
 impl Layers {
@@ -111,22 +118,23 @@ impl Layers {
         for key in keys() {
             let flag = self.flags.iter().find(|(name, _)| *name == key.name);
             let variable = key.environment();
-            let layer = |text, origin: String| Set { text, place: origin.clone(), origin };
+            let layer = |text, origin: String| Set { text, origin, line: 0 };
             let found = flag
                 .map(|(_, text)| layer(text.clone(), format!("flag {}", key.flag)))
                 .or_else(|| environment(&variable).map(|text| layer(text, format!("environment {variable}"))))
                 .or_else(|| file.values.get(key.name).cloned());
-            let Some(Set { text, origin, place }) = found else {
+            let Some(set) = found else {
                 loaded.origins.push(DEFAULT.to_owned());
                 continue;
             };
-            let with_default =
-                |reason: String| format!("{reason}; the default is {}", (key.show)(&Config::default()));
-            if let Err(reason) = (key.set)(&mut loaded.config, &text) {
-                errors.push(bad_value(&place, key.name, &text, &with_default(reason)));
+            if let Err(reason) = (key.set)(&mut loaded.config, &set.text) {
+                let reason = format!("{reason}; the default is {}", (key.show)(&Config::default()));
+                errors.push((set.line, bad_value(&set.place(), key.name, &set.text, &reason)));
             }
-            loaded.origins.push(origin);
+            loaded.origins.push(set.origin);
         }
+        errors.sort_by_key(|(line, _)| *line);
+        let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
         // They compare values, which are defaults where one is wrong.
         if errors.is_empty() {
             let checks = [
@@ -252,23 +260,28 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
     for Entry { name, span, kind, value } in entries {
-        let place = format!("{origin}, line {},", line_number(text, &span));
-        match keys().find(|key| key.name == name) {
+        let set = Set { text: value, origin: origin.clone(), line: line_number(text, &span) };
+        let error = match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => {
-                file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
+                file.values.insert(key.name, set);
+                continue;
             }
             Some(key) => {
                 let example = (key.show)(&Config::default());
                 let hint = format!("use {}, such as {example}", in_toml(key.kind()));
-                file.errors.push(bad_value(&place, key.name, &value, &hint));
+                bad_value(&set.place(), key.name, &set.text, &hint)
+            }
+            None if kind == "table" && keys().any(|key| key.name.starts_with(&format!("{name}."))) => {
+                continue;
             }
             None => {
                 let names: Vec<&str> = keys().map(|key| key.name).collect();
                 let hint = suggest(&name, &names)
                     .unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
-                file.errors.push(unknown_key(&place, &name, &hint));
+                unknown_key(&set.place(), &name, &hint)
             }
-        }
+        };
+        file.errors.push((set.line, error));
     }
     Ok(file)
 }
@@ -292,12 +305,13 @@ struct Entry {
     value: String,
 }
 
-/// All values of a table and the tables in it.
+/// All values of a table and the tables in it, and the empty tables.
 fn flatten(prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         let (kind, value) = (value.get_ref().type_str(), value.get_ref());
         let value = match value {
+            DeValue::Table(inner) if inner.is_empty() => "[]".to_owned(),
             DeValue::Table(inner) => {
                 flatten(&format!("{name}."), inner, entries);
                 continue;

@@ -92,18 +92,12 @@ fn chosen(modes: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::system::folder_with;
 
     /// The facts of a machine with these files.
     fn facts_of(files: &[(&str, &str)]) -> Facts {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let root = folder_with(files);
         let sys = root.path().join("sys");
         Facts::read(&root.path().join("proc"), &sys, Some(&sys))
     }

@@ -139,6 +139,7 @@ mod tests {
     use mpwatch_model::host::energy::power::CurvePoint;
 
     use super::*;
+    use crate::system::folder_with;
 
     fn file() -> PowerFile {
         let machine = MachineSetup {
@@ -209,18 +210,13 @@ mod tests {
 
     #[test]
     fn the_machine_setup_is_read_from_proc_and_sys() {
-        let root = tempfile::tempdir().unwrap();
-        for (path, content) in [
+        let root = folder_with(&[
             ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU\nmicrocode\t: 0x2b\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
             ("sys/devices/system/cpu/smt/active", "0\n"),
-        ] {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
+        ]);
         let found = MachineSetup::read(&root.path().join("proc"), &root.path().join("sys"), 4);
         assert_eq!((found.turbo, found.smt, found.cpus), (Some(false), Some(false), 4));
         assert_eq!(

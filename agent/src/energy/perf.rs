@@ -130,33 +130,11 @@ fn parse_config(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::energy::zone::{Role, assign_roles};
+    use crate::system::folder_with;
 
-    fn pmu(events: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("bus/event_source/devices/power/type", "32\n");
-        write("bus/event_source/devices/power/cpumask", "0,4\n");
-        for (event, config) in events {
-            write(&format!("bus/event_source/devices/power/events/{event}"), &format!("event={config}\n"));
-            let scale = "2.3283064365386962890625e-10\n";
-            write(&format!("bus/event_source/devices/power/events/{event}.scale"), scale);
-        }
-        for (cpu, package) in [(0, 1), (4, 0)] {
-            write(
-                &format!("devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
-                &format!("{package}\n"),
-            );
-        }
-        root
-    }
+    const SCALE: &str = "2.3283064365386962890625e-10\n";
 
     /// A counter whose value identifies it: its configuration as joules.
     #[allow(clippy::unnecessary_wraps, reason = "stands in for a system call")]
@@ -167,7 +145,18 @@ mod tests {
 
     #[test]
     fn events_become_zones_of_their_cpus_packages() {
-        let root = pmu(&[("energy-pkg", "0x02"), ("energy-ram", "0x03"), ("energy-psys", "0x05")]);
+        let root = folder_with(&[
+            ("bus/event_source/devices/power/type", "32\n"),
+            ("bus/event_source/devices/power/cpumask", "0,4\n"),
+            ("bus/event_source/devices/power/events/energy-pkg", "event=0x02\n"),
+            ("bus/event_source/devices/power/events/energy-pkg.scale", SCALE),
+            ("bus/event_source/devices/power/events/energy-ram", "event=0x03\n"),
+            ("bus/event_source/devices/power/events/energy-ram.scale", SCALE),
+            ("bus/event_source/devices/power/events/energy-psys", "event=0x05\n"),
+            ("bus/event_source/devices/power/events/energy-psys.scale", SCALE),
+            ("devices/system/cpu/cpu0/topology/physical_package_id", "1\n"),
+            ("devices/system/cpu/cpu4/topology/physical_package_id", "0\n"),
+        ]);
         let mut found = scan(root.path(), &Topology::read(root.path()), fake);
         let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
         let labels: Vec<String> = zones.iter().map(|zone| zone.label(&zones)).collect();
@@ -187,7 +176,7 @@ mod tests {
 
     #[test]
     fn counts_are_scaled_exactly() {
-        let unit = Unit::parse("2.3283064365386962890625e-10").unwrap();
+        let unit = Unit::parse(SCALE.trim()).unwrap();
         assert_eq!(unit.microjoules(1 << 32), 1_000_000);
         assert_eq!(unit.microjoules((1 << 32) * 1_000_000_007), 1_000_000_007_000_000);
         assert_eq!(Unit::parse("1").unwrap().microjoules(3), 3_000_000);

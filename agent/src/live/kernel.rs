@@ -26,7 +26,7 @@ use crate::live::playback::Playback;
 use crate::live::windows::Windows;
 use crate::live::{EventSink, EventSource};
 use crate::names::Names;
-use crate::system::clock::{self, Calendar, SuspendMeter};
+use crate::system::clock::{self, ClockPair};
 use crate::system::mib::Mib;
 use crate::system::read_file;
 use crate::system::setup;
@@ -60,8 +60,9 @@ pub(crate) struct Live {
     pub(crate) journal: Journal,
     tracer: Tracer,
     start: Start,
-    calendar: Calendar,
-    suspended: SuspendMeter,
+    boot_epoch_ns: i64,
+    /// The clocks at the latest tick.
+    clocks: ClockPair,
     notes: Notes,
     interval: Duration,
     next_tick: Instant,
@@ -90,14 +91,14 @@ impl Live {
         let mut tracer = Tracer::start(settings)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let calendar = Calendar::from_system()?;
+        let boot_epoch_ns = clock::boot_epoch_ns()?;
         let notes =
             Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
         let mode = tracer.ledger_mode();
         let meter = (mode != LedgerMode::Off).then(|| Meter::start(counters, mode));
         let start = Start {
             host: this_host(&tracer),
-            boot_epoch_ns: calendar.boot_epoch_ns,
+            boot_epoch_ns,
             at: clock::boot_now()?,
             setup: Arc::new(setup::read(interval)),
             traces: tracer.traces(),
@@ -114,8 +115,8 @@ impl Live {
             cost,
             tracer,
             start,
-            calendar,
-            suspended: SuspendMeter::start(),
+            boot_epoch_ns,
+            clocks: ClockPair::now(),
             notes,
             interval,
             next_tick: Instant::now(),
@@ -232,10 +233,12 @@ impl Live {
         for name in self.notes.names.resolve() {
             sink(&name)?;
         }
-        if let Some(boot_epoch_ns) = self.calendar.change() {
+        if let Some(boot_epoch_ns) = clock::calendar_change(self.boot_epoch_ns, clock::boot_epoch_ns()) {
+            self.boot_epoch_ns = boot_epoch_ns;
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
-        tick.suspended = self.suspended.take();
+        let clocks = ClockPair::now();
+        tick.suspended = clocks.suspended_since(std::mem::replace(&mut self.clocks, clocks));
         tick.clock_error = system_clock::error();
         tick.overhead = self.keep_budget(sink)?;
         sink(&KernelEvent::Tick(tick))

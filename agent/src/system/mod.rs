@@ -27,6 +27,18 @@ pub(crate) fn read_file(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// A folder with these files.
+#[cfg(test)]
+pub(crate) fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
 /// A flag that SIGINT, SIGTERM and SIGHUP set. The kernel sends SIGHUP when the terminal is closed.
 pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     stop_flag_for(&[SIGINT, SIGTERM, SIGHUP])

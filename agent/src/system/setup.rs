@@ -51,18 +51,18 @@ fn governor(cpus: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::folder_with;
 
     #[test]
     fn settings_are_read_from_files() {
-        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder_with(&[
+            ("cpu0/cpufreq/scaling_governor", "schedutil\n"),
+            ("cpu1/cpufreq/scaling_governor", "performance\n"),
+            ("cpu2/cpufreq/scaling_governor", "schedutil\n"),
+        ]);
+        assert_eq!(governor(cpus.path()).as_deref(), Some("performance, schedutil"));
+        let folder = folder_with(&[("scheduler", "default\n")]);
         assert_eq!(governor(folder.path()), None);
-        for (cpu, governor) in [("cpu0", "schedutil\n"), ("cpu1", "performance\n"), ("cpu2", "schedutil\n")] {
-            let directory = folder.path().join(cpu).join("cpufreq");
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(directory.join("scaling_governor"), governor).unwrap();
-        }
-        assert_eq!(governor(folder.path()).as_deref(), Some("performance, schedutil"));
-        fs::write(folder.path().join("scheduler"), "default\n").unwrap();
         assert_eq!(sysctls(folder.path()), BTreeMap::from([("scheduler".to_owned(), "default".to_owned())]));
         assert!(sysctls(Path::new("/nonexistent")).is_empty());
     }

@@ -13,7 +13,6 @@ use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::energy::window::EnergyWindow;
 use mpwatch_model::snapshot::Snapshot;
@@ -43,9 +42,7 @@ const MAX_FILES: usize = 64;
 /// format.
 pub fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else { return };
-    let settings =
-        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
-    let report = session::run(&mut replay, settings, None, |snapshot| {
+    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |snapshot| {
         show(&snapshot);
         Ok(true)
     });

@@ -23,7 +23,7 @@ use self::compare::{BuiltPath, Measurements, TransferEnd};
 use super::output::print;
 use crate::cli::TraceOptions;
 use crate::live::kernel::Live;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::system::stop_flag;
 
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -65,8 +65,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let before = wire_bytes(topology)?;
     let began = Instant::now();
     let mut traffic = SelftestTraffic::start(topology)?;
-    let settings = TraceOptions::default().tracker(Closed::Keep);
-    let report = session::run(live, settings, None, |snapshot| {
+    let report = session::run(live, TrackerSettings::new(Closed::Keep), None, |snapshot| {
         ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
         traffic.advance(topology, snapshot)
     })?;
