@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 
+use anyhow::bail;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -36,16 +37,13 @@ pub(crate) fn period(
 ) -> anyhow::Result<Period> {
     let at = |spec: Option<TimeSpec>| {
         let time = spec.map(|spec| spec.resolve(now)).transpose();
-        time.map_err(|_| {
-            Failure::usage("--since or --until is longer ago than the calendar reaches".to_owned())
-        })
+        time.map_err(|_| Failure::usage("--since or --until is longer ago than the calendar reaches"))
     };
     let period = Period { since: at(since)?, until: at(until)? };
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until
     {
-        let message = format!("the period ends before it begins: from {since} until {until}");
-        return Err(Failure::usage(message).into());
+        bail!(Failure::usage(format!("the period ends before it begins: from {since} until {until}")));
     }
     Ok(period)
 }

@@ -74,10 +74,10 @@ pub(crate) struct DeliveryOptions {
     /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Send everything again, also what the server has confirmed
+    /// Send all connections again, including those that the server has confirmed
     #[arg(long)]
     pub(crate) resend: bool,
-    /// Repeat a failed request for this long, 100ms to 600s
+    /// Retry a failed request for this long, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "300s")]
     pub(crate) retry_max_time: Duration,
 }

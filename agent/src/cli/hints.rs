@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hints at the right option for one that a command does not have.
+//! Suggests the right option for an unknown one.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -42,7 +42,7 @@ fn nearest(command: &Command, wrong: &str) -> Option<String> {
     hint.split('`').nth(1).map(|name| format!("--{name}"))
 }
 
-/// The nearest option of other commands, and which have it.
+/// The nearest option of other commands, and the commands that have it.
 fn in_other_commands(tree: &Command, wrong: &str) -> Option<String> {
     let found: Vec<(String, &str)> = tree
         .get_subcommands()
@@ -50,7 +50,7 @@ fn in_other_commands(tree: &Command, wrong: &str) -> Option<String> {
         .collect();
     let option = &found.first()?.0;
     let commands: Vec<String> =
-        found.iter().filter(|(one, _)| one == option).map(|(_, name)| format!("`{name}`")).collect();
+        found.iter().filter(|(other, _)| other == option).map(|(_, name)| format!("`{name}`")).collect();
     Some(format!("`{option}` is an option of {}", commands.join(", ")))
 }
 

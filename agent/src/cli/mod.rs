@@ -135,7 +135,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// Change connections of this machine: the only command that does, and only what it is asked for
+    /// Change connections of this machine; all other commands only observe
     #[cfg(feature = "control")]
     #[command(subcommand)]
     Control(ControlCommand),

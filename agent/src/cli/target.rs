@@ -30,16 +30,14 @@ impl<const CLICKHOUSE: bool> Args for TargetArgs<CLICKHOUSE> {
                 _ => (option.set)(&mut TargetOptions::default(), text).map(|()| text.to_owned()),
             };
             let default = (option.show)(&TargetOptions::default());
+            let is_file = option.value_name == "FILE";
+            let hint = if is_file { ValueHint::FilePath } else { ValueHint::Unknown };
             let arg = Arg::new(option.name)
                 .long(option.name.replace('_', "-"))
                 .value_name(option.value_name)
                 .help(option.help.trim_end_matches('.'))
                 .value_parser(parse)
-                .value_hint(if option.value_name == "FILE" {
-                    ValueHint::FilePath
-                } else {
-                    ValueHint::Unknown
-                })
+                .value_hint(hint)
                 .conflicts_with_all(option.excludes);
             let arg = if default.is_empty() { arg } else { arg.default_value(default) };
             let arg = option.needs.into_iter().fold(arg, clap::Arg::requires);

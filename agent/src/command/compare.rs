@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::connection::Connection;
@@ -73,16 +73,14 @@ fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<(
 /// The two sets that the options describe.
 fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
     let load = |file: &Path| anyhow::Ok(options.filter.apply_to_report(load(file)?));
-    if let [one, other] = options.labels.as_slice() {
-        let of_label = |label: &Label| {
-            let report = load_labelled(&options.a, label)?;
-            anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
-        };
-        return Ok([of_label(one)?, of_label(other)?]);
-    }
-    if !options.labels.is_empty() {
-        let message = "compare takes two labels: --label NAME=VALUE for A and another one for B";
-        return Err(Failure::usage(message.to_owned()).into());
+    let labelled = |label: &Label| {
+        let report = load_labelled(&options.a, label)?;
+        anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
+    };
+    match options.labels.as_slice() {
+        [] => {}
+        [a, b] => return Ok([labelled(a)?, labelled(b)?]),
+        _ => bail!(Failure::usage("compare needs two labels: --label NAME=VALUE for A, and another for B")),
     }
     if let Some(b) = &options.b {
         return Ok([
@@ -103,17 +101,14 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
             .map(|protocol| part(protocol.as_str().to_owned(), &carried_by(protocol))));
     }
     let Some(at) = options.split else {
-        let message = "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage(
+            "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare"
+        ));
     };
     let at = at.resolve(Timestamp::now())?;
     Ok([
-        part(format!("opened before {at}"), &|connection| {
-            connection.opened_at.is_none_or(|opened| opened < at)
-        }),
-        part(format!("opened from {at} on"), &|connection| {
-            connection.opened_at.is_some_and(|opened| opened >= at)
-        }),
+        part(format!("opened before {at}"), &|flow| flow.opened_at.is_none_or(|opened| opened < at)),
+        part(format!("opened from {at} on"), &|flow| flow.opened_at.is_some_and(|opened| opened >= at)),
     ])
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
@@ -39,8 +40,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let interval = interval(None, INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
     if options.simulate_rapl && trace.ledger == Some(LedgerMode::Off) {
-        let message = "--simulate-rapl needs the CPU ledger: omit it, or --ledger off";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage("--simulate-rapl needs the CPU ledger: omit it, or --ledger off"));
     }
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;

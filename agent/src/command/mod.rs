@@ -28,6 +28,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
+#[cfg(feature = "control")]
+use crate::cli::ControlCommand;
 use crate::cli::{Cli, Command};
 use crate::doctor;
 use crate::system::companion;
@@ -56,7 +58,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Err(companion::replace_process(arguments.clone(), "`mpwatch study`").into());
         }
         #[cfg(feature = "control")]
-        Some(Command::Control(command)) => control::run(command)?,
+        Some(Command::Control(ControlCommand::Congestion(options))) => control::congestion::run(options)?,
+        #[cfg(feature = "control")]
+        Some(Command::Control(ControlCommand::Eliminate(options))) => control::eliminate::run(options)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.
             let mut script = Vec::new();

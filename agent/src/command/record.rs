@@ -8,9 +8,8 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::series::SeriesCollector;
 
 use super::database::Database;
-use super::files;
 use super::live_view::DEFAULT_INTERVAL;
-use super::output::{ensure_no_data, print_report, print_summary, refuse_samples};
+use super::output::{check_outputs, print_report, print_summary};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::live::EventSource as _;
@@ -21,11 +20,9 @@ use crate::system::stop_flag;
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let RecordOptions { file, force, seconds, store, label, report: report_options, filter, trace, .. } =
         options;
-    refuse_samples(report_options)?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
-    files::ensure_distinct(&[Some(file), store.db.as_deref(), report_options.output.as_deref()])?;
-    report_options.output.as_deref().map_or(Ok(()), ensure_no_data)?;
+    check_outputs(file, store.db.as_deref(), report_options)?;
     recording::check(file, *force)?;
     filter.warn_about_unknown_namespace();
     let mut live = trace.start(interval, stop_flag()?)?;

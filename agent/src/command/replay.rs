@@ -11,8 +11,7 @@ use mpwatch_model::flow::series::SeriesCollector;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;
-use super::files;
-use super::output::{ensure_no_data, on_a_terminal, print_line, print_report, refuse_samples};
+use super::output::{check_outputs, on_a_terminal, print_line, print_report};
 use crate::cli::ReplayOptions;
 use crate::live::EventSource as _;
 use crate::live::recording::Replay;
@@ -30,9 +29,7 @@ fn tracker(options: &ReplayOptions, closed: Closed) -> TrackerSettings {
 
 fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let ReplayOptions { file, store, filter, .. } = options;
-    refuse_samples(&options.report)?;
-    files::ensure_distinct(&[Some(file), store.db.as_deref(), options.report.output.as_deref()])?;
-    options.report.output.as_deref().map_or(Ok(()), ensure_no_data)?;
+    check_outputs(file, store.db.as_deref(), &options.report)?;
     let mut replay = Replay::open(file)?;
     let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
     let mut series = SeriesCollector::default();

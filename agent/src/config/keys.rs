@@ -81,7 +81,7 @@ static KEYS: &[Key] = rows! {
     "control.eliminate_stable", "", eliminate_stable as STEP, RESTART,
         "How long a verdict must have been stable before a subflow is removed: 100ms to 600s.";
     "control.eliminate_filter", "", eliminate_filter as FILTER, RESTART,
-        "Remove only subflows of connections that match this filter expression, as of `--filter`; empty for all.";
+        "Remove only subflows of connections that match this filter expression (syntax of `--filter`); empty for all.";
     "control.eliminate_max_per_minute", "", eliminate_max_per_minute as POSITIVE, RESTART,
         "Maximum number of subflows that are removed per minute.";
     "log.level", "--log-level", log_level as LOG_LEVEL, RESTART,

@@ -137,12 +137,7 @@ impl Layers {
         let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
         // They compare values, which are defaults where one is wrong.
         if errors.is_empty() {
-            let checks = [
-                loaded.check_method(),
-                loaded.check_elimination(),
-                loaded.check_step(),
-                loaded.check_exports(),
-            ];
+            let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));
         }
         ok_or_all(&errors).map(|()| loaded)
@@ -168,30 +163,21 @@ impl Layers {
 }
 
 impl Loaded {
-    /// A method without detection would have no effect.
-    fn check_method(&self) -> Result<(), String> {
-        let [method, detection] = [keys::METHOD, keys::DETECTION].map(|name| self.origin(name));
-        if self.config.bottlenecks || method == DEFAULT {
-            return Ok(());
-        }
-        let value = self.config.method.as_str();
+    /// Without detection of bottlenecks, a method has no effect and there is nothing to remove.
+    fn check_detection(&self) -> Result<(), String> {
+        let Config { bottlenecks, method, eliminate, .. } = &self.config;
+        let is_set = |name: &str| self.origin(name) != DEFAULT;
+        let (name, value) = match (bottlenecks, eliminate) {
+            (false, _) if is_set(keys::METHOD) => (keys::METHOD, method.as_str()),
+            (false, EliminationMode::DryRun | EliminationMode::On) => (keys::ELIMINATE, eliminate.as_str()),
+            _ => return Ok(()),
+        };
         let reason = format!(
-            "it has no effect while {DETECTION} is false ({detection}); set {DETECTION} to true, or remove {METHOD}",
+            "it has no effect while {DETECTION} is false ({}); set {DETECTION} to true, or remove {name}",
+            self.origin(keys::DETECTION),
             DETECTION = keys::DETECTION,
-            METHOD = keys::METHOD,
         );
-        Err(bad_value(method, keys::METHOD, value, &reason))
-    }
-
-    /// Without detection there is nothing to remove.
-    fn check_elimination(&self) -> Result<(), String> {
-        let Config { eliminate, bottlenecks, .. } = self.config;
-        if bottlenecks || eliminate == EliminationMode::Off {
-            return Ok(());
-        }
-        let reason =
-            format!("it needs {}, which is false ({})", keys::DETECTION, self.origin(keys::DETECTION));
-        Err(bad_value(self.origin(keys::ELIMINATE), keys::ELIMINATE, eliminate.as_str(), &reason))
+        Err(bad_value(self.origin(name), name, value, &reason))
     }
 
     fn check_step(&self) -> Result<(), String> {

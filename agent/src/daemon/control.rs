@@ -68,7 +68,7 @@ impl Elimination {
         };
         let policy = EliminationPolicy {
             action: config.eliminate_action,
-            stable: Nanos(u64::try_from(config.eliminate_stable.as_nanos()).unwrap_or(u64::MAX)),
+            stable: Nanos::from(config.eliminate_stable),
             max_per_minute: config.eliminate_max_per_minute,
             ..EliminationPolicy::default()
         };
@@ -86,7 +86,7 @@ impl Elimination {
 
 impl SnapshotSink for Elimination {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
-        // A step takes effect in the next snapshot, and the last one has none.
+        // A step takes effect in the next snapshot, and none follows the last one.
         if self.stop.load(Ordering::Relaxed) {
             return;
         }

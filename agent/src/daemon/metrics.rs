@@ -10,7 +10,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 
 use super::SnapshotSink;
-use super::status::{Status, nanos};
+use super::status::Status;
 use crate::config::Config;
 use crate::system::lock;
 
@@ -43,7 +43,7 @@ impl Pages for Site {
         let text = expose(snapshot, values, &self.status.service(values.merged));
         self.status.update(|service| {
             service.scrapes += 1;
-            service.scrape_took = Some(nanos(began.elapsed()));
+            service.scrape_took = Some(began.elapsed().into());
         });
         text.map_err(|error| format!("cannot format the metrics: {error}"))
     }
@@ -72,13 +72,9 @@ pub(super) struct Metrics {
     site: Arc<Site>,
 }
 
-fn settings(config: &Config) -> Settings {
-    Settings { top_flows: config.top_flows as usize }
-}
-
 impl Metrics {
     pub(super) fn new(config: &Config, site: Arc<Site>) -> Self {
-        Self { totals: Totals::new(settings(config)), site }
+        Self { totals: Totals::new(Settings { top_flows: config.top_flows as usize }), site }
     }
 }
 
@@ -90,6 +86,6 @@ impl SnapshotSink for Metrics {
     }
 
     fn configure(&mut self, config: &Config) {
-        self.totals.configure(settings(config));
+        self.totals.configure(Settings { top_flows: config.top_flows as usize });
     }
 }

@@ -18,7 +18,6 @@ mod store;
 
 use std::io;
 use std::net::TcpListener;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -99,9 +98,7 @@ pub(crate) fn run(
     #[cfg(feature = "control")]
     let registration = control::register(config)?;
     #[cfg(feature = "control")]
-    if let Some(elimination) =
-        Elimination::start(config, Rc::clone(&live.journal), Arc::clone(&status), stop)?
-    {
+    if let Some(elimination) = Elimination::start(config, live.journal.clone(), Arc::clone(&status), stop)? {
         sinks.push(Box::new(elimination));
     }
     drop_to_kept()?;

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 #[cfg(feature = "http-client")]
 use mpwatch_model::metric::service::ExportState;
 use mpwatch_model::metric::service::Service;
-use mpwatch_model::unit::Nanos;
 
 use super::process;
 use crate::config::Config;
@@ -30,15 +29,11 @@ pub(super) struct Status {
     pub(super) clients_refused: Arc<AtomicU64>,
 }
 
-pub(super) fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
 impl Status {
     pub(super) fn new(config: &Config) -> Self {
         let started_at = Timestamp::now();
         let service = Service {
-            interval: nanos(config.interval),
+            interval: config.interval.into(),
             config_ok: true,
             web_config_ok: true,
             config_read_at: Some(started_at),
@@ -59,7 +54,7 @@ impl Status {
     pub(super) fn ticked(&self, took: Duration) {
         let mut service = lock(&self.service);
         service.ticks += 1;
-        service.tick_took = nanos(took);
+        service.tick_took = took.into();
         *lock(&self.ticked_at) = Some(Instant::now());
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Busy time of each CPU since the start, by the idle time in `/proc/stat`. The kernel measures idle time to the microsecond and prints it
-//! in ticks of 10 ms; because the figures are totals, this rounding does not add up.
+//! in ticks of 10 ms; because the figures are totals, rounding errors do not accumulate.
 
 use mpwatch_model::kernel::cpu::CpuLoad;
 use mpwatch_model::unit::Nanos;

@@ -47,12 +47,9 @@ pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZon
     let cpus = cpus::parse(&cpus);
     let mut found = Vec::new();
     for (event, name) in EVENTS {
-        let Some(config) = text(&format!("events/{event}")).as_deref().and_then(parse_config) else {
-            continue;
-        };
-        let Some(unit) = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse) else {
-            continue;
-        };
+        let config = text(&format!("events/{event}")).as_deref().and_then(parse_config);
+        let unit = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse);
+        let (Some(config), Some(unit)) = (config, unit) else { continue };
         // There is one platform, and each CPU of the mask would count it again.
         let readers = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
         found.extend(readers.iter().map(|cpu| FoundZone {

@@ -97,16 +97,11 @@ fn reader(file: File) -> ReadCounter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::energy::tests::tree;
     use crate::energy::zone::{Role, assign_roles};
-    use mpwatch_lab::raplsim::{Platform, PowercapTree, SysfsLayout};
+    use mpwatch_lab::raplsim::{Platform, SysfsLayout};
 
     const LAYOUTS: [SysfsLayout; 3] = [SysfsLayout::Linked, SysfsLayout::Nested, SysfsLayout::Flat];
-
-    fn tree(shape: Platform, layout: SysfsLayout) -> (tempfile::TempDir, PowercapTree) {
-        let root = tempfile::tempdir().unwrap();
-        let tree = PowercapTree::create(root.path(), shape, layout).unwrap();
-        (root, tree)
-    }
 
     #[test]
     fn the_right_zones_are_counted_in_every_shape_and_layout() {

@@ -66,9 +66,8 @@ impl Sampler {
 
     /// How to get measured figures, in one line. `None`: they are measured, or there is no advice.
     pub(crate) fn advice(&self) -> Option<String> {
-        let note =
-            self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
-        Some(format!("{}; {}", note.what, note.fix.as_deref().unwrap_or_default()))
+        let advice = |note: &Note| Some(format!("{}; {}", note.what, note.fix.as_ref()?));
+        self.notes.iter().find_map(advice).filter(|_| !self.source.is_measured())
     }
 
     /// The current source of energy figures.

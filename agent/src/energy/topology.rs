@@ -56,12 +56,12 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout};
+    use crate::energy::tests::tree;
+    use mpwatch_lab::raplsim::{Platform, PowerModel, SimulatedMachine, SysfsLayout};
 
     #[test]
     fn cpus_are_found_by_package_and_die() {
-        let root = tempfile::tempdir().unwrap();
-        let tree = PowercapTree::create(root.path(), Platform::Dies, SysfsLayout::Linked).unwrap();
+        let (root, tree) = tree(Platform::Dies, SysfsLayout::Linked);
         let power = PowerModel::Linear { idle: 1, dynamic: 1 };
         tree.write_topology(&SimulatedMachine { packages: 2, cpus: 4, power }).unwrap();
         let topology = Topology::read(root.path());

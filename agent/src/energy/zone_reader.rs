@@ -153,41 +153,38 @@ impl ZoneReader {
 
     pub(crate) fn report(&self) -> ZoneReport {
         let reason = match (self.role, self.state) {
-            (Role::Excluded(reason), _) => Some(reason.to_owned()),
-            (Role::DisplayOnly, _) => Some("overlaps with counted zones".to_owned()),
-            (Role::Counted(_), State::Stuck) => {
-                Some("does not advance although the machine is busy".to_owned())
-            }
-            (Role::Counted(_), State::Mirror) => Some("has the counter of another die".to_owned()),
-            (Role::Counted(_), State::Live) if self.read.is_none() => {
-                Some(self.denied.clone().unwrap_or_else(|| "vanished".to_owned()))
-            }
-            (Role::Counted(_), State::Live) => None,
+            (Role::Excluded(reason), _) => Some(reason),
+            (Role::DisplayOnly, _) => Some("overlaps with counted zones"),
+            (_, State::Stuck) => Some("does not advance although the machine is busy"),
+            (_, State::Mirror) => Some("has the counter of another die"),
+            (_, State::Live) if self.read.is_some() => None,
+            (_, State::Live) => Some(self.denied.as_deref().unwrap_or("vanished")),
         };
-        let counted = self.is_live();
-        ZoneReport { label: self.id.label.clone(), device: self.zone.device.clone(), counted, reason }
+        let reason = reason.map(str::to_owned);
+        let (label, device) = (self.id.label.clone(), self.zone.device.clone());
+        ZoneReport { label, device, counted: self.is_live(), reason }
     }
 
     pub(crate) fn read_before(&mut self) {
-        self.before = self.take();
+        self.before = self.read_counter();
     }
 
     pub(crate) fn read_after(&mut self) {
-        let after = self.take();
+        let after = self.read_counter();
         self.value = match (self.before.take(), after) {
             (Some(Ok(before)), Some(Ok(after))) => Some(Ok(Counter::midpoint(before, after))),
             (_, after) => after,
         };
     }
 
-    fn take(&mut self) -> Option<io::Result<u64>> {
+    fn read_counter(&mut self) -> Option<io::Result<u64>> {
         if matches!(self.role, Role::Excluded(_)) {
             return None;
         }
         self.read.as_mut().map(|read| read())
     }
 
-    /// Outcome of the window. `None`: there is no window yet, or none any more.
+    /// Outcome of the window. `None`: no window is open.
     pub(crate) fn step(&mut self, times: &WindowTimes) -> Option<ZoneOutcome> {
         let elapsed = times.elapsed;
         match self.value.take() {

@@ -39,8 +39,8 @@ pub struct Failure {
 
 impl Failure {
     /// The command line or a configuration is wrong.
-    pub fn usage(message: String) -> Self {
-        Self { code: USAGE, message }
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
     }
 
     /// A program cannot start, perhaps because this user may not do something.

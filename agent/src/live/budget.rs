@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use self::Reducible::{Rtt, Samples, Windows};
 use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
@@ -31,9 +32,9 @@ pub(crate) enum Reducible {
 impl Reducible {
     fn what(self) -> &'static str {
         match self {
-            Self::Windows => "window of the CPU ledger every second",
-            Self::Samples => "delay samples at full rate",
-            Self::Rtt => "RTTs of most segments of fast subflows",
+            Windows => "window of the CPU ledger every second",
+            Samples => "delay samples at full rate",
+            Rtt => "RTTs of most segments of fast subflows",
         }
     }
 }
@@ -52,33 +53,21 @@ struct Reduction {
 const FEW_SEGMENTS: SamplingRate =
     SamplingRate { segments_per_tick: 1, every_nth: 256, ..SamplingRate::FULL };
 
+const fn reduction(reduces: Reducible, factor: u32, costs: &'static str) -> Reduction {
+    Reduction { reduces, factor, costs }
+}
+
 /// In the order in which they are made. They are undone in the reverse order.
 static REDUCTIONS: [Reduction; 5] = [
-    Reduction {
-        reduces: Reducible::Windows,
-        factor: 4,
-        costs: "precise CPU time and energy of flows: windows are 4 s apart",
-    },
-    Reduction {
-        reduces: Reducible::Windows,
-        factor: 16,
-        costs: "precise CPU time and energy of flows: windows are 16 s apart",
-    },
-    Reduction {
-        reduces: Reducible::Samples,
-        factor: 4,
-        costs: "fast verdicts on bottlenecks: only a quarter of the delay samples",
-    },
-    Reduction {
-        reduces: Reducible::Samples,
-        factor: 16,
-        costs: "fast verdicts on bottlenecks: only a sixteenth of the delay samples",
-    },
-    Reduction {
-        reduces: Reducible::Rtt,
-        factor: 1,
-        costs: "precise RTT percentiles and times of stalls: only one segment per timer tick and 256 segments",
-    },
+    reduction(Windows, 4, "precise CPU time and energy of flows: windows are 4 s apart"),
+    reduction(Windows, 16, "precise CPU time and energy of flows: windows are 16 s apart"),
+    reduction(Samples, 4, "fast verdicts on bottlenecks: only a quarter of the delay samples"),
+    reduction(Samples, 16, "fast verdicts on bottlenecks: only a sixteenth of the delay samples"),
+    reduction(
+        Rtt,
+        1,
+        "precise RTT percentiles and times of stalls: one segment per timer tick and 256 segments",
+    ),
 ];
 
 /// The budget and the reductions in force. A pure function of the measured costs.
@@ -122,16 +111,13 @@ impl Budget {
 
     /// Current sampling rate of received segments.
     pub(crate) fn pace(&self) -> SamplingRate {
-        let rate = if self.factor(Reducible::Rtt).is_some() { FEW_SEGMENTS } else { SamplingRate::FULL };
-        SamplingRate {
-            interval_factor: self.factor(Reducible::Samples).unwrap_or(rate.interval_factor),
-            ..rate
-        }
+        let rate = if self.factor(Rtt).is_some() { FEW_SEGMENTS } else { SamplingRate::FULL };
+        SamplingRate { interval_factor: self.factor(Samples).unwrap_or(rate.interval_factor), ..rate }
     }
 
     /// Current minimum time from one window to the next.
     pub(crate) fn window_period(&self) -> Duration {
-        self.factor(Reducible::Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
+        self.factor(Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
     }
 
     /// The factor of the last reduction of this work in force.
@@ -167,7 +153,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const ALL: [Reducible; 3] = [Reducible::Windows, Reducible::Samples, Reducible::Rtt];
+    const ALL: [Reducible; 3] = [Windows, Samples, Rtt];
 
     /// Number of reductions in force after each of some snapshots of the same cost.
     fn run(budget: &mut Budget, cost: f64, snapshots: usize) -> Vec<u8> {
@@ -217,7 +203,7 @@ mod tests {
 
     #[test]
     fn reductions_that_save_nothing_are_skipped() {
-        let mut budget = Budget::new(Some(0.01), &[Reducible::Rtt]);
+        let mut budget = Budget::new(Some(0.01), &[Rtt]);
         assert_eq!(run(&mut budget, 0.02, 60)[59], 1);
         assert_eq!(budget.missing().len(), 1);
     }

@@ -106,7 +106,7 @@ impl Live {
             ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine.clone()),
         };
-        // The runs of an exact ledger are not counted, and the user asked for it.
+        // The kernel does not measure the programs of an exact ledger, and the user asked for them.
         let cost = (mode != LedgerMode::Exact)
             .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::system::lock;
 
-/// How often the stop flag is checked: a signal cannot wake the condition variable.
+/// Time between two checks of the stop flag: a signal cannot wake the condition variable.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn other_control_groups_are_of_no_pod() {
+    fn other_control_groups_belong_to_no_pod() {
         for path in [
             String::new(),
             "/".to_owned(),

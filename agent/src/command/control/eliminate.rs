@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use mpwatch_control::actuator::Actuator;
 use mpwatch_control::driver::{Driver, StepReport};
 use mpwatch_control::kernel::{self, KernelActuator};
@@ -23,14 +24,15 @@ use crate::live::EventSource as _;
 use crate::live::session;
 use crate::system::stop_flag;
 
-/// As often as verdicts are evaluated: a longer one only delays a removal.
+/// The interval between two evaluations of verdicts: a longer one would only delay a removal.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> {
     let EliminateOptions { store, filter, trace, .. } = options;
     if trace.no_bottlenecks {
-        let message = "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage(
+            "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks"
+        ));
     }
     let mut actuator: Option<Box<dyn Actuator>> = None;
     if options.yes {
@@ -49,7 +51,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let end = options.duration.map(|duration| Instant::now() + duration);
     session::run(&mut live, trace.tracker(Closed::Forget), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
-        // A step takes effect in the next snapshot, and the last one has none.
+        // A step takes effect in the next snapshot, and none follows the last one.
         if goes_on {
             for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
                 print(&line(&step, options.json)?)?;
@@ -65,7 +67,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
 fn policy(options: &EliminateOptions) -> EliminationPolicy {
     EliminationPolicy {
         action: options.action,
-        stable: Nanos(u64::try_from(options.stable.as_nanos()).unwrap_or(u64::MAX)),
+        stable: Nanos::from(options.stable),
         probability: options.probability,
         max_per_minute: options.max_per_minute,
     }

@@ -153,8 +153,8 @@ fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
     report.connections.first().cloned().context("the traffic made no connection")
 }
 
-fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> anyhow::Result<TransferEnd> {
-    Ok(TransferEnd { name, netns: namespace.name().to_owned(), seen, mib: mib::read(namespace)? })
+fn end(name: &'static str, namespace: &Namespace, traffic: ConnectionReport) -> anyhow::Result<TransferEnd> {
+    Ok(TransferEnd { name, netns: namespace.name().to_owned(), traffic, mib: mib::read(namespace)? })
 }
 
 fn built(path: &mpwatch_lab::topology::Path<'_>) -> BuiltPath {

@@ -88,7 +88,7 @@ impl Windows {
             Opening::Skipped => {
                 if !std::mem::replace(&mut self.has_skipped, true) {
                     tracing::warn!(
-                        "windows of the CPU ledger are skipped: the kernel lacks descriptors or memory"
+                        "the kernel lacks descriptors or memory: windows of the CPU ledger are skipped"
                     );
                 }
                 self.schedule.plan(now);
