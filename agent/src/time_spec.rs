@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 
+use anyhow::bail;
 use jiff::civil::{DateTime, Time};
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
 use mpwatch_store::Period;
@@ -61,17 +62,14 @@ pub(crate) fn period(
 ) -> anyhow::Result<Period> {
     let at = |spec: Option<TimeSpec>, begin| {
         let time = spec.map(|spec| spec.resolve_after(begin, now)).transpose();
-        time.map_err(|_| {
-            Failure::usage("--since or --until is longer ago than the calendar reaches".to_owned())
-        })
+        time.map_err(|_| Failure::usage("--since or --until is longer ago than the calendar reaches"))
     };
     let since = at(since, None)?;
     let period = Period { since, until: at(until, since)? };
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until
     {
-        let message = format!("the period ends before it begins: from {since} until {until}");
-        return Err(Failure::usage(message).into());
+        bail!(Failure::usage(format!("the period ends before it begins: from {since} until {until}")));
     }
     Ok(period)
 }
