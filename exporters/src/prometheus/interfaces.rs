@@ -116,6 +116,7 @@ pub(super) enum Interface {
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
+    pub(super) incoming: Option<Name>,
     pub(super) is_open: bool,
     /// Payload in both directions.
     pub(super) size: u64,
@@ -129,6 +130,7 @@ impl Path {
     pub(super) fn from_subflow(subflow: &Subflow) -> Self {
         Self {
             interface: subflow.interface,
+            incoming: subflow.incoming_interface,
             is_open: subflow.closed.is_none(),
             size: (subflow.bytes_sent + subflow.bytes_received).0,
             is_stale: subflow.stale,
@@ -145,17 +147,23 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
+    /// Adds a path. An interface through which segments only arrive has series, too.
     pub(super) fn add(&mut self, path: &Path) {
-        self.paths.entry(path.interface).or_default().add(path);
+        self.change(path.interface, |paths| paths.add(path));
+        self.change(path.incoming, |paths| paths.all += 1);
     }
 
     /// Removes a path that was added.
     pub(super) fn remove(&mut self, path: &Path) {
-        if let Some(paths) = self.paths.get_mut(&path.interface) {
-            paths.remove(path);
-            if paths.all == 0 {
-                self.paths.remove(&path.interface);
-            }
+        self.change(path.interface, |paths| paths.remove(path));
+        self.change(path.incoming, |paths| paths.all -= 1);
+    }
+
+    fn change(&mut self, interface: Option<Name>, change: impl FnOnce(&mut Paths)) {
+        let paths = self.paths.entry(interface).or_default();
+        change(paths);
+        if paths.all == 0 {
+            self.paths.remove(&interface);
         }
     }
 

@@ -14,7 +14,7 @@ use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
-use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, Unit};
+use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, Metric, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
 
 use super::bounded::{BoundedSums, Limits};
@@ -24,7 +24,7 @@ use super::histogram::Histogram;
 use super::interfaces::{Interface, Interfaces, Path, no_paths};
 use super::largest::LargestFlows;
 use super::sizes::Sizes;
-use super::sums::{Sums, add, counters};
+use super::sums::{Increase, Sums, add, counters};
 use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
 
 /// Maximum number of interfaces, peers, control groups and namespaces of pods with series of their own.
@@ -137,7 +137,7 @@ impl Totals {
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
                 let increase = self.subflows.update(place, subflow, subflow.created_at.is_some());
-                self.interfaces.add(subflow.interface, increase);
+                charge(&mut self.interfaces, [subflow.interface, subflow.incoming_interface], increase);
                 let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
                 for ((row, sums), value) in rows.zip(observed) {
@@ -199,7 +199,9 @@ impl Totals {
             }
         }
         if !self.interfaces.added().is_empty() {
-            self.subflows.idle().for_each(|(path, increase)| self.interfaces.add(path.interface, &increase));
+            for (path, increase) in self.subflows.idle() {
+                charge(&mut self.interfaces, [path.interface, path.incoming], &increase);
+            }
         }
         // Their gauges may change with time: ages do.
         let connections = self.largest_connections.counters.iter().map(|(id, _)| id);
@@ -304,6 +306,19 @@ impl Totals {
             sizes.extend(largest.map(|(key, path)| (key, path.size)));
         }
         self.largest_subflows.select(snapshot.at, &sizes);
+    }
+}
+
+/// Charges an increase to the interface of the route, except received bytes, which are charged to the interface through which they came in.
+fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
+    if interfaces[0] == interfaces[1] {
+        return sums.add(interfaces[0], increase);
+    }
+    for (interface, is_incoming) in interfaces.into_iter().zip([false, true]) {
+        let is_charged = |metric: &Metric<Subflow>| metric.name.contains("received_bytes") == is_incoming;
+        let values = counters(SUBFLOW).zip(&increase.values);
+        let values = values.map(|(metric, value)| value.filter(|_| is_charged(metric))).collect();
+        sums.add(interface, &Increase { values, unchanged: increase.unchanged, observed: Vec::new() });
     }
 }
 

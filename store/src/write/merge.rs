@@ -99,6 +99,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let (more, fewer) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
     Subflow {
         interface: new.interface.or(old.interface),
+        incoming_interface: new.incoming_interface.or(old.incoming_interface),
         congestion_control: new.congestion_control.or(old.congestion_control),
         created_at: old.created_at.or(new.created_at),
         handshake: old.handshake.or(new.handshake),
