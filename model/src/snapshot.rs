@@ -124,7 +124,15 @@ impl Report {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
             schema: snapshot.schema,
-            run: Run { host, setup, from: snapshot.at, to: snapshot.at, cut_short: None },
+            run: Run {
+                host,
+                setup,
+                from: snapshot.at,
+                to: snapshot.at,
+                since: None,
+                until: None,
+                cut_short: None,
+            },
             connections: Vec::new(),
             flow_classes: Vec::new(),
             counters: snapshot.counters,
@@ -157,6 +165,12 @@ pub struct Run {
     /// Last tick.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
+    /// Start of the period that was asked for. `null`: no limit.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub since: Option<Timestamp>,
+    /// End of the period that was asked for. `null`: no limit.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub until: Option<Timestamp>,
     /// Why the recording is incomplete: its recorder was killed, or the file is damaged. `null`: it is complete.
     pub cut_short: Option<String>,
 }

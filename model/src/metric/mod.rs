@@ -12,7 +12,7 @@ pub mod service;
 pub mod unit;
 
 pub use flow::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO};
-pub use format::{compact, count, display, prefixed, watts};
+pub use format::{compact, count, display, prefixed, round_up, trimmed, watts};
 pub use row::{HasEnergy, InfoMetric, Kind, Metric, find};
 pub use unit::Unit;
 
