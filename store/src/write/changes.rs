@@ -48,6 +48,7 @@ pub(crate) struct Change<'a> {
 }
 
 /// A connection of the latest snapshot.
+#[derive(Default)]
 struct Tracked {
     number: i64,
     /// The last batch whose snapshot listed it.
@@ -68,17 +69,7 @@ struct Tracked {
 
 impl Tracked {
     fn new((number, earlier): (i64, Option<EarlierRecord>)) -> Self {
-        let earlier = earlier.map(Box::new);
-        Self {
-            number,
-            index: 0,
-            batch: 0,
-            due_ns: 0,
-            is_written: false,
-            last_event_ns: 0,
-            sampled: None,
-            earlier,
-        }
+        Self { number, earlier: earlier.map(Box::new), ..Self::default() }
     }
 
     fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {

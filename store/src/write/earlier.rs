@@ -9,8 +9,7 @@ use rusqlite::{Connection as Database, Params, params};
 
 use super::file::next_number;
 use super::merge::EarlierRecord;
-use crate::schema::rows::ConnectionRow;
-use crate::schema::sql::{Loader, rows, select};
+use crate::schema::sql::Loader;
 use crate::schema::values::nanos;
 
 /// When and on which boot a run began, which identifies the run.
@@ -129,12 +128,10 @@ impl RowNumbers {
             Some(loader) => loader,
             none => none.insert(Loader::new(database)?),
         };
-        let query = select::<ConnectionRow<'_>>(database, "WHERE id = ?")?;
-        let found: Vec<ConnectionRow<'static>> = rows(database, &query, [number], &loader.names)?;
-        let row = found.into_iter().next().ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        let found = loader.load(database, number)?;
+        let (row, connection) = found.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         let (began_ns, runs) = (nanos(row.began), row.runs + i64::from(row.run != self.run));
         let until_ns = began_ns.saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX));
-        let connection = loader.load(database, row)?;
         Ok(EarlierRecord { connection, began_ns, until_ns, overlaps, runs })
     }
 }

@@ -69,7 +69,15 @@ impl Writer {
         let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
         if can_delete {
-            self.retire(nanos(snapshot.at), &limits);
+            let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
+            self.status.with(|status| {
+                status.figures.retired = self.file.retention.retired;
+                // The next batch tries again.
+                if let Err(error) = deleted {
+                    let why = || format!("old connections could not be deleted: {}", reason(&error));
+                    status.losses.paused.get_or_insert_with(why);
+                }
+            });
         }
     }
 
@@ -190,18 +198,6 @@ impl Writer {
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
             status.losses.paused = Some(format!("{}; {waiting} connections wait", reason(error)));
-        });
-    }
-
-    fn retire(&mut self, now_ns: i64, limits: &Limits) {
-        let result = self.file.enforce_limits(limits, now_ns);
-        self.status.with(|status| {
-            status.figures.retired = self.file.retention.retired;
-            // The next batch tries again.
-            if let Err(error) = result {
-                let why = || format!("old connections could not be deleted: {}", reason(&error));
-                status.losses.paused.get_or_insert_with(why);
-            }
         });
     }
 }
