@@ -201,7 +201,6 @@ impl Changes {
             if connection.is_open() || has_changed(before, connection) {
                 let tracked =
                     known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
-                self.rows.remember(connection.id, tracked.number);
                 changes.push(tracked.change(Cow::Borrowed(connection), *seen_at, false));
             }
         }
@@ -244,7 +243,6 @@ impl Changes {
                 self.schedule(connection.id, 1);
             } else {
                 let gone = known.remove();
-                self.rows.remember(connection.id, gone.number);
                 changes.extend(
                     connection.is_open().then(|| gone.change(Cow::Borrowed(connection), previous.at, false)),
                 );

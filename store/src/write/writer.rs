@@ -11,7 +11,7 @@ use rusqlite::Connection as Database;
 
 use super::backlog::Backlog;
 use super::changes::{Change, Changes};
-use super::earlier::RowNumbers;
+use super::earlier::{RowNumbers, RunStart};
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
@@ -135,14 +135,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the state of changes from the writer. The first call reads the connections that earlier runs left open.
+    /// Removes the state of changes from the writer. The first call creates it.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
-        let began = nanos(self.run.began_at(began));
-        let rows = RowNumbers::read(&self.file.database, self.file.run, &snapshot.host.boot_id, began)?;
+        let start = RunStart { boot_id: snapshot.host.boot_id.clone(), at: self.run.began_at(began) };
+        let rows = RowNumbers::new(&self.file.database, self.file.run, start)?;
         Ok(Changes::new(rows))
     }
 
