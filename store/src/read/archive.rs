@@ -191,6 +191,8 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
             setup: Arc::new(setups.reduce(|setup, other| setup.in_common(&other)).unwrap_or_default()),
             from: timestamp(from),
             to: timestamp(to.max(from)),
+            since: None,
+            until: None,
             cut_short: None,
         },
         connections: Vec::new(),
