@@ -206,3 +206,33 @@ fn verdicts_of_a_connection_and_the_bytes_of_a_batch_are_bounded() {
     assert_eq!(batches.iter().sum::<usize>(), 31);
     assert!((2..16).contains(&batches.len()), "{batches:?}");
 }
+
+#[test]
+fn a_report_is_read_in_parts_that_together_are_the_whole() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, all_kinds()));
+    store.deliver(&tick(20, all_kinds()));
+    store.close();
+    let (whole, series) = read(&file);
+    for size in [1, 2, 3, 100] {
+        let (mut connections, mut samples, mut sizes) = (Vec::new(), CounterSeries::new(), Vec::new());
+        let parts = Archive::open(&file).unwrap().parts(Period::default(), None, size, |part, of_part| {
+            assert_eq!(part.run, whole.run);
+            sizes.push(part.connections.len());
+            connections.extend(part.connections);
+            samples.extend(of_part);
+            Ok::<_, crate::StoreError>(())
+        });
+        parts.unwrap();
+        assert_eq!((&connections, &samples), (&whole.connections, &series), "{size}");
+        assert!(sizes.iter().all(|found| (1..=size).contains(found)), "{sizes:?}");
+    }
+    let nothing = Period { since: Some(fixture::at(1 << 50)), until: None };
+    let mut parts = 0;
+    let read = Archive::open(&file).unwrap().parts(nothing, None, 5, |_, _| {
+        parts += 1;
+        Ok::<_, crate::StoreError>(())
+    });
+    assert_eq!((read.is_ok(), parts), (true, 1), "an empty report is a part");
+}

@@ -196,9 +196,10 @@ impl Writer {
         let limit = self.status.with(|status| status.limits.backlog);
         let lost = self.backlog.add(changes, limit);
         let samples = changes.iter().filter(|change| change.sampled).count() as u64;
-        let waiting = self.backlog.len();
+        let (waiting, bytes) = (self.backlog.len(), self.file.used_bytes());
         self.status.with(|status| {
             status.figures.waiting = waiting as u64;
+            status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
             status.losses.paused = Some(format!("{}; {waiting} connections wait", reason(error)));
