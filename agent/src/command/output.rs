@@ -30,7 +30,12 @@ pub(super) fn print_report(
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
-        Format::Json => return write_json(report, options.output.as_deref()),
+        Format::Json => {
+            return write_pieces(options.output.as_deref(), |mut output| {
+                json::write(report, Layout::Pretty, &mut output)?;
+                Ok(output.write_all(b"\n")?)
+            });
+        }
         Format::Csv => sheet(report, series, SheetKind::Subflows)?,
         Format::CsvConnections => sheet(report, series, SheetKind::Connections)?,
         Format::CsvSamples => sheet(report, series, SheetKind::Samples)?,
@@ -62,17 +67,19 @@ fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
-/// Prints a report as JSON, or writes it to a file, piece by piece: the text of a long run is larger than everything else in memory.
-fn write_json(report: &Report, file: Option<&Path>) -> anyhow::Result<()> {
-    let write = |output: &mut dyn io::Write| -> io::Result<()> {
+/// Prints a report piece by piece, or writes it to a file: the text of a long run is larger than everything else in memory.
+pub(super) fn write_pieces(
+    file: Option<&Path>,
+    write_to: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let write = |output: &mut dyn io::Write| -> anyhow::Result<()> {
         let mut output = buffered(output);
-        json::write(report, Layout::Pretty, &mut output)?;
-        output.write_all(b"\n")?;
-        output.flush()
+        write_to(&mut output)?;
+        Ok(output.flush()?)
     };
-    let Some(file) = file else { return Ok(write(&mut io::stdout().lock())?) };
+    let Some(file) = file else { return write(&mut io::stdout().lock()) };
     ensure_no_data(file)?;
-    let written = File::create(file).and_then(|mut file| write(&mut file));
+    let written = File::create(file).map_err(anyhow::Error::from).and_then(|mut file| write(&mut file));
     written.with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
