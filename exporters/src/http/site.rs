@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages: their content, access to them, and the number of large answers at a time.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::header::{ALLOW, AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, AUTHORIZATION, HOST, HeaderMap, WWW_AUTHENTICATE};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -22,12 +24,18 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );
 
+const CLOSED: &str = "flows need authentication (web.config: users or client certificates), or web.open_flows = true and an IP address or `localhost` in the address\n";
+
 /// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`.
     fn metrics(&self) -> Result<String, String>;
     /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a thread of its own, so it may block.
     fn flows(&self) -> Result<String, String>;
+    /// Whether everyone who reaches the server may read the flows, without authentication.
+    fn flows_are_open(&self) -> bool {
+        false
+    }
     /// Whether `/metrics` is up to date; if not, why.
     fn readiness(&self) -> Result<(), String>;
     /// Called after the web-config file, or a certificate that it names, has changed. On an error the previous rules stay in force.
@@ -56,7 +64,8 @@ impl Site {
     }
 
     pub(super) async fn respond<B>(&self, request: &Request<B>) -> Response {
-        if let Some(users) = &self.rules().users {
+        let rules = self.rules();
+        if let Some(users) = &rules.users {
             let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             if !users.allow(header).await {
                 let refusal =
@@ -71,7 +80,11 @@ impl Site {
         }
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
-            "/api/v1/flows" => self.flows().await,
+            "/api/v1/flows" if rules.is_authenticated() => self.flows().await,
+            "/api/v1/flows" if self.pages.flows_are_open() && is_numeric(request.headers()) => {
+                self.flows().await
+            }
+            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
             // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),
@@ -93,4 +106,15 @@ impl Site {
         let outcome = tokio::task::spawn_blocking(move || pages.flows()).await;
         outcome.map_or_else(|_| busy(), |outcome| response::flows(outcome, permit))
     }
+}
+
+/// Whether a request without authentication names the server by address: a web page can make a browser resolve any name of its own to this
+/// machine (DNS rebinding), but no address.
+fn is_numeric(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let authority = Authority::try_from(host.as_bytes());
+    authority.is_ok_and(|authority| {
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse::<IpAddr>().is_ok()
+    })
 }

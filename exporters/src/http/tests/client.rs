@@ -14,6 +14,7 @@ use crate::http::web_config::{Access, WebConfigError};
 #[derive(Default)]
 pub(super) struct TestPages {
     pub(super) stale: AtomicBool,
+    pub(super) flows_closed: AtomicBool,
     pub(super) reloads: Mutex<Vec<Result<(), String>>>,
 }
 
@@ -24,6 +25,10 @@ impl Pages for TestPages {
 
     fn flows(&self) -> Result<String, String> {
         Ok(format!("{{\"connections\":[{}]}}", "0,".repeat(16 << 20)))
+    }
+
+    fn flows_are_open(&self) -> bool {
+        !self.flows_closed.load(Ordering::Relaxed)
     }
 
     fn readiness(&self) -> Result<(), String> {
@@ -62,8 +67,10 @@ pub(super) fn exchange(server: &Server, request: &str) -> Vec<u8> {
 }
 
 pub(super) fn get(server: &Server, path: &str, headers: &str) -> (String, Vec<u8>) {
-    let response =
-        exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
+    let response = exchange(
+        server,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"),
+    );
     let end = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     (String::from_utf8(response[..end].to_vec()).unwrap().to_lowercase(), response[end + 4..].to_vec())
 }

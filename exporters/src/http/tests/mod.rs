@@ -113,7 +113,7 @@ fn a_dropped_server_stops_listening() {
 #[test]
 fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
     let (server, _) = start();
-    let request = b"GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = b"GET /api/v1/flows HTTP/1.1\r\nHost: [::1]:9917\r\nConnection: close\r\n\r\n";
     let slow = |_| {
         let mut stream = connect(&server);
         stream.write_all(request).unwrap();
@@ -136,4 +136,24 @@ fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
     while !get(&server, "/api/v1/flows", "").0.starts_with("http/1.1 200") {
         assert!(Instant::now() < deadline, "still refused");
     }
+}
+
+#[test]
+fn flows_are_served_without_authentication_only_if_allowed_and_only_by_address() {
+    let (server, pages) = start();
+    let head = |host: &str| {
+        let request = format!("HEAD /api/v1/flows HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        String::from_utf8_lossy(&exchange(&server, &request)[..12]).into_owned()
+    };
+    for (host, status) in [
+        ("127.0.0.1:9917", 200),
+        ("[::1]", 200),
+        ("localhost:1", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+    ] {
+        assert_eq!(head(host), format!("HTTP/1.1 {status}"), "{host}");
+    }
+    pages.flows_closed.store(true, Ordering::Relaxed);
+    assert_eq!(head("127.0.0.1"), "HTTP/1.1 403");
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::TlsAcceptor;
 
 use auth::Users;
-use file::TlsServer;
+use file::{ClientAuth, TlsServer};
 
 /// Why a web-config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,14 @@ pub(super) struct Rules {
     pub(super) tls: Option<TlsAcceptor>,
     /// `None`: no basic auth.
     pub(super) users: Option<Users>,
+    requires_certificate: bool,
+}
+
+impl Rules {
+    /// Whether every client proves who it is.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.users.is_some() || self.requires_certificate
+    }
 }
 
 /// A web-config file and the rules from its last valid version.
@@ -92,11 +100,14 @@ fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
     for file in tls.iter().flat_map(TlsServer::files) {
         versions.insert(file.clone(), version_of(&file));
     }
+    let requires_certificate =
+        tls.as_ref().is_some_and(|server| server.client_auth_type == ClientAuth::RequireAndVerifyClientCert);
     let tls = tls.as_ref().map(tls::server).transpose().map_err(invalid)?;
     let users = parsed.basic_auth_users.filter(|users| !users.is_empty());
     Ok(Rules {
         tls: tls.map(|server| TlsAcceptor::from(Arc::new(server))),
         users: users.map(Users::new).transpose().map_err(invalid)?,
+        requires_certificate,
     })
 }
 
