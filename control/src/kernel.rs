@@ -12,9 +12,7 @@ use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal};
 
 use super::{path_manager, socket_diag};
 
-/// Time for an acknowledgement on the subflow that is kept: two RTTs within these bounds. The lower bound covers delayed acknowledgements (40 ms),
-/// the upper bound limits how long the tracer waits.
-const MIN_WAIT: Duration = Duration::from_millis(100);
+/// Longest time that the tracer waits for an acknowledgement on the subflow that is kept.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 const READ_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -111,9 +109,8 @@ fn check_progress(kept: &Candidate) -> io::Result<()> {
         let progress = socket_diag::progress(kept.subflow.cookie, kept.local, kept.remote);
         progress.map_err(|error| io::Error::other(format!("cannot read the subflow to keep: {error}")))
     };
-    let before = read()?;
-    let end = Instant::now() + (2 * before.rtt).clamp(MIN_WAIT, MAX_WAIT);
-    while Instant::now() < end {
+    let (before, began) = (read()?, Instant::now());
+    while began.elapsed() < MAX_WAIT {
         if read()?.is_made_since(&before) {
             return Ok(());
         }

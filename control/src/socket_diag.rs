@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use mpwatch_model::id::SocketCookie;
 use nix::errno::Errno;
@@ -46,8 +45,6 @@ pub(super) struct Progress {
     backoff: u8,
     unacked: u32,
     bytes_acked: u64,
-    /// Smoothed RTT.
-    pub(super) rtt: Duration,
 }
 
 impl Progress {
@@ -60,20 +57,15 @@ impl Progress {
 }
 
 /// Reads the socket with this cookie.
-///
-/// # Errors
-/// `NotFound`: it is gone. `InvalidData`: a kernel without `tcpi_bytes_acked`.
 pub(super) fn progress(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<Progress> {
     let (.., attributes) = find(cookie, local, remote)?;
     let info = find_attribute(&attributes, INET_DIAG_INFO).unwrap_or_default();
     // Offsets in `struct tcp_info`.
-    let number = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
     let read = || {
         Some(Progress {
             is_established: *info.first()? == TCP_ESTABLISHED,
             backoff: *info.get(4)?,
-            unacked: number(24)?,
-            rtt: Duration::from_micros(number(68)?.into()),
+            unacked: u32::from_ne_bytes(*info.get(24..)?.first_chunk()?),
             bytes_acked: u64::from_ne_bytes(*info.get(120..)?.first_chunk()?),
         })
     };
@@ -147,8 +139,7 @@ mod tests {
 
     #[test]
     fn progress_needs_an_acknowledgement_of_waiting_data() {
-        let idle =
-            Progress { is_established: true, backoff: 0, unacked: 0, bytes_acked: 5, rtt: Duration::ZERO };
+        let idle = Progress { is_established: true, backoff: 0, unacked: 0, bytes_acked: 5 };
         assert!(idle.is_made_since(&idle));
         let waiting = Progress { unacked: 1, ..idle };
         assert!(!waiting.is_made_since(&waiting), "nothing was acknowledged");

@@ -358,7 +358,7 @@ CREATE OR REPLACE VIEW mpwatch.site_hours AS
 SELECT * FROM mpwatch.site_hour_states FINAL
 WHERE (hour, version) IN (SELECT hour, max(version) FROM mpwatch.site_hour_states GROUP BY hour);
 
--- `mpwatch export clickhouse` sends nothing to tables of another version.
+-- `mpwatch export clickhouse` sends nothing to tables of an older version.
 CREATE TABLE IF NOT EXISTS mpwatch.schema_version (version UInt32, mpwatch String, applied DateTime DEFAULT now())
 ENGINE = MergeTree() ORDER BY version;
 INSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (1, '0.1.0');

@@ -93,14 +93,6 @@ static KEYS: &[Key] = &[
         show: |config| path_value(config.web_config.as_deref()),
     },
     Key {
-        name: "web.open_flows",
-        flag: "",
-        help: "Serve /api/v1/flows, which lists every connection, also without authentication. Otherwise it needs users or client certificates in web.config.",
-        reloads: false,
-        set: |config, text| boolean(text).map(|open| config.open_flows = open),
-        show: |config| config.open_flows.into(),
-    },
-    Key {
         name: "metrics.top_flows",
         flag: "--metrics.top-flows",
         help: "Number of the largest connections for which per-connection series are exported, 0 to 500.",

@@ -26,7 +26,6 @@ pub(crate) struct Config {
     pub(crate) socket_group: String,
     pub(crate) listen: SocketAddr,
     pub(crate) web_config: Option<PathBuf>,
-    pub(crate) open_flows: bool,
     pub(crate) top_flows: u32,
     /// `None`: no database.
     pub(crate) store_path: Option<PathBuf>,
@@ -79,7 +78,6 @@ impl Default for Config {
             socket_group: "mpwatch".to_owned(),
             listen: SocketAddr::from(([127, 0, 0, 1], 9917)),
             web_config: None,
-            open_flows: false,
             top_flows: 0,
             store_path: Some(PathBuf::from(paths::DATABASE)),
             store_keep: Some(Duration::from_hours(7 * 24)),

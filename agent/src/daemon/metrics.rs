@@ -23,13 +23,12 @@ struct Published {
 /// The pages of the web server.
 pub(super) struct Site {
     status: Arc<Status>,
-    flows_are_open: bool,
     latest: Mutex<Option<Arc<Published>>>,
 }
 
 impl Site {
-    pub(super) fn new(config: &Config, status: Arc<Status>) -> Self {
-        Self { status, flows_are_open: config.open_flows, latest: Mutex::new(None) }
+    pub(super) fn new(status: Arc<Status>) -> Self {
+        Self { status, latest: Mutex::new(None) }
     }
 
     fn latest(&self) -> Result<Arc<Published>, String> {
@@ -49,10 +48,6 @@ impl Pages for Site {
     fn flows(&self) -> Result<String, String> {
         json::text(&*self.latest()?.snapshot.complete(), Layout::Line)
             .map_err(|error| format!("cannot format the flows: {error}"))
-    }
-
-    fn flows_are_open(&self) -> bool {
-        self.flows_are_open
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -199,7 +199,7 @@ fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
 fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
     let engine = shared_engine("MergeTree", "", place);
     format!(
-        "-- `mpwatch export clickhouse` sends nothing to tables of another version.\n\
+        "-- `mpwatch export clickhouse` sends nothing to tables of an older version.\n\
          CREATE TABLE IF NOT EXISTS {database}.schema_version{on} (version UInt32, mpwatch String, applied DateTime DEFAULT now())\n\
          ENGINE = {engine} ORDER BY version;\n\
          INSERT INTO {database}.schema_version (version, mpwatch) VALUES ({VERSION}, '{mpwatch}');\n"

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages: their content, access to them, and the number of large answers at a time.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::header::{ALLOW, AUTHORIZATION, HOST, HeaderMap, WWW_AUTHENTICATE};
-use hyper::http::uri::Authority;
+use hyper::header::{ALLOW, AUTHORIZATION, WWW_AUTHENTICATE};
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -24,7 +22,8 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );
 
-const CLOSED: &str = "flows need authentication (web.config: users or client certificates), or web.open_flows = true and an IP address or `localhost` in the address\n";
+const CLOSED: &str =
+    "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
 
 /// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
@@ -32,10 +31,6 @@ pub trait Pages: Send + Sync + 'static {
     fn metrics(&self) -> Result<String, String>;
     /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a thread of its own, so it may block.
     fn flows(&self) -> Result<String, String>;
-    /// Whether everyone who reaches the server may read the flows, without authentication.
-    fn flows_are_open(&self) -> bool {
-        false
-    }
     /// Whether `/metrics` is up to date; if not, why.
     fn readiness(&self) -> Result<(), String>;
     /// Called after the web-config file, or a certificate that it names, has changed. On an error the previous rules stay in force.
@@ -80,10 +75,7 @@ impl Site {
         }
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
-            "/api/v1/flows" if rules.is_authenticated() => self.flows().await,
-            "/api/v1/flows" if self.pages.flows_are_open() && is_numeric(request.headers()) => {
-                self.flows().await
-            }
+            "/api/v1/flows" if rules.is_authenticated => self.flows().await,
             "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
             // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
@@ -106,15 +98,4 @@ impl Site {
         let outcome = tokio::task::spawn_blocking(move || pages.flows()).await;
         outcome.map_or_else(|_| busy(), |outcome| response::flows(outcome, permit))
     }
-}
-
-/// Whether a request without authentication names the server by address: a web page can make a browser resolve any name of its own to this
-/// machine (DNS rebinding), but no address.
-fn is_numeric(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST) else { return true };
-    let authority = Authority::try_from(host.as_bytes());
-    authority.is_ok_and(|authority| {
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<IpAddr>().is_ok()
-    })
 }

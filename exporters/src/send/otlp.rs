@@ -66,7 +66,8 @@ impl Engine for Otlp {
         }
         let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_empty = kind.is_empty() && answer.body.is_empty();
-        let read = if is_empty { Some(None) } else { otlp::rejected(kind, &answer.body) };
-        read.ok_or_else(|| format!("{NOT_OWN} OTLP: {}", answer.text()))
+        let rejected = if is_empty { Some(Rejected::default()) } else { otlp::rejected(kind, &answer.body) };
+        let rejected = rejected.ok_or_else(|| format!("{NOT_OWN} OTLP: {}", answer.text()))?;
+        Ok(Some(rejected).filter(|(count, _)| *count > 0))
     }
 }

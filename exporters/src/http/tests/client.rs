@@ -14,7 +14,6 @@ use crate::http::web_config::{Access, WebConfigError};
 #[derive(Default)]
 pub(super) struct TestPages {
     pub(super) stale: AtomicBool,
-    pub(super) flows_closed: AtomicBool,
     pub(super) reloads: Mutex<Vec<Result<(), String>>>,
 }
 
@@ -25,10 +24,6 @@ impl Pages for TestPages {
 
     fn flows(&self) -> Result<String, String> {
         Ok(format!("{{\"connections\":[{}]}}", "0,".repeat(16 << 20)))
-    }
-
-    fn flows_are_open(&self) -> bool {
-        !self.flows_closed.load(Ordering::Relaxed)
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one check at a time with a pause between two,
-//! and matches are cached. All that waits is bounded by the number of clients.
+//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one check at a time, and matches are cached. The
+//! number of clients bounds the queue.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,6 @@ use tokio::sync::Semaphore;
 
 /// Maximum number of cached passwords: one for each user, and more after changes.
 const MAX_CACHED: usize = 100;
-/// After a wrong password no other is checked for this many times the duration of the check, so that guesses take a quarter of one CPU.
-const PAUSE: u32 = 3;
 
 /// The users and their password hashes.
 pub(in crate::http) struct Users {
@@ -46,24 +44,22 @@ impl Users {
     /// another, always the same one for the same name, so that the response time does not tell which users exist.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
-        let other = || {
-            let place = usize::from(digest_of(&[&user])[0]) % self.hashes.len().max(1);
-            self.hashes.values().nth(place)
-        };
-        let (known, hash) = (self.hashes.get(&user), self.hashes.get(&user).or_else(other));
-        let Some(hash) = hash.cloned() else { return false };
+        let known = self.hashes.get(&user);
+        let place = usize::from(digest_of(&[&user])[0]) % self.hashes.len().max(1);
+        let Some(hash) = known.or_else(|| self.hashes.values().nth(place)).cloned() else { return false };
         let is_known = known.is_some();
         let digest = digest_of(&[&user, &hash, &password]);
-        if is_known && self.verified().contains(&digest) {
+        if self.verified().contains(&digest) {
             return true;
         }
         let Ok(permit) = Arc::clone(&self.permit).acquire_owned().await else { return false };
-        // The permit is kept until the work is done, also if the client has left by then.
+        // The permit is kept until the work is done, also if the client has left by then; after a wrong password for as long again, so that
+        // guesses take half of one CPU.
         let check = move || {
             let began = Instant::now();
             let is_correct = bcrypt::verify(password, &hash).unwrap_or(false) && is_known;
             if !is_correct {
-                std::thread::sleep(began.elapsed() * PAUSE);
+                std::thread::sleep(began.elapsed());
             }
             drop(permit);
             is_correct
