@@ -211,6 +211,27 @@ impl Finding {
         }
     }
 
+    /// Its kind in a few words.
+    pub fn kind(&self) -> &'static str {
+        match &self.fact {
+            Fact::DataLost(_) => "lost data",
+            Fact::InvalidMappings(_) => "invalid mappings",
+            Fact::ChecksumFailures(_) => "checksum failures",
+            Fact::PathFailed(path) if path.recovered.is_none() => "failed path",
+            Fact::PathFailed(_) => "path failed for a time",
+            Fact::Refused => "refused",
+            Fact::Aborted { .. } => "aborted",
+            Fact::Outage(_) => "outage",
+            Fact::FellBack(_) => "fell back to TCP",
+            Fact::SharedBottleneck(_) => "shared bottleneck",
+            Fact::SharedCap { .. } => "shared cap",
+            Fact::ClosedLate { .. } => "subflow closed late",
+            Fact::SinglePath { .. } => "one path only",
+            Fact::DetectedBy(_) | Fact::OtherPairs(_) => "bottlenecks",
+            Fact::Closed { .. } => "closed",
+        }
+    }
+
     /// Whether a report lists it as a problem.
     pub fn is_problem(&self) -> bool {
         matches!(self.severity(), Severity::Failure | Severity::Warning)

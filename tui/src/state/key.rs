@@ -70,6 +70,7 @@ actions! {
         Search "search" ["f"] None, "find a row by its text";
         NextHit "next_hit" ["n"] None, "next match";
         PreviousHit "previous_hit" ["N"] None, "previous match";
+        NextProblem "next_problem" ["!"] None, "next connection with a problem";
         Sort "sort" ["s"] Some("sort"), "choose the column to sort by";
         Reverse "reverse" ["r"] None, "reverse the order";
         Columns "columns" ["c"] None, "show or hide columns";
