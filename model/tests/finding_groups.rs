@@ -218,5 +218,8 @@ fn a_peer_has_the_port_of_the_service_only() {
     other.remote.as_mut().unwrap().set_port(1);
     assert_eq!(Peer::new(&other), Peer::new(&server));
     let lines = lines(vec![server, other]);
-    assert!(lines[0].starts_with("2 connections of iperf3 from 10.0.1.1 to port 5201 are long"), "{lines:#?}");
+    assert!(
+        lines[0].starts_with("2 connections of iperf3 from 10.0.1.1 to port 5201 are long"),
+        "{lines:#?}"
+    );
 }

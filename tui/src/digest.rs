@@ -3,11 +3,12 @@
 //! read in one frame. The thread that delivers a snapshot computes its digest once.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mpwatch_model::finding::{self, Severity};
+use mpwatch_model::finding::{self, Finding, Severity};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
@@ -18,6 +19,7 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
+use rustc_hash::FxBuildHasher;
 
 /// A snapshot with its digest.
 #[derive(Clone, Debug)]
@@ -63,7 +65,7 @@ pub(crate) struct Digest {
 }
 
 /// A kind of problem: its importance, and a few words.
-pub(crate) type Problem = ((Severity, u8), &'static str);
+pub(crate) type Problem = (Severity, u8, &'static str);
 
 /// Interface and pair of addresses of a subflow, in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +87,8 @@ pub(crate) struct ConnectionDigest {
     pub(crate) remote: Option<IpAddr>,
     pub(crate) process: Option<Name>,
     pub(crate) netns: u32,
+    /// Hash of the path of its control group.
+    pub(crate) cgroup: Option<u64>,
     pub(crate) is_open: bool,
     pub(crate) is_server: bool,
     /// Its most important problem.
@@ -189,12 +193,13 @@ impl ConnectionDigest {
             remote: connection.remote.map(|remote| remote.ip()),
             process: connection.process.map(|process| process.comm),
             netns: connection.netns_inode,
+            cgroup: connection.cgroup.as_ref().map(|path| FxBuildHasher.hash_one(path)),
             is_open: connection.is_open(),
             is_server: connection.role == Some(Role::Server),
             problem: finding::of_connection(connection)
                 .iter()
                 .find(|found| found.is_problem())
-                .map(|found| (found.rank(), found.kind())),
+                .map(Finding::kind),
             has_shared: finding::shared_groups(connection).next().is_some(),
             subflows,
         }

@@ -7,6 +7,7 @@ mod stage;
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::Settings;
@@ -76,7 +77,8 @@ fn the_selection_follows_the_top_row_until_the_user_selects_one() {
 #[test]
 fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
     let mut stage = open(normal, 120, 40);
-    stage.has("✗ 1 of 4: failed path  ! 1: fell back to TCP  ! 1: shared bottleneck");
+    stage.has("✗ 1 of 4: failed path  ! 1: fell back to TCP");
+    open(normal, 200, 60).has("✗ 1 of 4: failed path  ! 1: fell back to TCP  ! 1: shared bottleneck");
     let mut found: Vec<String> = (0..3).map(|_| stage.press("!").line_with("▌")).collect();
     assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "it has no problem: {found:?}");
     found.sort();
@@ -94,6 +96,24 @@ fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
         .lacks(" of 1")
         .press("!")
         .has("has a problem");
+}
+
+#[test]
+fn a_narrow_screen_shows_the_peer_beside_a_long_process_name() {
+    let long_name = || {
+        let mut flow = fixture::connection(1, 2);
+        flow.process.as_mut().unwrap().comm = Name::from_kernel(*b"gunicorn-worker\0");
+        fixture::snapshot(vec![flow])
+    };
+    let line = open(long_name, 80, 24).line_with("▌");
+    assert!(line.contains("00000001 gunic… → 10.0.1.2"), "{line}");
+}
+
+#[test]
+fn connections_are_grouped_by_control_group() {
+    let mut stage = open(normal, 120, 40);
+    stage.press("4 p p p").has("by control group").has("shop/web-0/nginx");
+    stage.press("enter").has("filter: cgroup:=/user.slice").has("iperf3");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use mpwatch_model::flow::series::SeriesCollector;
 use super::database::Database;
 use super::files;
 use super::live_view::DEFAULT_INTERVAL;
-use super::output::{ensure_no_data, print_report, print_summary, refuse_samples};
+use super::output::{ensure_no_data, print_report, refuse_samples};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::live::recording::{self, Recorder};
@@ -48,11 +48,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let written = recorder.finish();
     let stored = database.map(|database| database.close(None)).transpose();
     let report = filter.apply_to_report(report);
-    if print_summary(&report, report_options)? {
-        eprintln!("mpwatch: `mpwatch replay {}` prints everything about each connection", file.display());
-    } else {
-        print_report(&report, &series.finish(), report_options)?;
-    }
+    print_report(&report, &series.finish(), report_options)?;
     written?;
     stored?;
     Ok(())

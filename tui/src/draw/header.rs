@@ -148,11 +148,12 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put(app, frame, area, line);
     let rest = Rect { x: used, width: area.width - used, ..area };
     let note = note(app);
-    let with_note = |problems: Text| problems.and("  ", Ink::Normal).join(note.clone());
-    let problems = problems(app);
-    // A filter is not hidden by problems.
-    let alone = problems.iter().filter(|_| app.filter_text.is_empty()).cloned();
-    let forms = problems.iter().cloned().map(with_note).chain(alone).chain([note.clone()]);
+    let forms = problems(app).into_iter().flat_map(|problems| {
+        let with_note = problems.clone().and("  ", Ink::Normal).join(note.clone());
+        // Problems do not hide a filter.
+        std::iter::once(with_note).chain(app.filter_text.is_empty().then_some(problems))
+    });
+    let forms = forms.chain([note.clone()]);
     put(app, frame, rest, Text::first_that_fits(forms, rest.width.into()).fitted(rest.width.into(), true));
 }
 
@@ -162,7 +163,7 @@ fn problems(app: &App) -> Vec<Text> {
         return Vec::new();
     };
     let all = frame.snapshot.connections.len();
-    let kinds = frame.digest.problems.iter().enumerate().map(|(place, (((severity, _), kind), count))| {
+    let kinds = frame.digest.problems.iter().enumerate().map(|(place, ((severity, _, kind), count))| {
         let (mark, ink) =
             if *severity == Severity::Failure { ("✗", Ink::Alarm) } else { ("!", Ink::Warning) };
         let of_all = if place == 0 { format!(" of {all}") } else { String::new() };

@@ -155,10 +155,13 @@ impl App {
             }
             AggregateKey::Peer(ip) => ip.map(|ip| format!("peer:{ip}")),
             AggregateKey::Process(name) => name.map(|name| format!("proc:={name}")),
-            AggregateKey::Namespace(_) => {
+            AggregateKey::Namespace(_) | AggregateKey::ControlGroup(_) => {
                 let mut entries = self.filtered().map(|(_, entry)| entry);
-                let netns = entries.find(|entry| key.contains(*entry));
-                netns.map(|entry| format!("netns:={}", entry.connection.netns))
+                let example = entries.find(|entry| key.contains(*entry)).map(|entry| entry.connection);
+                example.and_then(|connection| match key {
+                    AggregateKey::Namespace(_) => Some(format!("netns:={}", connection.netns)),
+                    _ => Some(format!("cgroup:={}", connection.cgroup.as_ref()?)),
+                })
             }
         };
         match filter.filter(|filter| Filter::parse(filter).is_ok()) {

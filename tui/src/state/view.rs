@@ -18,7 +18,7 @@ mpwatch_model::words! {
         Paths = "Paths",
         /// Zones and consumers of energy.
         Energy = "Energy",
-        /// Peers, processes, namespaces.
+        /// Peers, processes, namespaces, control groups.
         Peers = "Peers",
         /// mpwatch itself.
         Health = "Health",
