@@ -71,7 +71,7 @@ pub(crate) struct DeliveryOptions {
     /// Read this database of mpwatch, and record there what was sent
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
+    /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d), a time of the day (14:05), yesterday or a date (2026-03-01), local time
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
     /// Send all connections again, including those that the server has confirmed
@@ -88,7 +88,7 @@ pub(crate) struct ParquetOptions {
     /// Read this database
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Begin with the day (UTC) of this time: a duration before now (15m, 2h, 7d, 4w) or a date in UTC (2026-03-01). Days are exported whole
+    /// Begin with the day (UTC) of this time: a duration before now (15m, 2h, 7d, 4w), yesterday or a date (2026-03-01), local time. Days are exported whole
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
     /// End with the day (UTC) of this time

@@ -280,10 +280,10 @@ pub(crate) struct PeriodOptions {
     /// Read this database
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w) or a date in UTC (2026-03-01, 2026-03-01T12:00)
+    /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w), a time of the day (14:05), today, yesterday or a date (2026-03-01, 2026-03-01T12:00). Local time unless it ends in Z (UTC)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Omit connections that opened after this time
+    /// Omit connections that opened after this time; a time of the day is the first one after --since
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<TimeSpec>,
     #[command(flatten)]

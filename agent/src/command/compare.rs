@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use jiff::Timestamp;
+use jiff::Zoned;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::setup::Label;
@@ -105,7 +105,7 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
             "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare"
         ));
     };
-    let at = at.resolve(Timestamp::now())?;
+    let at = at.resolve(&Zoned::now())?;
     Ok([
         part(format!("opened before {at}"), &|flow| flow.opened_at.is_none_or(|opened| opened < at)),
         part(format!("opened from {at} on"), &|flow| flow.opened_at.is_some_and(|opened| opened >= at)),

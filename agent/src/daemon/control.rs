@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mpwatch_control::actuator::Actuator;
 use mpwatch_control::congestion::{self, Registration};
 use mpwatch_control::driver::{Driver, StepReport};
-use mpwatch_control::kernel;
-use mpwatch_control::worker::Worker;
+use mpwatch_control::kernel::{self, Actuator};
+use mpwatch_control::worker;
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::elimination::{EliminationMode, EliminationPolicy, EliminationStep};
 use mpwatch_model::metric::service::EliminationCounts;
@@ -58,12 +57,12 @@ impl Elimination {
         status: Arc<Status>,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Option<Self>> {
-        let actuator: Option<Box<dyn Actuator>> = match config.eliminate {
+        let actuator: Option<Actuator> = match config.eliminate {
             EliminationMode::Off => return Ok(None),
             EliminationMode::DryRun => None,
             EliminationMode::On => {
                 kernel::check(config.eliminate_action).map_err(Failure::from)?;
-                Some(Box::new(Worker::start(privilege::drop_to)?))
+                Some(worker::start(privilege::drop_to)?)
             }
         };
         let policy = EliminationPolicy {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
-use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 
@@ -74,7 +74,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn new(config: &Config, site: Arc<Site>) -> Self {
-        Self { totals: Totals::new(Settings { top_flows: config.top_flows as usize }), site }
+        Self { totals: Totals::new(config.top_flows as usize), site }
     }
 }
 
@@ -86,6 +86,6 @@ impl SnapshotSink for Metrics {
     }
 
     fn configure(&mut self, config: &Config) {
-        self.totals.configure(Settings { top_flows: config.top_flows as usize });
+        self.totals.set_top_flows(config.top_flows as usize);
     }
 }

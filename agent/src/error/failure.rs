@@ -13,9 +13,9 @@ pub const PERMISSION: u8 = 4;
 pub(crate) const NO_SUCH_CONNECTION: u8 = 5;
 
 #[cfg(feature = "control")]
-impl From<mpwatch_control::error::ControlError> for Failure {
-    fn from(error: mpwatch_control::error::ControlError) -> Self {
-        use mpwatch_control::error::ControlError::{Failed, Permission, Unsupported};
+impl From<mpwatch_control::kernel::ControlError> for Failure {
+    fn from(error: mpwatch_control::kernel::ControlError) -> Self {
+        use mpwatch_control::kernel::ControlError::{Failed, Permission, Unsupported};
         let code = match error {
             Permission(_) => PERMISSION,
             Unsupported(_) => KERNEL,

@@ -8,9 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use mpwatch_control::actuator::Actuator;
 use mpwatch_control::driver::{Driver, StepReport};
-use mpwatch_control::kernel::{self, KernelActuator};
+use mpwatch_control::kernel::{self, Actuator};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::elimination::EliminationPolicy;
 use mpwatch_model::unit::Nanos;
@@ -34,10 +33,10 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
             "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks"
         ));
     }
-    let mut actuator: Option<Box<dyn Actuator>> = None;
+    let mut actuator: Option<Actuator> = None;
     if options.yes {
         kernel::check(options.action).map_err(Failure::from)?;
-        actuator = Some(Box::new(KernelActuator));
+        actuator = Some(Box::new(kernel::change));
     }
     filter.warn_about_unknown_namespace();
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use jiff::Timestamp;
+use jiff::Zoned;
 #[cfg(feature = "otlp")]
 use mpwatch_exporters::send::Signal;
 use mpwatch_exporters::send::{Backoff, Target};
@@ -26,7 +26,7 @@ pub(super) fn otlp(options: &crate::cli::OtlpOptions) -> anyhow::Result<()> {
 }
 
 pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {
-    let since = options.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
+    let since = options.since.map(|since| since.resolve(&Zoned::now())).transpose()?;
     let mut outbox = Outbox::open(&options.db, &target.name)
         .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
     if options.resend {
