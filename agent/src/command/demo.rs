@@ -21,8 +21,8 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
-use crate::live::EventSource as _;
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::system::stop_flag;
 

@@ -12,9 +12,9 @@ use super::live_view::DEFAULT_INTERVAL;
 use super::output::{check_outputs, print_report};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
-use crate::live::EventSource as _;
 use crate::live::recording::{self, Recorder};
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
