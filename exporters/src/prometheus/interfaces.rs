@@ -131,7 +131,7 @@ impl Path {
             interface: subflow.interface,
             is_open: subflow.closed.is_none(),
             size: (subflow.bytes_sent + subflow.bytes_received).0,
-            is_stale: subflow.stale,
+            is_stale: subflow.is_failed(),
             is_backup: subflow.backup,
             rtt: subflow.current_srtt(),
         }

@@ -55,6 +55,13 @@ pub enum Fact {
     },
     /// A reset answered the SYN.
     Refused,
+    /// Nothing answered the SYN.
+    Unanswered,
+    JoinFailed(FailedJoin),
+    /// Data waits because the peer's receive window is closed.
+    LimitedByReceiver {
+        since: Option<Offset>,
+    },
     /// A reset ended the connection.
     Aborted {
         by_this_host: bool,
@@ -91,8 +98,21 @@ pub enum Fact {
 pub enum DownTime {
     /// From its failure to the close of its connection.
     UntilClose(Micros),
-    /// From its failure until now: the connection is open.
-    SoFar(Micros),
+    /// From its failure until this instant, at which the open connection was read.
+    SoFar(Micros, Offset),
+}
+
+/// Subflows that never became paths, for one reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedJoin {
+    /// Number of the first of them.
+    pub subflow: usize,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub interface: Option<Name>,
+    pub reason: CloseReason,
+    /// Number of others with this reason.
+    pub others: usize,
 }
 
 /// A path that failed.
@@ -120,7 +140,7 @@ impl FailedPath {
     /// How long it was down, or has been down so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
-            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time)), ..) => Some(time),
+            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
             (None, Some(at), Some(end)) => u64::try_from(end.0.saturating_sub(at.0)).ok().map(Micros),
             _ => None,
         }
@@ -135,6 +155,8 @@ pub struct MainOutage {
     /// Sum of its stalls.
     pub stalled: Micros,
     pub stalls: usize,
+    /// It had not ended when the connection was read.
+    pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,
     /// Start and duration of a longer outage.
@@ -193,19 +215,21 @@ impl Finding {
             Fact::InvalidMappings(_) => (Severity::Failure, 1),
             Fact::ChecksumFailures(_) => (Severity::Failure, 2),
             Fact::PathFailed(path) if path.recovered.is_none() => (Severity::Failure, 3),
-            Fact::Refused | Fact::Aborted { .. } => (Severity::Failure, 4),
+            Fact::Refused | Fact::Unanswered | Fact::Aborted { .. } => (Severity::Failure, 4),
             Fact::Outage(_) => (Severity::Failure, 5),
             Fact::PathFailed(_) => (Severity::Warning, 5),
             Fact::FellBack(_) => (Severity::Warning, 6),
             Fact::SharedBottleneck(_) => (Severity::Warning, 7),
             Fact::SharedCap { .. } => (Severity::Warning, 8),
             Fact::ClosedLate { .. } => (Severity::Warning, 9),
-            Fact::SinglePath { is_long: true } => (Severity::Warning, 10),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 11),
-            Fact::DetectedBy(_) => (Severity::Note, 12),
-            Fact::OtherPairs(_) => (Severity::Note, 13),
-            Fact::SinglePath { is_long: false } => (Severity::Note, 14),
-            Fact::Closed { .. } => (Severity::Note, 15),
+            Fact::JoinFailed(_) => (Severity::Warning, 10),
+            Fact::SinglePath { is_long: true } => (Severity::Warning, 11),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 12),
+            Fact::LimitedByReceiver { .. } => (Severity::Note, 13),
+            Fact::DetectedBy(_) => (Severity::Note, 14),
+            Fact::OtherPairs(_) => (Severity::Note, 15),
+            Fact::SinglePath { is_long: false } => (Severity::Note, 16),
+            Fact::Closed { .. } => (Severity::Note, 17),
         }
     }
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::endpoint::Name;
@@ -82,6 +83,7 @@ macro_rules! words {
 }
 words!(
     TcpState,
+    Progress,
     Role,
     Protocol,
     FallbackReason,
