@@ -50,7 +50,9 @@ fn a_stale_path_says_when_it_was_noticed() {
         "failed at 2026-03-01 12:00:05Z (+5.600200 s): {why} 6.90 s so far, at +12.5 s"
     )));
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
-    assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why} 6.50 s so far, at +12.5 s")));
+    assert!(texts(&connection)[0].ends_with(
+        "over eth1) failed: no acknowledgements, noticed at 2026-03-01 12:00:06Z (+6.000000 s); down for 6.50 s so far, at +12.5 s"
+    ));
     connection.opened_at = None;
     assert!(!texts(&connection)[0].contains("so far"), "the age of the connection is unknown");
 }
