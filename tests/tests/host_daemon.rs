@@ -53,6 +53,7 @@ fn the_daemon_serves_the_byte_counts_of_the_application() {
     for path in ["/", "/healthz", "/readyz"] {
         assert_eq!(daemon.get(path).0, "HTTP/1.1 200 OK", "{path}");
     }
+    assert_eq!(daemon.get("/api/v1/flows").0, "HTTP/1.1 403 Forbidden", "no authentication is configured");
     let before = daemon.metric("mpwatch_host_sent_bytes_total").unwrap();
     let open = OpenConnection::after_upload(BYTES);
     let connection = listed_connection(&daemon_dir, &open);
