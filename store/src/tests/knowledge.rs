@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row never knows less than before: a known value beats an unknown one, and a later value an earlier one.
+//! A known value replaces an unknown one, and a later value an earlier one.
 
 use mpwatch_model::table::Row;
 use serde_json::Value;
