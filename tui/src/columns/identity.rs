@@ -170,10 +170,10 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
+        with("*", format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
         // The beginning of the name with the peer tells more than the name alone.
         with("*", format!("{id} {}", clip(&name, 6)), format!(" {arrow} {remote_ip}")),
         with("*", format!("{id} {}", clip(&name, 3)), format!(" {arrow} {remote_ip}")),
-        with("*", id.clone(), format!(" {arrow} {remote_ip}")),
         form(format!("{id} {name}"), String::new()),
         // Names repeat, ids do not.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
