@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 
+use anyhow::bail;
 use jiff::civil::{DateTime, Time};
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
 use mpwatch_store::Period;
@@ -57,9 +58,7 @@ pub(crate) fn period(
     now: &Zoned,
 ) -> anyhow::Result<Period> {
     let known = |time: Result<Timestamp, _>| {
-        time.map_err(|_| {
-            Failure::usage("--since or --until is longer ago than the calendar reaches".to_owned())
-        })
+        time.map_err(|_| Failure::usage("--since or --until is longer ago than the calendar reaches"))
     };
     let since = since.map(|since| known(since.resolve(now))).transpose()?;
     let end =
@@ -68,8 +67,7 @@ pub(crate) fn period(
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until
     {
-        let message = format!("the period ends before it begins: from {since} until {until}");
-        return Err(Failure::usage(message).into());
+        bail!(Failure::usage(format!("the period ends before it begins: from {since} until {until}")));
     }
     Ok(period)
 }

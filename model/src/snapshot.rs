@@ -75,24 +75,10 @@ impl Snapshot {
         if self.idle.is_empty() {
             return Cow::Borrowed(self);
         }
-        let mut connections: Vec<Connection> =
-            self.connections.iter().cloned().chain(self.idle_connections()).collect();
-        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
-        Cow::Owned(Self {
-            schema: self.schema,
-            at: self.at,
-            interval_s: self.interval_s,
-            host: self.host.clone(),
-            setup: Arc::clone(&self.setup),
-            connections,
-            counters: self.counters,
-            cpus: self.cpus.clone(),
-            energy: self.energy.clone(),
-            losses: self.losses,
-            overhead: self.overhead,
-            boot_epoch_ns: self.boot_epoch_ns,
-            idle: IdleConnections::default(),
-        })
+        let mut complete = Self { idle: IdleConnections::default(), ..self.clone() };
+        complete.connections.extend(self.idle_connections());
+        complete.connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+        Cow::Owned(complete)
     }
 
     /// Counts over all connections.

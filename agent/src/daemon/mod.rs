@@ -33,14 +33,13 @@ use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
 use crate::error::KERNEL;
-use crate::live::journal::Journal;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource;
 use crate::system::companion;
-use crate::system::lock::lock;
+use crate::system::lock;
 use crate::system::privilege::{drop_to_kept, without_any};
-use crate::system::signals::stop_flag_for;
+use crate::system::stop_flag_for;
 #[cfg(feature = "control")]
 use control::Elimination;
 use metrics::{Metrics, Site};
@@ -79,19 +78,20 @@ pub(crate) fn run(
     if config.eliminate != EliminationMode::Off {
         live = live.without_backoff();
     }
-    let journal = Journal::default();
     let mut sinks: Vec<Box<dyn SnapshotSink>> = Vec::new();
     #[cfg(feature = "control")]
     let registration = control::register(config)?;
     #[cfg(feature = "control")]
-    if let Some(elimination) = Elimination::start(config, journal.clone(), Arc::clone(&status), stop)? {
+    if let Some(elimination) = Elimination::start(config, live.journal.clone(), Arc::clone(&status), stop)? {
         sinks.push(Box::new(elimination));
     }
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
-    let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
-        .context("cannot start the web server")?;
+    let pages = Arc::clone(&site) as _;
+    let server = without_any(|| {
+        Server::start(listener, access, pages, refused).context("cannot start the web server")
+    })?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
     sinks.push(Box::new(Metrics::new(config, site)));
     sinks.push(Box::new(socket));
@@ -100,8 +100,7 @@ pub(crate) fn run(
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
-    let mut source = journal.insert_into(&mut live);
-    let outcome = serve(&mut source, settings, &mut sinks, &reloaded, &status);
+    let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");
     for sink in &mut sinks {

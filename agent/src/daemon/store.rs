@@ -119,7 +119,7 @@ impl Database {
         let figures = self.store.as_ref().map(Store::figures).unwrap_or_default();
         let StoreFigures { written, retired, waiting, bytes } = figures;
         let state = StoreState { paused: self.is_paused, written, retired, waiting, size: Bytes(bytes) };
-        self.status.store_is(state);
+        self.status.update(|service| service.store = Some(state));
     }
 }
 

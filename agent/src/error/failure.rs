@@ -13,9 +13,9 @@ pub const PERMISSION: u8 = 4;
 pub(crate) const NO_SUCH_CONNECTION: u8 = 5;
 
 #[cfg(feature = "control")]
-impl From<mpwatch_control::error::ControlError> for Failure {
-    fn from(error: mpwatch_control::error::ControlError) -> Self {
-        use mpwatch_control::error::ControlError::{Failed, Permission, Unsupported};
+impl From<mpwatch_control::kernel::ControlError> for Failure {
+    fn from(error: mpwatch_control::kernel::ControlError) -> Self {
+        use mpwatch_control::kernel::ControlError::{Failed, Permission, Unsupported};
         let code = match error {
             Permission(_) => PERMISSION,
             Unsupported(_) => KERNEL,
@@ -37,8 +37,8 @@ pub struct Failure {
 
 impl Failure {
     /// The command line or a configuration is wrong.
-    pub fn usage(message: String) -> Self {
-        Self { code: USAGE, message }
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: USAGE, message: message.into() }
     }
 
     /// A program cannot start, perhaps because this user may not do something.
@@ -49,7 +49,7 @@ impl Failure {
 
 /// A wrong address is an error of the command line or the configuration.
 #[cfg(feature = "http-client")]
-pub(crate) fn of_target(error: mpwatch_exporters::send::TargetError) -> anyhow::Error {
+pub(crate) fn target_error(error: mpwatch_exporters::send::TargetError) -> anyhow::Error {
     match error {
         mpwatch_exporters::send::TargetError::Address(message) => Failure::usage(message).into(),
         other => other.into(),

@@ -3,7 +3,6 @@
 
 pub(crate) mod budget;
 pub(crate) mod cost;
-pub(crate) mod journal;
 pub(crate) mod kernel;
 pub(crate) mod owners;
 pub(crate) mod playback;

@@ -32,6 +32,13 @@ pub(crate) struct TrackerSettings {
     pub(crate) shares_idle: bool,
 }
 
+impl TrackerSettings {
+    /// The default method, and every connection listed.
+    pub(crate) fn new(closed: Closed) -> Self {
+        Self { closed, method: DetectionMethod::default(), shares_idle: false }
+    }
+}
+
 /// Decides when to return free memory.
 struct Memory {
     returned: Instant,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where events come from: the kernel (`live.rs`) or a recording (`recording.rs`). Everything above treats both alike.
+//! Where events come from: the kernel or a recording. Everything above treats both alike.
 
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 

@@ -4,9 +4,8 @@
 use mpwatch_model::metric::Kind;
 use prometheus::proto::{self, Bucket, Counter, Gauge, LabelPair, MetricFamily, MetricType};
 
-use super::histogram::Histogram;
+use super::values::Histogram;
 
-/// Collects the samples of a family.
 pub(super) struct Samples<'a> {
     kind: Kind,
     label_names: &'a [&'static str],
@@ -21,6 +20,7 @@ impl<'a> Samples<'a> {
     /// Adds a sample of a counter or gauge. Label values beyond the family's labels are ignored.
     pub(super) fn add<S: AsRef<str>>(&mut self, label_values: &[S], value: f64) {
         let mut sample = self.labelled(label_values);
+        let value = value + 0.0; // The sum of no numbers is -0.
         if self.kind == Kind::Counter {
             let mut counter = Counter::default();
             counter.set_value(value);
@@ -43,7 +43,6 @@ impl<'a> Samples<'a> {
         proto::Metric::from_label(pairs.collect())
     }
 
-    /// Adds a histogram.
     pub(super) fn add_histogram<S: AsRef<str>>(&mut self, label_values: &[S], observed: &Histogram) {
         let buckets = observed.cumulative().map(|(bound, count)| {
             let mut bucket = Bucket::default();

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads a report over a period from a file, on any machine.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::flow::series::CounterSeries;
-use mpwatch_model::host::energy::SnapshotEnergy;
-use mpwatch_model::host::machine::{Host, Losses};
-use mpwatch_model::host::setup::{Label, Setup};
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::host::setup::Label;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
 use rusqlite::Connection as Database;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::StoreError;
 use crate::lock::is_held;
 use crate::open::{self, Stamp};
-use crate::schema::columns::{Columns as _, Reader, damaged};
+use crate::schema::columns::damaged;
 use crate::schema::names::NameIndex;
-use crate::schema::rows::{ConnectionRow, RunRow, UNFINISHED};
+use crate::schema::rows::{RunRow, UNFINISHED};
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::{nanos, timestamp};
 
@@ -35,8 +34,8 @@ pub struct Period {
 
 /// A database file, open for reading.
 pub struct Archive {
-    path: PathBuf,
-    database: Database,
+    pub(crate) path: PathBuf,
+    pub(crate) database: Database,
     /// Set if no process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
@@ -60,12 +59,64 @@ impl Archive {
         period: Period,
         label: Option<&Label>,
     ) -> Result<(Report, CounterSeries), StoreError> {
-        let report = self.read(period, label);
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
-            return report;
+        let mut whole = None;
+        let mut keep = |report, samples| {
+            whole = Some((report, samples));
+            Ok::<_, StoreError>(())
+        };
+        let mut outcome = self.parts(period, label, usize::MAX, &mut keep);
+        if !self.is_unchanged() {
+            // A process has begun to write the file. Opened again, it is read with locks.
+            outcome = Self::open(&self.path)?.parts(period, label, usize::MAX, &mut keep);
         }
-        // A process has begun to write the file. Opened again, it is read with locks.
-        Self::open(&self.path)?.read(period, label)
+        outcome?;
+        whole.ok_or_else(|| StoreError::changed(&self.path))
+    }
+
+    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because all may not fit into memory. Each part is a report; there
+    /// is at least one.
+    ///
+    /// # Errors
+    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    pub fn parts<E: From<StoreError>>(
+        &self,
+        period: Period,
+        label: Option<&Label>,
+        size: usize,
+        mut each: impl FnMut(Report, CounterSeries) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Numbers only: SQLite would sort whole rows in memory.
+        const IDS: &str = "SELECT c.id FROM connection AS c JOIN netns AS n ON n.id = c.netns
+            WHERE c.began_ns + c.age_ns >= ? AND c.began_ns <= ?
+            ORDER BY CASE WHEN c.seen_open THEN c.began_ns END, n.cookie, ifnull(c.token, 0), c.birth";
+        let mut read = || -> rusqlite::Result<Result<(), E>> {
+            // In one transaction, all queries read the same state of the file.
+            let database = self.database.unchecked_transaction()?;
+            let since = period.since.map_or(i64::MIN, nanos);
+            let until = period.until.map_or(i64::MAX, nanos);
+            let (frame, runs) = self.frame(since, until, label)?;
+            let loader = Loader::new(&database)?;
+            let mut query = database.prepare(IDS)?;
+            let mut numbers = query.query([since, until])?;
+            let (mut connections, mut samples) = (Vec::new(), CounterSeries::new());
+            while let Some(number) = numbers.next()? {
+                let Some((row, connection)) = loader.load(&database, number.get(0)?)? else { continue };
+                if label.is_some() && !runs.contains(&row.run) {
+                    continue;
+                }
+                if connections.len() == size {
+                    let part = frame.clone().with(std::mem::take(&mut connections));
+                    if let Err(error) = each(part, std::mem::take(&mut samples)) {
+                        return Ok(Err(error));
+                    }
+                }
+                loader.add_samples(&database, row.id, &connection, &mut samples)?;
+                connections.push(connection);
+            }
+            Ok(each(frame.with(connections), samples))
+        };
+        read().map_err(|error| StoreError::read(&self.path, &error))??;
+        if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
     }
 
     /// The distinct labels of all runs, by name.
@@ -77,79 +128,29 @@ impl Archive {
             let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
             labels.collect::<rusqlite::Result<_>>()
         };
-        read().map_err(|error| self.read_error(&error))
+        read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    pub(crate) fn database(&self) -> &Database {
-        &self.database
+    /// Whether no process has begun to write the file since it was opened without locks.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path)
     }
 
-    /// The error of a query.
-    pub(crate) fn read_error(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::read(&self.path, error)
+    /// The report without its connections, and the numbers of its runs.
+    fn frame(&self, since: i64, until: i64, label: Option<&Label>) -> rusqlite::Result<(Report, Vec<i64>)> {
+        // Checked before and after reading, because a writer may begin or end meanwhile.
+        let was_written = is_held(&self.path);
+        let runs = select::<RunRow>(&self.database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
+        let mut runs: Vec<RunRow> = rows(&self.database, &runs, [since, until], &NameIndex::default())?;
+        runs.retain(|run| label.is_none_or(|label| run.setup.labels.get(&label.name) == Some(&label.value)));
+        let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
+        let last: i64 =
+            self.database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
+        let unfinished = |run: &&RunRow| run.id == last && run.cut_short.as_deref() == Some(UNFINISHED);
+        let running = runs.last().filter(unfinished).filter(|_| was_written || is_held(&self.path));
+        report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
+        Ok((report, runs.iter().map(|run| run.id).collect()))
     }
-
-    /// Fails if a process has begun to write the file since it was opened without locks.
-    pub(crate) fn ensure_unchanged(&self) -> Result<(), StoreError> {
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
-            return Ok(());
-        }
-        Err(StoreError::changed(&self.path))
-    }
-
-    fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
-        let read = || {
-            // Checked before and after reading, because a writer may begin or end meanwhile.
-            let was_written = is_held(&self.path);
-            // In one transaction, all queries read the same state of the file.
-            let transaction = self.database.unchecked_transaction()?;
-            let found = report(&self.database, period, label, || was_written || is_held(&self.path));
-            drop(transaction);
-            found
-        };
-        read().map_err(|error: rusqlite::Error| StoreError::read(&self.path, &error))
-    }
-}
-
-fn report(
-    database: &Database,
-    period: Period,
-    label: Option<&Label>,
-    is_written: impl FnOnce() -> bool,
-) -> rusqlite::Result<(Report, CounterSeries)> {
-    let since = period.since.map_or(i64::MIN, nanos);
-    let until = period.until.map_or(i64::MAX, nanos);
-    let runs = select::<RunRow>(database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
-    let mut runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
-    runs.retain(|run| label.is_none_or(|label| has_label(run, label)));
-    let mut samples = CounterSeries::new();
-    let mut connections = Vec::new();
-    let loader = Loader::new(database)?;
-    let condition = "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id";
-    let mut query = database.prepare(&select::<ConnectionRow<'_>>(database, condition)?)?;
-    let mut found = query.query([since, until])?;
-    while let Some(row) = found.next()? {
-        let row = ConnectionRow::read(&mut Reader::new(row, &loader.names))?;
-        if label.is_some() && !runs.iter().any(|run| run.id == row.run) {
-            continue;
-        }
-        let number = row.id;
-        let connection = loader.load(database, row)?;
-        for (subflow, place) in connection.subflows.iter().zip(1..) {
-            let of_subflow = loader.samples(database, number, place)?;
-            if !of_subflow.is_empty() {
-                samples.insert((connection.id, subflow.id), of_subflow);
-            }
-        }
-        connections.push(connection);
-    }
-    connections.sort_by_key(|connection| (connection.opened_at, connection.id));
-    let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
-    let last: i64 = database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
-    let unfinished = |run: &RunRow| run.cut_short.as_deref() == Some(UNFINISHED);
-    let running = runs.last().filter(|run| run.id == last && unfinished(run)).filter(|_| is_written());
-    report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
-    Ok((report.with(connections), samples))
 }
 
 /// Why the record of a period is incomplete. `running`: the run that is being written, which does not count as incomplete.
@@ -170,23 +171,24 @@ fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
 
 /// A report without connections: the host of the last run, and the losses of all runs.
 fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
-    let latest = runs.last();
     let from = runs.iter().map(|run| nanos(run.from)).min().unwrap_or_default().max(since);
     let to = runs.iter().map(|run| nanos(run.to)).max().unwrap_or_default().min(until);
     let whole = match runs {
         [run] if since <= nanos(run.from) && until >= nanos(run.to) => Some(run),
         _ => None,
     };
-    let mut losses: Losses = total(runs.iter().map(|run| run.losses.as_str()))?;
-    losses.store_snapshots_dropped += runs.iter().map(|run| run.snapshots_dropped).sum::<u64>();
-    losses.store_flows_lost += runs.iter().map(|run| run.flows_lost).sum::<u64>();
-    losses.store_samples_lost += runs.iter().map(|run| run.samples_lost).sum::<u64>();
-    let energy = whole.and_then(|run| run.energy.as_deref());
+    let mut losses: Losses = total(runs.iter().map(|run| run.losses))?;
+    for run in runs {
+        losses.store_snapshots_dropped += run.snapshots_dropped;
+        losses.store_flows_lost += run.flows_lost;
+        losses.store_samples_lost += run.samples_lost;
+    }
+    let setups = runs.iter().map(|run| run.setup.clone());
     Ok(Report {
         schema: SCHEMA,
         run: Run {
-            host: latest.map(host).transpose()?.unwrap_or_default(),
-            setup: Arc::new(setup_in_common(runs)?),
+            host: runs.last().map(|run| run.host.clone()).unwrap_or_default(),
+            setup: Arc::new(setups.reduce(|setup, other| setup.in_common(&other)).unwrap_or_default()),
             from: timestamp(from),
             to: timestamp(to.max(from)),
             since: None,
@@ -195,53 +197,24 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
         },
         connections: Vec::new(),
         flow_classes: Vec::new(),
-        counters: total(runs.iter().map(|run| run.counters.as_str()))?,
-        cpus: whole.and_then(|run| run.cpus.as_deref()).map(serde_json::from_str).transpose()?,
-        energy: energy.map(serde_json::from_str::<SnapshotEnergy>).transpose()?,
+        counters: total(runs.iter().map(|run| run.counters))?,
+        cpus: whole.and_then(|run| run.cpus.clone()),
+        energy: whole.and_then(|run| run.energy.clone()),
         losses,
         filtered_out: 0,
         run_starts: runs.iter().map(|run| run.from).filter(|_| runs.len() > 1).collect(),
     })
 }
 
-fn has_label(run: &RunRow, label: &Label) -> bool {
-    let labels = serde_json::from_str::<BTreeMap<String, String>>(&run.labels);
-    labels.is_ok_and(|labels| labels.get(&label.name) == Some(&label.value))
-}
-
-fn host(run: &RunRow) -> serde_json::Result<Host> {
-    Ok(Host {
-        name: run.host.clone(),
-        kernel: run.kernel.clone(),
-        boot_id: run.boot_id.clone(),
-        mpwatch: run.mpwatch.clone(),
-        clock_error: run.clock_error,
-        missing: serde_json::from_str(&run.missing)?,
-    })
-}
-
-/// The labels and settings that all runs have in common.
-fn setup_in_common(runs: &[RunRow]) -> serde_json::Result<Setup> {
-    let setup = |run: &RunRow| -> serde_json::Result<Setup> {
-        Ok(Setup {
-            labels: serde_json::from_str(&run.labels)?,
-            interval_ms: run.interval,
-            cpu_model: run.cpu_model.clone(),
-            governor: run.governor.clone(),
-            mptcp_sysctls: serde_json::from_str(&run.sysctls)?,
-        })
-    };
-    let setups = runs.iter().map(setup).collect::<serde_json::Result<Vec<_>>>()?;
-    Ok(setups.into_iter().reduce(|setup, other| setup.in_common(&other)).unwrap_or_default())
-}
-
-/// Adds counters that are stored as JSON, field by field.
-fn total<'a, T: DeserializeOwned + Default>(all: impl Iterator<Item = &'a str>) -> serde_json::Result<T> {
-    let mut sum = Value::Null;
-    for text in all {
-        sum = plus(sum, serde_json::from_str(text)?);
-    }
-    if sum.is_null() { Ok(T::default()) } else { serde_json::from_value(sum) }
+/// The sum of structures with counters, field by field.
+fn total<T: Serialize + DeserializeOwned + Default>(
+    mut all: impl Iterator<Item = T>,
+) -> serde_json::Result<T> {
+    let first = serde_json::to_value(all.next().unwrap_or_default())?;
+    let sum = all.try_fold(first, |sum, counters| {
+        Ok::<_, serde_json::Error>(plus(sum, serde_json::to_value(counters)?))
+    });
+    serde_json::from_value(sum?)
 }
 
 fn plus(a: Value, b: Value) -> Value {

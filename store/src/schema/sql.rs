@@ -2,14 +2,14 @@
 //! Writes the rows of a connection and reads them.
 
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::series::CounterSample;
+use mpwatch_model::flow::series::CounterSeries;
 use rusqlite::{CachedStatement, Connection as Database, Params};
 
 use super::columns::{Binder, Reader, TableColumn};
-use super::names::{NameIndex, Names};
-use super::record::{self, ConnectionRows, Key};
+use super::names::{KnownNames, NameIndex, Names};
+use super::record::{self, Key};
 use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
-use super::tables::{TableInfo, column_names};
+use super::tables::{TableInfo, column_names, tables};
 use super::timeline;
 
 /// Tables with rows of a connection, and the column that has its number.
@@ -21,82 +21,43 @@ pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
     ("sample", "connection"),
 ];
 
-/// Inserts rows; a row with the same key is replaced.
-pub(crate) struct Insertion<'d> {
-    statement: CachedStatement<'d>,
-}
-
-impl<'d> Insertion<'d> {
-    pub(crate) fn new<R: TableRow>(database: &'d Database) -> rusqlite::Result<Self> {
-        let TableInfo { columns, .. } = TableInfo::new::<R>();
-        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let values = vec!["?"; names.len()].join(",");
-        let sql = format!("INSERT OR REPLACE INTO {} ({}) VALUES ({values})", R::NAME, names.join(","));
-        Ok(Self { statement: database.prepare_cached(&sql)? })
-    }
-
-    pub(crate) fn insert<R: TableRow>(&mut self, row: &R, names: &mut Names<'d>) -> rusqlite::Result<()> {
-        row.bind(&mut Binder::new(&mut self.statement, names))?;
-        self.statement.raw_execute().map(drop)
-    }
-}
-
-/// The insertions for connections.
+/// Inserts rows. A row replaces an earlier row with the same key.
 pub(crate) struct Insertions<'d> {
-    database: &'d Database,
-    connection: Insertion<'d>,
-    subflow: Insertion<'d>,
-    pair: Insertion<'d>,
-    event: Insertion<'d>,
-    sample: Insertion<'d>,
+    names: Names<'d>,
+    /// A statement for each table, by its name.
+    statements: Vec<(&'static str, CachedStatement<'d>)>,
 }
 
 impl<'d> Insertions<'d> {
-    pub(crate) fn new(database: &'d Database) -> rusqlite::Result<Self> {
-        Ok(Self {
-            database,
-            connection: Insertion::new::<ConnectionRow<'_>>(database)?,
-            subflow: Insertion::new::<SubflowRow<'_>>(database)?,
-            pair: Insertion::new::<PairRow>(database)?,
-            event: Insertion::new::<EventRow>(database)?,
-            sample: Insertion::new::<SampleRow>(database)?,
-        })
+    pub(crate) fn new(database: &'d Database, known: &'d mut KnownNames) -> rusqlite::Result<Self> {
+        let statement = |TableInfo { name, columns, .. }: TableInfo| {
+            let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+            let values = vec!["?"; columns.len()].join(",");
+            let sql = format!("INSERT OR REPLACE INTO {name} ({}) VALUES ({values})", columns.join(","));
+            Ok((name, database.prepare_cached(&sql)?))
+        };
+        let statements = tables().into_iter().map(statement).collect::<rusqlite::Result<_>>()?;
+        Ok(Self { names: Names { database, known }, statements })
+    }
+
+    pub(crate) fn insert<R: TableRow>(&mut self, row: &R) -> rusqlite::Result<()> {
+        let statement = self.statements.iter_mut().find(|(table, _)| *table == R::NAME);
+        let (_, statement) = statement.ok_or(rusqlite::Error::InvalidQuery)?;
+        row.bind(&mut Binder::new(statement, &mut self.names))?;
+        statement.raw_execute().map(drop)
     }
 
     /// Writes the rows of a connection. `is_new`: the file has no rows of it. Otherwise the events and pairs of its earlier state are
     /// deleted.
-    pub(crate) fn write(
-        &mut self,
-        flow: &Connection,
-        key: Key,
-        is_new: bool,
-        names: &mut Names<'d>,
-    ) -> rusqlite::Result<()> {
-        if !is_new {
-            self.database.prepare_cached("DELETE FROM event WHERE connection = ?")?.execute([key.id])?;
-            self.database.prepare_cached("DELETE FROM pair WHERE connection = ?")?.execute([key.id])?;
+    pub(crate) fn write(&mut self, flow: &Connection, key: Key, is_new: bool) -> rusqlite::Result<()> {
+        for table in ["event", "pair"].into_iter().filter(|_| !is_new) {
+            let deletion = format!("DELETE FROM {table} WHERE connection = ?");
+            self.names.database.prepare_cached(&deletion)?.execute([key.id])?;
         }
-        self.connection.insert(&record::connection_row(flow, key)?, names)?;
-        for row in record::subflow_rows(flow, key.id) {
-            self.subflow.insert(&row, names)?;
-        }
-        for row in record::pair_rows(flow, key.id) {
-            self.pair.insert(&row, names)?;
-        }
-        for row in timeline::event_rows(flow, key.id)? {
-            self.event.insert(&row, names)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a sample of each open subflow.
-    pub(crate) fn write_samples(
-        &mut self,
-        flow: &Connection,
-        key: Key,
-        names: &mut Names<'d>,
-    ) -> rusqlite::Result<()> {
-        record::sample_rows(flow, key).try_for_each(|row| self.sample.insert(&row, names))
+        self.insert(&record::connection_row(flow, key))?;
+        record::subflow_rows(flow, key.id).try_for_each(|row| self.insert(&row))?;
+        record::pair_rows(flow, key.id).try_for_each(|row| self.insert(&row))?;
+        timeline::event_rows(flow, key.id)?.iter().try_for_each(|row| self.insert(row))
     }
 }
 
@@ -122,9 +83,10 @@ pub(crate) fn rows<R: TableRow>(
     query.query_map(parameters, |row| R::read(&mut Reader::new(row, names)))?.collect()
 }
 
-/// Queries for the subflows, events and samples of a connection.
+/// Queries for a connection, its subflows, verdicts, events and samples.
 pub(crate) struct Loader {
-    pub(crate) names: NameIndex,
+    names: NameIndex,
+    connections: String,
     subflows: String,
     pairs: String,
     events: String,
@@ -135,33 +97,44 @@ impl Loader {
     pub(crate) fn new(database: &Database) -> rusqlite::Result<Self> {
         Ok(Self {
             names: NameIndex::read(database)?,
+            connections: select::<ConnectionRow<'_>>(database, "WHERE id = ?")?,
             subflows: select::<SubflowRow<'_>>(database, "WHERE connection = ? ORDER BY place")?,
             pairs: select::<PairRow>(database, "WHERE connection = ?")?,
             events: select::<EventRow>(database, "WHERE connection = ? ORDER BY number")?,
-            samples: select::<SampleRow>(database, "WHERE connection = ? AND place = ? ORDER BY at_ns")?,
+            samples: select::<SampleRow>(database, "WHERE connection = ? ORDER BY place, at_ns")?,
         })
     }
 
-    /// The connection of a row.
+    /// The row of a connection, and the connection. `None`: there is no such row.
     pub(crate) fn load(
         &self,
         database: &Database,
-        connection: ConnectionRow<'static>,
-    ) -> rusqlite::Result<Connection> {
-        let id = [connection.id];
-        let subflows = rows(database, &self.subflows, id, &self.names)?;
-        let pairs = rows(database, &self.pairs, id, &self.names)?;
-        let events = rows(database, &self.events, id, &self.names)?;
-        record::restore(ConnectionRows { connection, subflows, pairs, events })
+        number: i64,
+    ) -> rusqlite::Result<Option<(ConnectionRow<'static>, Connection)>> {
+        let found: Vec<ConnectionRow<'static>> = rows(database, &self.connections, [number], &self.names)?;
+        let Some(row) = found.into_iter().next() else { return Ok(None) };
+        let subflows = rows(database, &self.subflows, [number], &self.names)?;
+        let pairs = rows(database, &self.pairs, [number], &self.names)?;
+        let events: Vec<EventRow> = rows(database, &self.events, [number], &self.names)?;
+        let connection = record::restore(&row, subflows, pairs, &events)?;
+        Ok(Some((row, connection)))
     }
 
-    pub(crate) fn samples(
+    /// Adds the samples of the subflows of a connection.
+    pub(crate) fn add_samples(
         &self,
         database: &Database,
-        connection: i64,
-        place: i64,
-    ) -> rusqlite::Result<Vec<CounterSample>> {
-        let found: Vec<SampleRow> = rows(database, &self.samples, [connection, place], &self.names)?;
-        Ok(found.into_iter().map(|row| row.sample).collect())
+        number: i64,
+        connection: &Connection,
+        samples: &mut CounterSeries,
+    ) -> rusqlite::Result<()> {
+        let found: Vec<SampleRow> = rows(database, &self.samples, [number], &self.names)?;
+        for SampleRow { place, sample, .. } in found {
+            let index = usize::try_from(place - 1).unwrap_or(usize::MAX);
+            if let Some(subflow) = connection.subflows.get(index) {
+                samples.entry((connection.id, subflow.id)).or_default().push(sample);
+            }
+        }
+        Ok(())
     }
 }

@@ -26,9 +26,11 @@ use crate::write::queue::Batch;
 use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
+mod bounds;
 mod clock;
 mod files;
 mod idle;
+mod knowledge;
 mod outbox;
 mod runs;
 mod schema;
@@ -108,7 +110,7 @@ fn eventful(token: u32) -> Connection {
     add(4, TimelineEvent::PeerAddressRemoved { address_id: 9 });
     add(5, TimelineEvent::AddressAnnounced { total: 2 });
     add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
-    add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
+    add(7, TimelineEvent::SubflowStale { subflow: first, stale: false, silent: None });
     settled(flow)
 }
 

@@ -11,16 +11,16 @@ use rusqlite::Connection as Database;
 
 use super::backlog::Backlog;
 use super::changes::{Change, Changes};
-use super::earlier::EarlierRuns;
+use super::earlier::{RowNumbers, RunStart};
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
 use super::run::Run;
-use crate::error::reason;
+use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
-/// Idle connections per transaction at the end.
-const IDLE_PER_TRANSACTION: usize = 1_000;
+/// Connections per transaction: with `open::LOG_PAGES`, the log has at most 4 MB while nobody reads the file.
+const WRITTEN_AT_ONCE: usize = 500;
 /// Time between two attempts to write at the end.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -66,10 +66,18 @@ impl Writer {
         let snapshot = &batch.snapshot;
         let previous = self.previous.replace(Arc::clone(snapshot));
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
-        self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
+        let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
-        if self.backlog.is_empty() {
-            self.retire(nanos(snapshot.at), &limits);
+        if can_delete {
+            let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
+            self.status.with(|status| {
+                status.figures.retired = self.file.retention.retired;
+                // The next batch tries again.
+                if let Err(error) = deleted {
+                    let why = || format!("old connections could not be deleted: {}", reason(&error));
+                    status.losses.paused.get_or_insert_with(why);
+                }
+            });
         }
     }
 
@@ -82,10 +90,10 @@ impl Writer {
                 std::thread::sleep(RETRY_PAUSE);
             }
         }
-        self.run.end();
+        self.run.has_ended = true;
         if let Some(last) = self.previous.take() {
             self.write_last_states(&last, deadline);
-            while !self.backlog.is_empty() && Instant::now() < deadline {
+            while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
                 self.save(&[], &last, true);
             }
@@ -127,23 +135,23 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the state of changes from the writer. The first call reads the connections that earlier runs left open.
+    /// Removes the state of changes from the writer. The first call creates it.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
-        let began = nanos(self.run.began_at(began));
-        let earlier = EarlierRuns::read(&self.file.database, &snapshot.host.boot_id, began)?;
-        Ok(Changes::new(self.file.next_connection()?, earlier))
+        let start = RunStart { boot_id: snapshot.host.boot_id.clone(), at: self.run.began_at(began) };
+        let rows = RowNumbers::new(&self.file.database, self.file.run, start)?;
+        Ok(Changes::new(rows))
     }
 
     /// Writes the last states of the connections that are still open. After the deadline, idle ones keep the state of their last row.
     fn write_last_states(&mut self, last: &Snapshot, deadline: Instant) {
         let Some(changes) = self.changes.take() else { return };
-        self.save(&changes.of_open(last), last, true);
+        self.save(&changes.open_states(last), last, true);
         let idle: Vec<_> = last.idle.iter().collect();
-        for part in idle.chunks(IDLE_PER_TRANSACTION).take_while(|_| Instant::now() < deadline) {
+        for part in idle.chunks(WRITTEN_AT_ONCE).take_while(|_| Instant::now() < deadline) {
             let states = part.iter().map(|flow| flow.connection(last.boot_time(), last.boot_epoch_ns));
             let states: Vec<Change<'_>> =
                 states.filter_map(|state| changes.last_state(Cow::Owned(state), last.at)).collect();
@@ -151,62 +159,50 @@ impl Writer {
         }
     }
 
-    /// Writes the changes and the backlog, or adds the changes to the backlog.
-    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) {
+    /// Writes the changes and the backlog, or adds the changes to the backlog. Returns whether rows can be deleted now.
+    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) -> bool {
         self.backlog.remove_older(changes);
-        let written = (changes.len() + self.backlog.len()) as u64;
-        match self.commit(changes, snapshot, with_run) {
-            Ok(()) => {
-                self.backlog.clear();
-                let bytes = if with_run { self.file.used_bytes() } else { None };
-                if with_run {
-                    self.run.row_was_written(snapshot.at);
-                }
-                self.status.with(|status| {
-                    status.figures.written += written;
-                    status.figures.waiting = 0;
-                    status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
-                    status.losses.paused = None;
-                });
+        let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
+        let limits = self.status.with(|status| status.limits);
+        let mut changes = changes;
+        loop {
+            let waiting = self.backlog.len().min(WRITTEN_AT_ONCE);
+            let (now, later) = changes.split_at(changes.len().min(WRITTEN_AT_ONCE - waiting));
+            let part = self.backlog.changes().take(waiting).chain(now);
+            if let Err(error) = self.file.commit(snapshot.at, row.as_ref(), part, &limits) {
+                self.postpone(changes, &error);
+                return is_full(&error);
             }
-            Err(error) => self.postpone(changes, &error),
+            self.backlog.remove_first(waiting);
+            changes = later;
+            self.status.with(|status| status.figures.written += (waiting + now.len()) as u64);
+            if changes.is_empty() && self.backlog.len() == 0 {
+                break;
+            }
         }
-    }
-
-    fn commit(
-        &mut self,
-        changes: &[Change<'_>],
-        snapshot: &Snapshot,
-        with_run: bool,
-    ) -> rusqlite::Result<()> {
-        let status = self.status.with(|status| status.clone());
-        let row = with_run.then(|| self.run.row(self.file.run(), snapshot, &status)).transpose()?;
-        let waiting = self.backlog.changes();
-        self.file.commit(snapshot.at, row.as_ref(), waiting.iter().chain(changes))
+        let bytes = if with_run { self.file.used_bytes() } else { None };
+        if with_run {
+            self.run.row_written_ns = Some(nanos(snapshot.at));
+        }
+        self.status.with(|status| {
+            status.figures.waiting = 0;
+            status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
+            status.losses.paused = None;
+        });
+        true
     }
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
         let limit = self.status.with(|status| status.limits.backlog);
         let lost = self.backlog.add(changes, limit);
         let samples = changes.iter().filter(|change| change.sampled).count() as u64;
-        let waiting = self.backlog.len();
+        let (waiting, bytes) = (self.backlog.len(), self.file.used_bytes());
         self.status.with(|status| {
             status.figures.waiting = waiting as u64;
+            status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
             status.losses.paused = Some(format!("{}; {waiting} connections wait", reason(error)));
         });
-    }
-
-    fn retire(&mut self, now_ns: i64, limits: &Limits) {
-        match self.file.enforce_limits(limits, now_ns) {
-            Ok(0) => {}
-            Ok(retired) => self.status.with(|status| status.figures.retired += retired),
-            // The next batch tries again.
-            Err(error) => self.status.with(|status| {
-                let why = reason(&error);
-                status.losses.paused = Some(format!("old connections could not be deleted: {why}"));
-            }),
-        }
     }
 }
