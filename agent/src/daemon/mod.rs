@@ -88,8 +88,10 @@ pub(crate) fn run(
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
-    let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
-        .context("cannot start the web server")?;
+    let pages = Arc::clone(&site);
+    let server = without_any(|| {
+        Server::start(listener, access, pages, refused).context("cannot start the web server")
+    })?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
     sinks.push(Box::new(Metrics::new(config, site)));
     sinks.push(Box::new(socket));
