@@ -89,7 +89,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let format = if options.json { Format::Json } else { Format::Text };
     // The report is printed even if the disk is full.
     let stored = database.close(None);
-    print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
+    print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None, full: false })?;
     stored
 }
 

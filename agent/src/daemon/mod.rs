@@ -88,7 +88,7 @@ pub(crate) fn run(
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
-    let pages = Arc::clone(&site);
+    let pages = Arc::clone(&site) as _;
     let server = without_any(|| {
         Server::start(listener, access, pages, refused).context("cannot start the web server")
     })?;
