@@ -44,7 +44,6 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     // SQLite would create it readable by all users, and gives its log the same permissions. SQLite reports errors of this call when it opens
     // the file.
     let _ = create(path, None);
-    lock.share_with_readers_of(path);
     let database = Database::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading and reports that only at the first write.
     if database.is_readonly("main").map_err(refused)? {
