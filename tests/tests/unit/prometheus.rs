@@ -13,6 +13,7 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::energy::{OverlappingZone, SnapshotEnergy};
 use mpwatch_model::host::names::Pod;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::service::{DaemonProcess, EliminationCounts, ExportState, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
@@ -60,11 +61,7 @@ struct Scraped {
 
 impl Scraped {
     fn new(top_flows: usize) -> Self {
-        Self {
-            totals: Totals::new(top_flows),
-            at: fixture::at(0),
-            latest: fixture::snapshot(Vec::new()),
-        }
+        Self { totals: Totals::new(top_flows), at: fixture::at(0), latest: fixture::snapshot(Vec::new()) }
     }
 
     fn tick(&mut self, connections: Vec<Connection>) -> String {
@@ -252,6 +249,24 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     assert_eq!(counts(&gone, "path_failures_total"), [1.0, 0.0, 0.0]);
     assert_eq!(counts(&gone, "stale_subflows"), [0.0; 3]);
     assert_eq!(counts(&gone, "backup_subflows"), [0.0; 3]);
+}
+
+#[test]
+fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+    let mut scraped = Scraped::new(0);
+    let mut connection = fixture::connection(1, 1);
+    connection.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
+    let expected = connection.subflows[0].clone();
+    let text = scraped.tick(vec![connection]);
+    let value = |thing: &str, interface: &str| {
+        series(&text)
+            .get(&format!("mpwatch_interface_{thing}_bytes_total{{interface=\"{interface}\"}}"))
+            .copied()
+    };
+    let [sent, received] = [expected.bytes_sent, expected.bytes_received].map(|bytes| Some(bytes.0 as f64));
+    assert_eq!([value("sent", "eth1"), value("received", "eth1")], [sent, None]);
+    assert_eq!([value("sent", "eth9"), value("received", "eth9")], [None, received]);
+    assert!(value("wire_received", "eth9") > received);
 }
 
 #[test]
