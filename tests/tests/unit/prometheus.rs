@@ -86,6 +86,7 @@ fn series(text: &str) -> Series {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let parsed = lines.map(|line| {
         let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        assert_ne!(value, "-0", "{name}");
         (name.to_owned(), value.parse::<f64>().expect("a number"))
     });
     let all: Vec<_> = parsed.collect();
@@ -430,5 +431,20 @@ fn namespaces_of_pods_have_series_up_to_a_hundred_and_only_where_there_are_pods(
     for all in [few, lots] {
         let sum = sum(&all, "mpwatch_pod_namespace_sent_bytes_total");
         assert_eq!(sum.to_bits(), all["mpwatch_host_sent_bytes_total"].to_bits());
+    }
+}
+
+#[test]
+fn an_interface_named_like_a_reserved_label_has_series_of_its_own() {
+    let mut connection = fixture::connection(1, 2);
+    for (subflow, name) in connection.subflows.iter_mut().zip(["__other__", "__unknown__"]) {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        subflow.interface = Some(Name::from_kernel(bytes));
+    }
+    let found = series(&Scraped::new(0).tick(vec![connection]));
+    for (label, subflows) in [("/__other__", 1.0), ("/__unknown__", 1.0), ("__other__", 0.0)] {
+        let name = format!("mpwatch_interface_subflows{{interface=\"{label}\"}}");
+        assert!((found[&name] - subflows).abs() < 1e-9, "{name}");
     }
 }
