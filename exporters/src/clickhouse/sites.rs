@@ -29,11 +29,11 @@ const SUMS: [(&str, &str, &str); 6] = [
     ("bytes", "Nullable(Float64)", "sumOrNull(payload * weight)"),
     ("energy_uj", "Nullable(Float64)", "sumOrNull(uj * weight)"),
     ("energy_bytes", "Nullable(Float64)", "sumOrNull(if(uj IS NULL, NULL, client_observed_bytes) * weight)"),
-    ("extra_subflows", "Nullable(Float64)", "sumOrNull(client_extra_subflows * weight)"),
+    ("extra_subflows", "Nullable(Float64)", "sumOrNull(sender_extra_subflows * weight)"),
     (
         "wasted_uj",
         "Nullable(Float64)",
-        "sumOrNull(uj * client_extra_subflows / nullIf(client_subflows, 0) * weight)",
+        "sumOrNull(uj * sender_extra_subflows / nullIf(client_subflows, 0) * weight)",
     ),
 ];
 

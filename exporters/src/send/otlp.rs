@@ -4,10 +4,11 @@
 use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
+use ureq::http::header::CONTENT_TYPE;
 
 use super::body::compressed;
 use super::client::{Answer, Post};
-use super::sender::{Engine, Record, Rejected};
+use super::sender::{Engine, NOT_OWN, Record, Rejected};
 use crate::options::Compression;
 use crate::otlp;
 
@@ -63,6 +64,10 @@ impl Engine for Otlp {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());
         }
-        Ok(otlp::rejected(&answer.body))
+        let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_empty = kind.is_empty() && answer.body.is_empty();
+        let rejected = if is_empty { Some(Rejected::default()) } else { otlp::rejected(kind, &answer.body) };
+        let rejected = rejected.ok_or_else(|| format!("{NOT_OWN} OTLP: {}", answer.text()))?;
+        Ok(Some(rejected).filter(|(count, _)| *count > 0))
     }
 }

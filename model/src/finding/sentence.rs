@@ -34,12 +34,6 @@ impl Format<'_> {
 }
 
 impl Finding {
-    /// The sentence after the short id of its connection.
-    pub fn line(&self, format: &Format<'_>) -> String {
-        let name = self.connection.map(|id| format!("{}: ", id.short())).unwrap_or_default();
-        format!("{name}{}", self.sentence(format))
-    }
-
     /// The sentence.
     pub fn sentence(&self, format: &Format<'_>) -> String {
         match &self.fact {
@@ -108,14 +102,14 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
-    format!("path {} ({}) failed{at}: {how}{again}", path.subflow, path_name(path, format))
+    format!("path {} ({}) failed{at}: {how}{again}", path.subflow, path_name(path, format, true))
 }
 
-/// `10.0.1.1 -> 10.0.1.2 over eth1`.
-pub(super) fn path_name(path: &FailedPath, format: &Format<'_>) -> String {
+/// `10.0.1.1 -> 10.0.1.2 over eth1`, or `from 10.0.1.1 over eth1`.
+pub(super) fn path_name(path: &FailedPath, format: &Format<'_>, has_remote: bool) -> String {
     let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
     let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
-    format!("{local} -> {remote}{over}")
+    if has_remote { format!("{local} -> {remote}{over}") } else { format!("from {local}{over}") }
 }
 
 /// Why it failed, without times.

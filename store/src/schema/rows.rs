@@ -169,7 +169,7 @@ pub(crate) struct SubflowRow<'a> {
 record! {
     SubflowRow<'_> { connection "connection", place "place", subflow "", established "established_at_ns", derived "" }
     Subflow {
-        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface",
+        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface", incoming_interface "incoming_interface",
         congestion_control "congestion_control", initial "initial", backup "backup", stale "stale", state "state", created_at "created_at_ns",
         handshake "handshake_us", joined_after "joined_after_us", joined_after_bytes "joined_after_bytes",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
