@@ -18,6 +18,9 @@
 #define MPW_STALLS		4  /* kept per subflow; a new stall overwrites the oldest */
 /* Minimum length of a stall. A retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
+#define MPW_MAX_SILENT_NS 2000000000ull /* a path without an ACK for longer has failed (progress.rs) */
+/* A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6. */
+#define MPW_MIN_WINDOW	 1280
 #define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
 #define MPW_NAME_LEN	 16
 /* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
@@ -197,6 +200,11 @@ struct mpw_msk {
 	__u64 bytes_acked;
 	/* Retransmitted by the MPTCP timer, without data reinjected at the end of a subflow. */
 	__u64 bytes_retrans;
+	/* Payload that no subflow has been given yet, and payload without a DATA_ACK. */
+	__u64 unsent;
+	__u64 unacked;
+	/* What the peer's receive window still admits. */
+	__u64 window;
 	/* Last address that the peer announced (ADD_ADDR). */
 	struct mpw_address announced;
 	__u32 token;
@@ -276,6 +284,9 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
+	/* Last ACK, and since when data has been queued or in flight (0: none is); to the precision of a timer tick. */
+	__u64 ack_ns;
+	__u64 busy_ns;
 	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
 	__u64 bytes_resent;
 	/* Payload in packets that queues of this host dropped. TCP knows of it only if the queue refused the whole packet. */
@@ -301,12 +312,18 @@ struct mpw_observed {
 	__u32 retrans_fast;
 	__u32 retrans_timeout;
 	__u32 retrans_probe;
+	/* Segments in flight, and the peer's window in bytes. */
+	__u32 packets_out;
+	__u32 snd_wnd;
 	__u32 ifindex;
 	/* errno that the socket reported; 0: none. */
 	__u32 error;
 	/* MP_TCPRST reason (RFC 8684 3.6); 0: none. */
 	__u8 reset_reason;
-	__u8 _reserved[3];
+	/* Retransmission timeouts in a row, and probes (keepalive, closed window) without an answer. */
+	__u8 backoff;
+	__u8 probes;
+	__u8 _reserved[1];
 	__u8 ifname[MPW_NAME_LEN];
 	/* Interface through which the last segments arrived. All zero: unknown. */
 	__u8 incoming_ifname[MPW_NAME_LEN];

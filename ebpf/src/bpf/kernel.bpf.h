@@ -197,6 +197,7 @@ struct inet_connection_sock {
 	__u8 icsk_ca_state : 5;
 	__u8 icsk_pending;
 	__u8 icsk_backoff;
+	__u8 icsk_probes_out;
 	__u64 icsk_ca_priv[13];
 };
 
@@ -229,6 +230,8 @@ struct tcp_sock {
 	__u32 write_seq;
 	__u32 snd_nxt;
 	__u32 snd_una;
+	__u32 snd_wnd;
+	__u32 rcv_tstamp; /* ticks at the last ACK */
 	__u32 lost;
 	__u32 packets_out;
 	__u32 snd_ssthresh;
@@ -301,6 +304,7 @@ struct mptcp_sock {
 	__u64 snd_una;
 	__u64 ack_seq;
 	__u64 write_seq;
+	__u64 wnd_end;
 	__u64 rcv_data_fin_seq;
 	__u32 token;
 	unsigned long flags;

@@ -143,7 +143,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
 	if (sending) {
-		update_progress(state, msk, now);
+		update_progress(state, tp, msk, now);
 		state->received_ns = now;
 		if (settings.samples)
 			sample_delay(state, sk, tp, msk);

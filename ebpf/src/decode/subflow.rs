@@ -4,7 +4,9 @@
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::endpoint::{Interface, Name};
-use mpwatch_model::kernel::event::{EndFlags, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
+use mpwatch_model::kernel::event::{
+    EndFlags, MIN_STALL, MIN_WINDOW, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET, Waiting,
+};
 use mpwatch_model::kernel::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
@@ -23,6 +25,7 @@ const _: () = assert!(
     "the RTT histograms of the model and of the ABI differ"
 );
 const _: () = assert!(WORK_PER_PACKET == abi::MPW_WORK_PER_PACKET as u64, "the work of a packet differs");
+const _: () = assert!(MIN_WINDOW.0 == abi::MPW_MIN_WINDOW as u64, "the closed windows differ");
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
 /// The pattern is in the parameter list only to keep the body short.
@@ -47,6 +50,8 @@ pub(super) fn subflow(
                 sched_considered,
                 sched_picked,
                 progress_ns,
+                ack_ns,
+                busy_ns,
                 bytes_resent,
                 bytes_dropped,
                 syn_bytes,
@@ -63,9 +68,13 @@ pub(super) fn subflow(
                 retrans_fast,
                 retrans_timeout,
                 retrans_probe,
+                packets_out,
+                snd_wnd,
                 ifindex,
                 error,
                 reset_reason,
+                backoff,
+                probes,
                 _reserved: _,
                 ifname,
                 incoming_ifname,
@@ -107,6 +116,14 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
+        waiting: Waiting {
+            in_flight: packets_out,
+            window: Bytes(snd_wnd.into()),
+            backoff,
+            probes,
+            last_ack: nanos(ack_ns),
+            busy_since: nanos(busy_ns),
+        },
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::close;
 use super::observed::{Life, Observation, Totals};
+use super::path::{self, PathState};
 use super::seen::Seen;
 use super::wire;
 use crate::energy::unit_cost::{FlowEstimate, FlowSample};
@@ -32,6 +33,7 @@ pub(super) struct SubflowState {
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
     pub(super) seen: Seen,
+    pub(super) path: PathState,
 }
 
 impl SubflowState {
@@ -48,6 +50,7 @@ impl SubflowState {
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
             seen: Seen::default(),
+            path: PathState::default(),
         }
     }
 
@@ -70,6 +73,11 @@ impl SubflowState {
         let known = self.end.is_some();
         self.end = Some((closed, close::reason(&self.record)));
         !known
+    }
+
+    /// Whether it is a path that can carry data.
+    pub(super) fn is_open_path(&self) -> bool {
+        self.end.is_none() && path::carries_data(&self.record)
     }
 
     /// Whether its final counters have arrived.

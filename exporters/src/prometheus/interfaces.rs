@@ -112,7 +112,7 @@ impl Path {
             incoming: subflow.incoming_interface,
             is_open: subflow.closed.is_none(),
             size: (subflow.bytes_sent + subflow.bytes_received).0,
-            is_stale: subflow.stale,
+            is_stale: subflow.is_failed(),
             is_backup: subflow.backup,
             rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
         }

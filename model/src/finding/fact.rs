@@ -55,6 +55,13 @@ pub enum Fact {
     },
     /// A reset answered the SYN.
     Refused,
+    /// Nothing answered the SYN.
+    Unanswered,
+    JoinFailed(FailedJoin),
+    /// Data waits because the peer's receive window is closed.
+    LimitedByReceiver {
+        since: Option<Offset>,
+    },
     /// A reset ended the connection.
     Aborted {
         by_this_host: bool,
@@ -91,8 +98,21 @@ pub enum Fact {
 pub enum DownTime {
     /// From its failure to the close of its connection.
     UntilClose(Micros),
-    /// From its failure until now: the connection is open.
-    SoFar(Micros),
+    /// From its failure until this instant, at which the open connection was read.
+    SoFar(Micros, Offset),
+}
+
+/// Subflows that never became paths, for one reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedJoin {
+    /// Number of the first of them.
+    pub subflow: usize,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub interface: Option<Name>,
+    pub reason: CloseReason,
+    /// Number of others with this reason.
+    pub others: usize,
 }
 
 /// A path that failed.
@@ -120,7 +140,7 @@ impl FailedPath {
     /// How long it was down, or has been down so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
-            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time)), ..) => Some(time),
+            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
             (None, Some(at), Some(end)) => {
                 u64::try_from(end.micros.saturating_sub(at.micros)).ok().map(Micros)
             }
@@ -137,6 +157,8 @@ pub struct MainOutage {
     /// Sum of its stalls.
     pub stalled: Micros,
     pub stalls: usize,
+    /// It had not ended when the connection was read.
+    pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,
     /// Start and duration of a longer outage.
@@ -203,6 +225,7 @@ impl Finding {
             Fact::ChecksumFailures(_) => (Failure, 2, "checksum failures"),
             Fact::PathFailed(path) if path.recovered.is_none() => (Failure, 3, "failed path"),
             Fact::Refused => (Failure, 4, "refused"),
+            Fact::Unanswered => (Failure, 4, "unanswered"),
             Fact::Aborted { .. } => (Failure, 4, "aborted"),
             Fact::Outage(_) => (Failure, 5, "outage"),
             Fact::PathFailed(_) => (Warning, 5, "path failed for a time"),
@@ -210,12 +233,14 @@ impl Finding {
             Fact::SharedBottleneck(_) => (Warning, 7, "shared bottleneck"),
             Fact::SharedCap { .. } => (Warning, 8, "shared cap"),
             Fact::ClosedLate { .. } => (Warning, 9, "subflow closed late"),
-            Fact::SinglePath { is_long: true } => (Warning, 10, "one path only"),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 11, "separate bottlenecks"),
-            Fact::DetectedBy(_) => (Note, 12, "method"),
-            Fact::OtherPairs(_) => (Note, 13, "verdicts"),
-            Fact::SinglePath { is_long: false } => (Note, 14, "one path only"),
-            Fact::Closed { .. } => (Note, 15, "closed"),
+            Fact::JoinFailed(_) => (Warning, 10, "failed join"),
+            Fact::SinglePath { is_long: true } => (Warning, 11, "one path only"),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 12, "separate bottlenecks"),
+            Fact::LimitedByReceiver { .. } => (Note, 13, "limited by the receiver"),
+            Fact::DetectedBy(_) => (Note, 14, "method"),
+            Fact::OtherPairs(_) => (Note, 15, "verdicts"),
+            Fact::SinglePath { is_long: false } => (Note, 16, "one path only"),
+            Fact::Closed { .. } => (Note, 17, "closed"),
         }
     }
 

@@ -243,15 +243,22 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {
             let again = if path.recovered.is_some() { "; it works again" } else { "" };
-            format!("lost the path {}: {}{again}", path_name(path, format, has_remote), path_cause(path))
+            let name = path_name(path.local, has_remote.then_some(path.remote), path.interface, format);
+            format!("lost the path {name}: {}{again}", path_cause(path))
         }
         Fact::ClosedLate { reason, .. } => format!(
             "closed a subflow later than the others: {}; its path may have failed, which only the sender notices",
             reason.description()
         ),
         Fact::Refused => "were refused: the peer answered the SYN with a reset".to_owned(),
+        Fact::Unanswered => "were unanswered: no answer to the SYN".to_owned(),
+        Fact::JoinFailed(join) => {
+            let name = path_name(join.local, has_remote.then_some(join.remote), join.interface, format);
+            format!("had no subflow {name}: {}", join.reason.description())
+        }
         Fact::Aborted { by_this_host: true } => "were aborted by this host (reset)".to_owned(),
         Fact::Aborted { by_this_host: false } => "were aborted by the peer (reset)".to_owned(),
+        Fact::Outage(main) if main.lasts => "have an outage: no path makes progress".to_owned(),
         Fact::Outage(_) => "had an outage: no path made progress".to_owned(),
         Fact::SharedBottleneck(shared) => {
             let extra = count(shared.subflows.len().saturating_sub(1), "extra subflow");
@@ -268,6 +275,7 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
         | Fact::InvalidMappings(_)
         | Fact::ChecksumFailures(_)
         | Fact::FellBack(_)
+        | Fact::LimitedByReceiver { .. }
         | Fact::SinglePath { .. }
         | Fact::DetectedBy(_)
         | Fact::OtherPairs(_)

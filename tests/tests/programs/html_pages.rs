@@ -54,8 +54,11 @@ fn nothing_of_a_report_is_cut() {
     let connections = vec![fixture::closed(1), fixture::failover(2), fixture::fallen_back(3)];
     let report = html::report(&fixture::report(connections), &CounterSeries::new());
     let inside = report.replace('&', "&amp;").replace('"', "&quot;");
-    let frames = WIDTHS
-        .map(|width| format!("<iframe srcdoc=\"{inside}\" scrolling=\"no\" style=\"width: {width}px; border: 0\"></iframe>"));
+    let frames = WIDTHS.map(|width| {
+        format!(
+            "<iframe srcdoc=\"{inside}\" scrolling=\"no\" style=\"width: {width}px; border: 0\"></iframe>"
+        )
+    });
     let Some(text) = rendered(&format!("<!doctype html><body>{}{MEASURE}", frames.concat())) else {
         return skip("Chromium is missing; it is in Debian's package chromium");
     };

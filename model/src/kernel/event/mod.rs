@@ -134,6 +134,15 @@ pub struct MskView {
     pub addresses_announced: u8,
     /// ADD_ADDR options of the peer that were accepted.
     pub addresses_accepted: u8,
+    /// Payload that no subflow has been given yet.
+    #[serde(default)]
+    pub unsent: Bytes,
+    /// Payload without a DATA_ACK.
+    #[serde(default)]
+    pub unacked: Bytes,
+    /// What the peer's receive window still admits. `None`: unknown.
+    #[serde(default)]
+    pub window: Option<Bytes>,
     /// Last address that the peer announced, with its id.
     pub announced: Option<(u8, SocketAddr)>,
     /// Ids in the last REMOVE_ADDR received.
@@ -203,6 +212,23 @@ pub struct TcpCounters {
     pub timeouts: Option<u32>,
 }
 
+/// What a subflow waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    pub in_flight: u32,
+    /// The peer's receive window (`tcpi_snd_wnd`).
+    pub window: Bytes,
+    /// Retransmission timeouts in a row (`tcpi_backoff`).
+    pub backoff: u8,
+    /// Probes without an answer (`tcpi_probes`): keepalive, or of a closed window.
+    pub probes: u8,
+    /// The last ACK, to the precision of a timer tick. `None`: unknown.
+    pub last_ack: Option<Nanos>,
+    /// Since when data has been queued or in flight, to the precision of a timer tick. `None`: nothing is.
+    pub busy_since: Option<Nanos>,
+}
+
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
@@ -222,6 +248,9 @@ pub struct Stall {
     /// Sent data was unacknowledged when it began, so the application was not just idle.
     pub unacked: bool,
 }
+
+/// A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6.
+pub const MIN_WINDOW: Bytes = Bytes(1_280);
 
 /// Shorter intervals are not stalls.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);
@@ -269,6 +298,9 @@ pub struct SubflowRecord {
     pub progress: Option<Nanos>,
     /// Sent data was unacknowledged then.
     pub unacked: bool,
+    /// What it waits for. Constant after it has closed.
+    #[serde(default)]
+    pub waiting: Waiting,
     /// The latest stalls, oldest first.
     pub stalls: Vec<Stall>,
     /// Segments retransmitted in recovery, without a timeout.
