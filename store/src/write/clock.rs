@@ -19,7 +19,8 @@ pub(crate) fn shift_run(database: &Database, run: i64, by_ns: i64, changed: i64)
     let transaction = database.unchecked_transaction()?;
     for step in [DETOUR_NS, by_ns - DETOUR_NS] {
         for TableInfo { name, columns, of_connection, .. } in tables() {
-            let is_time = |name: &str| name.ends_with("at_ns") || name == "began_ns";
+            let is_time =
+                |name: &str| ["at_ns", "began_ns", "since_ns"].iter().any(|end| name.ends_with(end));
             let times = columns.iter().map(|column| column.name.as_str()).filter(|name| is_time(name));
             let moved: Vec<String> = times.map(|column| format!("{column} = {column} + ?2")).collect();
             if let Some(key) = of_connection.filter(|_| !moved.is_empty()) {
