@@ -11,14 +11,15 @@ use mpwatch_control::kernel::{self, Actuator};
 use mpwatch_control::worker;
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::elimination::{EliminationMode, EliminationPolicy, EliminationStep};
+use mpwatch_model::metric::service::EliminationCounts;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
-use crate::live::journal::Journal;
+use crate::live::kernel::Journal;
 use crate::system::privilege;
 
 /// Removes extra subflows.
@@ -66,7 +67,7 @@ impl Elimination {
         };
         let policy = EliminationPolicy {
             action: config.eliminate_action,
-            stable: Nanos(u64::try_from(config.eliminate_stable.as_nanos()).unwrap_or(u64::MAX)),
+            stable: Nanos::from(config.eliminate_stable),
             max_per_minute: config.eliminate_max_per_minute,
             ..EliminationPolicy::default()
         };
@@ -75,7 +76,8 @@ impl Elimination {
             action = config.eliminate_action.as_str(),
             "extra subflows are removed (off: never, dry-run: only reported)"
         );
-        status.elimination_is_on();
+        // Its counters are exported from now on.
+        status.update(|service| service.elimination = Some(EliminationCounts::default()));
         let filter = config.eliminate_filter.clone();
         Ok(Some(Self { driver: Driver::new(policy, actuator), filter, journal, status, stop }))
     }
@@ -83,14 +85,16 @@ impl Elimination {
 
 impl SnapshotSink for Elimination {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
-        // A step takes effect in the next snapshot, and the last one has none.
+        // A step takes effect in the next snapshot, and none follows the last one.
         if self.stop.load(Ordering::Relaxed) {
             return;
         }
         for step in self.driver.run(snapshot, &|connection| self.filter.matches(connection)) {
             log(&step);
-            self.status.eliminated(&step.record.step);
-            self.journal.add(step.record);
+            self.status.update(|service| {
+                service.elimination.iter_mut().for_each(|counts| counts.add(&step.record.step));
+            });
+            self.journal.borrow_mut().push(step.record);
         }
     }
 }
