@@ -18,6 +18,9 @@
 #define MPW_STALLS		4  /* kept per subflow; a new stall overwrites the oldest */
 /* Minimum length of a stall. A retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
+#define MPW_MAX_SILENT_NS 2000000000ull /* a path without an ACK for longer has failed (progress.rs) */
+/* A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6. */
+#define MPW_MIN_WINDOW	 1280
 #define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
 #define MPW_NAME_LEN	 16
 /* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
@@ -80,6 +83,10 @@ enum mpw_subflow_flag {
 	MPW_SF_ASKED_JOIN = 1u << 21,
 	/* This host's FIN is queued or sent; it takes up one sequence number. */
 	MPW_SF_FIN_QUEUED = 1u << 22,
+	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
+	MPW_SF_FIN_RECEIVED = 1u << 23,
+	/* MPW_SF_RM_ADDR_* when the subflow was established: the REMOVE_ADDR is older. Only for the programs. */
+	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
 
 /* Flags of a connection (MPTCP socket). */
@@ -193,6 +200,11 @@ struct mpw_msk {
 	__u64 bytes_acked;
 	/* Retransmitted by the MPTCP timer, without data reinjected at the end of a subflow. */
 	__u64 bytes_retrans;
+	/* Payload that no subflow has been given yet, and payload without a DATA_ACK. */
+	__u64 unsent;
+	__u64 unacked;
+	/* What the peer's receive window still admits. */
+	__u64 window;
 	/* Last address that the peer announced (ADD_ADDR). */
 	struct mpw_address announced;
 	__u32 token;
@@ -272,8 +284,13 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
+	/* Last ACK, and since when data has been queued or in flight (0: none is); to the precision of a timer tick. */
+	__u64 ack_ns;
+	__u64 busy_ns;
 	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
 	__u64 bytes_resent;
+	/* Payload in packets that queues of this host dropped. TCP knows of it only if the queue refused the whole packet. */
+	__u64 bytes_dropped;
 	/* Payload in the SYN (TCP Fast Open), which the kernel's counters of the connection exclude. */
 	__u64 syn_bytes;
 	/* Work units since tracing began (work.bpf.h), and the part in sampling windows. */
@@ -287,6 +304,7 @@ struct mpw_observed {
 	__u32 flags; /* enum mpw_subflow_flag */
 	/* How often this socket has connected again. */
 	__u32 generation;
+	/* 0: unknown. */
 	__u32 handshake_us;
 	/* Stalls so far; stall n is in stalls[n % MPW_STALLS]. */
 	__u32 stall_count;
@@ -294,13 +312,21 @@ struct mpw_observed {
 	__u32 retrans_fast;
 	__u32 retrans_timeout;
 	__u32 retrans_probe;
+	/* Segments in flight, and the peer's window in bytes. */
+	__u32 packets_out;
+	__u32 snd_wnd;
 	__u32 ifindex;
 	/* errno that the socket reported; 0: none. */
 	__u32 error;
 	/* MP_TCPRST reason (RFC 8684 3.6); 0: none. */
 	__u8 reset_reason;
-	__u8 _reserved[3];
+	/* Retransmission timeouts in a row, and probes (keepalive, closed window) without an answer. */
+	__u8 backoff;
+	__u8 probes;
+	__u8 _reserved[1];
 	__u8 ifname[MPW_NAME_LEN];
+	/* Interface through which the last segments arrived. All zero: unknown. */
+	__u8 incoming_ifname[MPW_NAME_LEN];
 };
 
 struct mpw_subflow {

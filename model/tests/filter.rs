@@ -5,6 +5,7 @@
 use mpwatch_fixtures as fixture;
 use mpwatch_model::filter::{Filter, HELP};
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::Subflow;
 use proptest::prelude::*;
 
@@ -104,9 +105,9 @@ fn a_comparison_with_an_unknown_value_does_not_hold() {
 #[test]
 fn the_rtt_of_a_failed_path_is_an_old_one() {
     let mut connection = fixture::connection(1, 2);
-    connection.subflows.iter_mut().for_each(|subflow| subflow.stale = true);
+    connection.subflows.iter_mut().for_each(|subflow| subflow.progress = Progress::Failed);
     assert!(!passes("rtt>0us", &connection));
-    connection.subflows[1].stale = false;
+    connection.subflows[1].progress = Progress::Working;
     assert!(passes("rtt>0us", &connection));
     let failed = Subflow { path_failures: 1, ..connection.subflows[1].clone() };
     assert!(failed.current_srtt().is_some(), "the path works again");

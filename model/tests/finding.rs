@@ -7,6 +7,7 @@ use mpwatch_model::finding::{Finding, Format, Severity, of_connection, unmeasure
 use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
@@ -32,7 +33,7 @@ fn a_failed_path_comes_first_then_its_outage() {
     assert_eq!(
         texts(&fixture::failover(1))[..4],
         [
-            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at 2026-03-01 12:00:05Z (+5.600200 s): no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s; down for 6.90 s so far",
+            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at 2026-03-01 12:00:05Z (+5.600200 s): no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s; down for 6.90 s so far, at +12.5 s",
             "✗ path 2 (10.0.2.1 -> 10.0.2.2 over eth2) failed: no acknowledgements",
             "✗ 412 ms outage from 2026-03-01 12:00:05Z (+5.600200 s): no path made progress",
             "· no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)",
@@ -43,14 +44,13 @@ fn a_failed_path_comes_first_then_its_outage() {
 #[test]
 fn a_stale_path_says_when_it_was_noticed() {
     let mut connection = fixture::failover(1);
-    (connection.subflows[0].closed, connection.subflows[0].stale) = (None, true);
+    (connection.subflows[0].closed, connection.subflows[0].progress) = (None, Progress::Failed);
     let why = "no acknowledgements (noticed at +6.000000 s); down for";
-    assert!(
-        texts(&connection)[0]
-            .ends_with(&format!("failed at 2026-03-01 12:00:05Z (+5.600200 s): {why} 6.90 s so far"))
-    );
+    assert!(texts(&connection)[0].ends_with(&format!(
+        "failed at 2026-03-01 12:00:05Z (+5.600200 s): {why} 6.90 s so far, at +12.5 s"
+    )));
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
-    assert!(texts(&connection)[0].ends_with("over eth1) failed: no acknowledgements, noticed at 2026-03-01 12:00:06Z (+6.000000 s); down for 6.50 s so far"));
+    assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why} 6.50 s so far, at +12.5 s")));
     connection.opened_at = None;
     assert!(!texts(&connection)[0].contains("so far"), "the age of the connection is unknown");
 }

@@ -4,12 +4,13 @@
 
 mod observed;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use mpwatch_lab::endpoint::{self, Endpoint, Purpose};
 use mpwatch_lab::topology::{JoinBy, PathFailure};
-use mpwatch_lab::traffic::{Close, ConnectionReport, Control, TrafficSpec, Workload, run_client};
+use mpwatch_lab::traffic::{Close, ConnectionReport, TrafficSpec, Workload};
 use mpwatch_lab::{ImpairerKind, mib};
 use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, text};
 use observed::{
@@ -17,6 +18,7 @@ use observed::{
     wait_until,
 };
 use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Allowed difference between the reported stall and the application's stall: a round trip with a full queue (40 ms), and the
 /// scheduling delay of a busy machine (60 ms).
@@ -87,7 +89,10 @@ fn reason_after(removals_received: u64) -> &'static str {
 #[test]
 fn a_removed_announcement_is_removed_by_the_peer_at_the_client_and_by_admin_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::PeerRemovesAddress, 1) else { return };
-    assert_eq!(reasons(&result, 2), ["removed_by_peer", "removed_by_admin"]);
+    // The option travels on the first path, the reset on the second, so on a busy machine the reset may arrive first.
+    let [at_client, at_server] = reasons(&result, 2);
+    assert!(["removed_by_peer", "reset_received"].contains(&at_client), "{at_client}");
+    assert_eq!(at_server, "removed_by_admin");
     assert_eq!(number(timeline_entries(result.client(), "peer_address_removed")[0], "address_id"), 2);
 }
 
@@ -179,9 +184,15 @@ fn a_refused_connection_ends_with_a_received_reset_and_was_never_established() {
     }
     let lab = lab(JoinBy::ClientSubflow, false);
     let observer = Observer::start(&[]);
-    let spec = lab.traffic(Workload::upload(1)).unwrap();
-    let failed = lab.client().enter(|| run_client(&spec, &Control::default())).unwrap().unwrap();
-    assert_eq!(failed.failures.len(), 1, "there is no listener");
+    let server = lab.traffic(Workload::upload(1)).unwrap().server;
+    let connect =
+        || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap().connect(&server.into());
+    let refused = lab.client().enter(connect).unwrap();
+    assert_eq!(
+        refused.map_err(|error| error.kind()),
+        Err(ErrorKind::ConnectionRefused),
+        "there is no listener"
+    );
     let report = observer.finish();
     let refused = report.connections_in(lab.client().name());
     assert!(!refused.is_empty() && report.connections_in(lab.server().name()).is_empty());
@@ -210,8 +221,8 @@ fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferRes
     }
     let join =
         if failure == PathFailure::PeerRemovesAddress { JoinBy::ServerSignal } else { JoinBy::ClientSubflow };
-    let run = ObservedTransfer::start(lab(join, false), 8_000_000);
-    run.wait_for_bytes(2_000_000);
+    let run = ObservedTransfer::start(lab(join, false), 4_000_000);
+    run.wait_for_bytes(1_000_000);
     run.lab.path(path).unwrap().fail(failure).unwrap();
     run.wait_for_completion();
     let result = run.finish();

@@ -266,6 +266,9 @@ pub(crate) struct ReportOptions {
     /// Write the report to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Print all of a long report on a terminal, through a pager (PAGER, or less), instead of a summary
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 impl ReportOptions {

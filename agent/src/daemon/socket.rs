@@ -23,10 +23,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
-use super::SnapshotSink;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::socket::Greeting;
+use crate::socket::protocol::Greeting;
 use crate::system::lock;
 use crate::system::privilege::without_any;
 

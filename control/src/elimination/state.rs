@@ -72,7 +72,7 @@ impl SubflowState {
             id: subflow.id,
             local: subflow.local,
             remote: subflow.remote,
-            is_usable: subflow.state == TcpState::Established && !subflow.backup && !subflow.stale,
+            is_usable: subflow.state == TcpState::Established && !subflow.backup && !subflow.is_failed(),
             acked: subflow.bytes_acked,
             srtt: subflow.srtt,
         }

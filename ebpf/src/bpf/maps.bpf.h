@@ -56,6 +56,8 @@ struct subflow_state {
 	/* The connection's snd_una at observed.progress_ns, and its snd_nxt when that progress was noticed. */
 	__u64 progress_seq;
 	__u64 next_seq;
+	/* The connection's snd_nxt when the peer's window was last closed. */
+	__u64 limited_seq;
 	__u64 rtt_sampled_at;
 	/* Hash of the last full record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;

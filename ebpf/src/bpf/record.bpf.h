@@ -78,6 +78,10 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 		out->flags |= MPW_MSK_SERVER_SIDE;
 	if (handshake->fell_back)
 		out->flags |= MPW_MSK_FALLBACK;
+	out->unsent = READ(msk, write_seq) - READ(msk, snd_nxt);
+	out->unacked = READ(msk, snd_nxt) - READ(msk, snd_una);
+	if ((__s64)(READ(msk, wnd_end) - READ(msk, snd_nxt)) > 0)
+		out->window = READ(msk, wnd_end) - READ(msk, snd_nxt);
 	out->add_addr_signaled = READ(msk, pm.add_addr_signaled);
 	out->add_addr_accepted = READ(msk, pm.add_addr_accepted);
 	out->removed_count = READ(msk, pm.rm_list_rx.nr);
@@ -137,17 +141,42 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	return 0;
 }
 
-/* The interface of the cached route, saved because a closing socket drops its route first. */
-static __always_inline void read_interface(struct mpw_observed *observed, struct tcp_sock *tp)
+/* Interfaces in one of the 256 lists of a namespace. */
+#define MAX_INTERFACES_IN_LIST 16
+
+/* Reads the name of the interface with an index. The socket has no pointer to the interface through which segments arrive. */
+static __noinline int read_interface_name(__u8 *name, struct net *net, int ifindex)
 {
-	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
-	int ifindex = dev ? READ(dev, ifindex) : 0;
+	struct hlist_head *lists = READ(net, dev_index_head);
+	struct hlist_node *node = READ(&lists[ifindex & 255], first);
+	struct net_device *dev;
+
+	for (int i = 0; i < MAX_INTERFACES_IN_LIST && node; i++) {
+		dev = (void *)node - bpf_core_field_offset(struct net_device, index_hlist);
+		if (READ(dev, ifindex) == ifindex)
+			return BPF_CORE_READ_INTO((__u8(*)[MPW_NAME_LEN])name, dev, name);
+		node = READ(node, next);
+	}
+	return 0;
+}
+
+/* The interface of the cached route, saved because a closing socket drops its route first, and the interface of the last segments. */
+static __always_inline void read_interfaces(struct mpw_observed *observed, struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct net_device *dev = READ_VIA(sk, sk_dst_cache, dev);
+	int ifindex = dev ? READ(dev, ifindex) : 0, incoming = READ(sk, sk_rx_dst_ifindex);
 
 	/* When an interface disappears, its routes lead to the blackhole device, which has no index. */
-	if (!ifindex)
-		return;
-	observed->ifindex = ifindex;
-	BPF_CORE_READ_INTO(&observed->ifname, dev, name);
+	if (ifindex) {
+		observed->ifindex = ifindex;
+		BPF_CORE_READ_INTO(&observed->ifname, dev, name);
+	}
+	if (incoming && incoming == observed->ifindex)
+		__builtin_memcpy(observed->incoming_ifname, observed->ifname, MPW_NAME_LEN);
+	else if (incoming)
+		read_interface_name(observed->incoming_ifname, READ(sk, __sk_common.skc_net.net),
+				    incoming);
 }
 
 #define CONTEXT_FLAGS                                                                     \
@@ -174,13 +203,41 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	return 0;
 }
 
+/* The time of a tick of the kernel's timer. Two readings differ by less than a tick, so `known` stays unless it differs by two. */
+static __always_inline __u64 time_of_tick(__u64 known, __u32 tick, __u64 now)
+{
+	__u64 at = now - (__u64)((__u32)bpf_jiffies64() - tick) * settings.tick_ns;
+	__u64 error = at > known ? at - known : known - at;
+
+	return error < 2 * settings.tick_ns ? known : at;
+}
+
+/* What the socket waits for. User space derives the state of the path from it (progress.rs). */
+static __noinline int read_waiting(struct mpw_observed *observed, struct tcp_sock *tp)
+{
+	__u64 now = bpf_ktime_get_boot_ns();
+
+	observed->packets_out = tp->packets_out;
+	observed->snd_wnd = tp->snd_wnd;
+	observed->backoff = tp->inet_conn.icsk_backoff;
+	observed->probes = tp->inet_conn.icsk_probes_out;
+	observed->ack_ns =
+		tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
+	observed->busy_ns =
+		READ_BITS(tp, chrono_type) ? time_of_tick(observed->busy_ns, tp->chrono_start, now) : 0;
+	return 0;
+}
+
 /* Saves the fields that the kernel clears when a socket closes or is reused: addresses, ids, interface. Does nothing after the close. */
 static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	if (observed->closed_ns)
 		return 0;
 	read_addresses(&observed->local, &observed->remote, &tp->inet_conn.icsk_inet);
-	read_interface(observed, tp);
+	read_interfaces(observed, tp);
+	if (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE & 1)
+		observed->flags |= MPW_SF_FIN_RECEIVED;
+	read_waiting(observed, tp);
 	if (observed->flags & MPW_SF_MPTCP)
 		read_context(observed, tp);
 	return 0;

@@ -83,6 +83,7 @@ static __always_inline __u64 connection_fingerprint(struct connection_state *con
 	mixed = mix(1, READ(msk, write_seq));
 	mixed = mix(mixed, READ(msk, snd_nxt));
 	mixed = mix(mixed, READ(msk, snd_una));
+	mixed = mix(mixed, READ(msk, wnd_end));
 	mixed = mix(mixed, READ(msk, ack_seq));
 	mixed = mix(mixed, READ(msk, sk.icsk_inet.sk.__sk_common.skc_state));
 	mixed = mix(mixed, connection->opened_ns);

@@ -6,13 +6,13 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-static __always_inline void note_stall(struct mpw_observed *observed, __u64 to)
+static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, bool unacked)
 {
 	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
 
 	stall->from_ns = observed->progress_ns;
 	stall->to_ns = to;
-	stall->unacked = !!(observed->flags & MPW_SF_UNACKED);
+	stall->unacked = unacked;
 	observed->stall_count++;
 }
 
@@ -33,7 +33,8 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed.
+ * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then, without an
+ * ACK for 2 s, is sent again on another one.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
 				      bool ignore_earlier)
@@ -51,6 +52,9 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		tp = (struct tcp_sock *)READ(subflow, tcp_sock);
 		if (!READ_BITS(tp, chrono_type))
 			continue;
+		since = now - (__u64)(ticks - READ(tp, rcv_tstamp)) * settings.tick_ns;
+		if (since + MPW_MAX_SILENT_NS < from)
+			continue;
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
@@ -60,33 +64,52 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 	return first;
 }
 
+/* Whether the receive window of the peer admits no segment. */
+static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_sock *msk)
+{
+	return tp->snd_wnd < MPW_MIN_WINDOW ||
+	       (__s64)(READ(msk, wnd_end) - READ(msk, snd_una)) < MPW_MIN_WINDOW;
+}
+
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * If everything that had been sent by the previous progress is acknowledged, the application was idle, and has waited only since its next transmission.
+ * A wait begins with the first data in flight: if everything was acknowledged before a gap between two segments, nobody waited in it.
+ * Neither does anybody while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
  */
-static __always_inline void update_progress(struct subflow_state *state, struct mptcp_sock *msk,
-					    __u64 now)
+static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
+					    struct mptcp_sock *msk, __u64 now)
 {
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
-	__s64 beyond;
+	bool was_limited = state->limited_seq &&
+			   (__s64)(state->limited_seq - state->progress_seq) > 0;
+	bool acked_all = false;
+	__u64 since;
 
-	if (snd_una == state->progress_seq)
-		return;
-	/* Bytes acknowledged beyond those sent at the previous progress; -1: not all of those. */
-	beyond = state->next_seq ? snd_una - state->next_seq : -1;
-	state->progress_seq = snd_una;
-	state->next_seq = READ(msk, snd_nxt);
-	if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
-		note_stall(observed, at);
-	observed->progress_ns = at;
-	if (is_payload_unacked(msk, snd_una))
-		observed->flags |= MPW_SF_UNACKED;
-	else
-		observed->flags &= ~MPW_SF_UNACKED;
-	if (beyond >= 0 && at && now - at > MPW_MIN_STALL_NS / 10)
-		observed->progress_ns = waiting_since(msk, at, now, !beyond);
+	if (snd_una != state->progress_seq) {
+		/* Exactly what had been sent by the previous progress is acknowledged. */
+		acked_all = snd_una == state->next_seq;
+		state->progress_seq = snd_una;
+		state->next_seq = READ(msk, snd_nxt);
+		if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
+			note_stall(observed, at,
+				   observed->flags & MPW_SF_UNACKED && !was_limited);
+		observed->progress_ns = at;
+		if (is_payload_unacked(msk, snd_una))
+			observed->flags |= MPW_SF_UNACKED;
+		else
+			observed->flags &= ~MPW_SF_UNACKED;
+	}
+	if (at && now - at > MPW_MIN_STALL_NS / 10) {
+		since = waiting_since(msk, at, now, acked_all);
+		if (since > at && since > observed->progress_ns)
+			observed->progress_ns = since;
+	}
+	if (is_window_closed(tp, msk)) {
+		observed->progress_ns = now;
+		state->limited_seq = READ(msk, snd_nxt);
+	}
 }
 
 #endif

@@ -4,7 +4,9 @@
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
 use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::endpoint::{Interface, Name};
-use mpwatch_model::kernel::event::{EndFlags, MIN_STALL, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET};
+use mpwatch_model::kernel::event::{
+    EndFlags, MIN_STALL, MIN_WINDOW, Stall, SubflowRecord, TcpCounters, WORK_PER_PACKET, Waiting,
+};
 use mpwatch_model::kernel::histogram::{BUCKETS, HIGHEST, LOWEST_OCTAVE, RttHistogram, SUB_BUCKET_BITS};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
@@ -23,6 +25,7 @@ const _: () = assert!(
     "the RTT histograms of the model and of the ABI differ"
 );
 const _: () = assert!(WORK_PER_PACKET == abi::MPW_WORK_PER_PACKET as u64, "the work of a packet differs");
+const _: () = assert!(MIN_WINDOW.0 == abi::MPW_MIN_WINDOW as u64, "the closed windows differ");
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
 /// The pattern is in the parameter list only to keep the body short.
@@ -47,7 +50,10 @@ pub(super) fn subflow(
                 sched_considered,
                 sched_picked,
                 progress_ns,
+                ack_ns,
+                busy_ns,
                 bytes_resent,
+                bytes_dropped,
                 syn_bytes,
                 work,
                 window_work,
@@ -62,11 +68,16 @@ pub(super) fn subflow(
                 retrans_fast,
                 retrans_timeout,
                 retrans_probe,
+                packets_out,
+                snd_wnd,
                 ifindex,
                 error,
                 reset_reason,
+                backoff,
+                probes,
                 _reserved: _,
                 ifname,
+                incoming_ifname,
             },
         tcp: raw_tcp,
         tcp_header_bytes,
@@ -94,7 +105,10 @@ pub(super) fn subflow(
         established,
         first_seen: Nanos(first_seen_ns),
         closed: nanos(closed_ns),
-        handshake: established.and(nanos(created_ns)).map(|_| Micros(handshake_us.into())),
+        handshake: established
+            .and(nanos(created_ns))
+            .filter(|_| handshake_us != 0)
+            .map(|_| Micros(handshake_us.into())),
         joined_bytes: established.map(|_| Bytes(joined_bytes)),
         syn_bytes: Bytes(syn_bytes),
         effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
@@ -102,6 +116,14 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
+        waiting: Waiting {
+            in_flight: packets_out,
+            window: Bytes(snd_wnd.into()),
+            backoff,
+            probes,
+            last_ack: nanos(ack_ns),
+            busy_since: nanos(busy_ns),
+        },
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -109,13 +131,14 @@ pub(super) fn subflow(
         work,
         window_work,
         cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
-        tcp: tcp(raw_tcp, bytes_resent, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
+        tcp: tcp(raw_tcp, bytes_resent, bytes_dropped, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
         local,
         remote,
         local_id,
         remote_id,
         congestion: (congestion[0] != 0).then(|| Name::from_kernel(congestion)),
         interface: (ifindex != 0).then(|| Interface { index: ifindex, name: Name::from_kernel(ifname) }),
+        incoming_interface: (incoming_ifname[0] != 0).then(|| Name::from_kernel(incoming_ifname)),
         owner: owner(raw_owner),
         state: TcpState::from_kernel(state),
         error,
@@ -145,12 +168,13 @@ fn end(flags: u32) -> EndFlags {
         removed_by_peer: flag(abi::MPW_SF_RM_ADDR_RECEIVED),
         removed_by_us: flag(abi::MPW_SF_RM_ADDR_SENT),
         never_established: flag(abi::MPW_SF_NEVER_ESTABLISHED),
+        fin_received: flag(abi::MPW_SF_FIN_RECEIVED),
     }
 }
 
 /// The kernel counts a segment each time TCP passes it to the queueing discipline, even if that refuses it. The counters of payload and
 /// retransmissions exclude refused attempts, which `bytes_refused` counts.
-fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounters {
+fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
         bytes_acked,
@@ -177,9 +201,11 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounte
     // Zero: no retransmission, or the hook is missing.
     let retransmitted = if bytes_resent == 0 { bytes_retrans } else { bytes_resent.min(bytes_retrans) };
     let sent = payload_sent.min(bytes_sent.saturating_sub(bytes_retrans)) + retransmitted;
+    let refused = bytes_sent.saturating_sub(sent);
     TcpCounters {
         bytes_sent: Bytes(sent),
-        bytes_refused: Bytes(bytes_sent.saturating_sub(sent)),
+        bytes_refused: Bytes(refused),
+        bytes_dropped: Bytes(bytes_dropped.saturating_sub(refused)),
         bytes_acked: Bytes(bytes_acked),
         bytes_received: Bytes(bytes_received),
         bytes_retransmitted: Bytes(retransmitted),
@@ -234,7 +260,7 @@ mod tests {
         bytes_resent: u64,
     ) -> (u64, u64, u64) {
         let raw = abi::mpw_tcp { bytes_sent, bytes_retrans, payload_sent, ..abi::mpw_tcp::default() };
-        let tcp = tcp(raw, bytes_resent, true);
+        let tcp = tcp(raw, bytes_resent, 12_000, true);
         (tcp.bytes_sent.0, tcp.bytes_retransmitted.0, tcp.bytes_refused.0)
     }
 

@@ -15,13 +15,30 @@ const EHOSTUNREACH: u32 = 113;
 
 /// The reason, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
+    let is_open_tcp = record.seen_open && !record.passive && !record.end.never_established;
+    if record.mp_join && record.established.is_none() && is_open_tcp && record.end.reset_sent {
+        return CloseReason::OptionRemoved;
+    }
     reason_for(record.error, record.end)
+}
+
+/// How a socket ended that was closed in SYN_SENT. The kernel then gives it the error `ECONNRESET` without any reset.
+fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
+    match error {
+        ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
+        ECONNREFUSED => CloseReason::Refused,
+        _ if end.reset_received && error != ECONNRESET => CloseReason::Refused,
+        _ => CloseReason::Unanswered,
+    }
 }
 
 /// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
 /// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
 /// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
 fn reason_for(error: u32, end: EndFlags) -> CloseReason {
+    if end.never_established {
+        return of_handshake(error, end);
+    }
     let removed = end.removed_by_peer || end.removed_by_us;
     let by_fin = end.fin_sent_first || end.fin_received_first;
     // With unread data the kernel removes a subflow by a reset instead of a FIN.
@@ -73,9 +90,11 @@ mod tests {
         removed_by_peer: false,
         removed_by_us: false,
         never_established: false,
+        fin_received: false,
     };
     const SENT: EndFlags = EndFlags { fin_sent_first: true, ..NOTHING };
     const RECEIVED: EndFlags = EndFlags { fin_received_first: true, ..NOTHING };
+    const SILENT: EndFlags = EndFlags { never_established: true, ..NOTHING };
     const REFUSED: EndFlags = EndFlags { reset_received: true, never_established: true, ..NOTHING };
 
     /// Case, error, observations, reason: mostly from kernel 6.18 (`root_close.rs`). The failed path and the late reset are derived.
@@ -101,7 +120,11 @@ mod tests {
             EndFlags { reset_received: true, alone: true, ..NOTHING },
             CloseReason::ResetReceived,
         ),
-        ("no listener", ECONNREFUSED, REFUSED, CloseReason::ResetReceived),
+        ("no listener", ECONNREFUSED, REFUSED, CloseReason::Refused),
+        ("join not answered, closed with the connection", ECONNRESET, SILENT, CloseReason::Unanswered),
+        ("connect gave up", 0, SILENT, CloseReason::Unanswered),
+        ("SYNs timed out", ETIMEDOUT, SILENT, CloseReason::Unanswered),
+        ("no route for a join", ENETUNREACH, SILENT, CloseReason::Unreachable),
         (
             "closed here, reset by the peer",
             ECONNRESET,

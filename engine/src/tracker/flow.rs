@@ -4,24 +4,32 @@
 use std::net::SocketAddr;
 
 use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
-use mpwatch_model::kernel::event::{ConnectionRecord, MIN_STALL, MskView, Process, SubflowRecord};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::kernel::event::{
+    ConnectionRecord, MIN_STALL, MIN_WINDOW, MskView, Process, SubflowRecord,
+};
+use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
 use super::observed::{Life, Observation, Totals};
+use super::path::{self, Interval};
 use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState};
 use super::suspension::Suspensions;
 use super::timeline::Timeline;
+use crate::progress::{self, ConnectionEvidence, PathEvidence};
 
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
+
+/// Data that the peer discarded while its window was closed is sent again within this time.
+const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
 
 /// For how long nothing has happened to a connection.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
@@ -66,6 +74,11 @@ pub(super) struct Flow {
     stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
+    /// The outage that lasts.
+    pub(super) outage_since: Option<Nanos>,
+    /// The last tick at which no data waited for a path, and at which the peer's window was closed.
+    calm_at: Nanos,
+    limited_at: Nanos,
 }
 
 impl Flow {
@@ -93,6 +106,9 @@ impl Flow {
             stalls_until: Nanos(0),
             addresses: Addresses::default(),
             fell_back: false,
+            outage_since: None,
+            calm_at: Nanos(0),
+            limited_at: Nanos(0),
         }
     }
 
@@ -252,9 +268,9 @@ impl Flow {
         }
     }
 
-    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos, suspensions: &Suspensions) -> TickOutcome {
-        let mut outcome =
-            TickOutcome { timeline_dropped: self.timeline.take_dropped(), ..TickOutcome::default() };
+    pub(super) fn on_tick(&mut self, ticks: Interval<'_>) -> TickOutcome {
+        let (now, interval) = (ticks.now, ticks.suspensions.awake(ticks.previous, ticks.now));
+        let mut outcome = TickOutcome::default();
         self.cpu.divide(&mut self.subflows, self.opened.is_some());
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
@@ -266,7 +282,9 @@ impl Flow {
             }
         }
         outcome.vanished += u64::from(self.end_tick_of_socket(now));
-        self.report_stalls(suspensions);
+        self.report_stalls(ticks.suspensions);
+        self.evaluate_progress(ticks);
+        outcome.timeline_dropped = self.timeline.take_dropped();
         if let Some(totals) = self.totals() {
             let life = self.life(now);
             self.observation.on_tick(totals, life, now, interval);
@@ -381,12 +399,74 @@ impl Flow {
         }
     }
 
+    /// The states of its paths, and whether it is in an outage.
+    fn evaluate_progress(&mut self, ticks: Interval<'_>) {
+        let (now, is_open) = (ticks.now, self.closed_at().is_none());
+        let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
+        let is_tcp = msk.is_none();
+        let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [msk.unacked, msk.unsent]);
+        let window = msk.and_then(|msk| msk.window);
+        let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
+        let mut paths = Vec::new();
+        for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
+            // The kernel side skips a socket that has not changed if nothing is in flight (snapshot.bpf.c).
+            if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {
+                let (evidence, change) = subflow.path.evaluate(&subflow.record, is_limited, ticks);
+                paths.push((evidence, subflow.path.progress));
+                if let Some((at, event)) = change {
+                    self.timeline.sampled(at, event);
+                }
+            } else {
+                // Its record may be out of date, so its state is unknown: it may work.
+                paths.push((PathEvidence::default(), Progress::Working));
+            }
+        }
+        let is_window_closed =
+            is_limited || paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
+        if is_window_closed {
+            self.limited_at = now;
+        }
+        let has_data = unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0);
+        if !is_open || !has_data || is_window_closed {
+            self.calm_at = now;
+        }
+        let acks = self.subflows.iter().filter_map(|subflow| path::waits_since(&subflow.record)).max();
+        let since = acks.map(|at| at.max(self.calm_at));
+        let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
+        let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
+        let evidence =
+            ConnectionEvidence { unacked, unsent, is_window_closed, was_window_closed, is_tcp, silent };
+        if is_open && progress::is_outage(&evidence, &paths) {
+            self.outage_since = self.outage_since.or(since);
+        } else if let Some(since) = self.outage_since.take() {
+            self.end_outage(since, self.closed_at().unwrap_or(now), ticks.suspensions);
+        }
+    }
+
+    /// Adds an outage that has ended, unless a subflow has recorded it as a stall: it does so when two segments arrive.
+    fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
+        let gap = suspensions.awake(from, to);
+        if self.stalls_until <= from && gap >= MIN_STALL {
+            self.timeline.sampled(from, TimelineEvent::Stalled { gap: gap.micros() });
+            self.stalls_until = to;
+        }
+    }
+
+    /// Whether its state may change while no record of it does.
+    pub(super) fn is_waiting(&self) -> bool {
+        let open = || self.subflows.iter().filter(|subflow| subflow.is_open_path());
+        let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
+        let in_flight = |subflow: &&SubflowState| subflow.record.waiting.in_flight > 0;
+        let has_data = self.msk.as_ref().is_some_and(|msk| (msk.unacked + msk.unsent).0 > 0);
+        let waits = open().any(|subflow| in_flight(&subflow)) || has_data;
+        open().filter(in_flight).any(|subflow| !is_failed(subflow))
+            || (waits && self.outage_since.is_none() && open().all(is_failed))
+    }
+
     fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
         let mut subflow = SubflowState::new(record);
         // The first record is compared with these values, so that everything in it is added to the timeline.
         subflow.record.established = None;
-        // A path that had failed before it was seen has no event: the time is unknown.
-        subflow.record.stale &= record.created.is_none();
         subflow.record.last = false;
         self.subflows.push(subflow);
         let id = record.id;

@@ -201,6 +201,7 @@ pub(super) fn may_be_idle(flow: &Flow, detector: Option<&Detector>, now: Nanos) 
     flow.quiet.ticks >= QUIET_TICKS
         && flow.is_reportable()
         && flow.closed_at().is_none()
+        && !flow.is_waiting()
         && is_socket_open
         && (1..SOCKET).contains(&flow.subflows.len())
         && flow.subflows.iter().all(is_settled)

@@ -12,6 +12,7 @@ mod idle;
 mod index;
 mod names;
 mod observed;
+mod path;
 mod payload;
 mod seen;
 mod socket;
@@ -49,6 +50,7 @@ use flow::Flow;
 use flows::Flows;
 use index::{Index, Key};
 use names::Names;
+use path::Interval;
 use suspension::Suspensions;
 use view::Sources;
 
@@ -345,10 +347,10 @@ impl Tracker {
         self.tick = tick.clone();
         self.flows.check_idle(&self.names.take_changed(), tick.at);
         self.evaluate_bottlenecks();
-        let interval = self.interval();
+        let ticks = Interval { previous, now: tick.at, suspensions: &self.suspensions };
         let mut flows = self.flows.sorted_mut();
         for flow in &mut flows {
-            let outcome = flow.on_tick(tick.at, interval, &self.suspensions);
+            let outcome = flow.on_tick(ticks);
             self.vanished += outcome.vanished;
             self.timeline_dropped += outcome.timeline_dropped;
         }

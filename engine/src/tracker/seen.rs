@@ -56,6 +56,11 @@ impl Seen {
         self.has_vanished
     }
 
+    /// Whether it was seen at the last tick.
+    pub(super) fn is_current(&self) -> bool {
+        self.missed_ticks == 0
+    }
+
     /// Whether it was seen lately.
     pub(super) fn is_recent(&self, now: Nanos) -> bool {
         now.since(self.at) < MAX_UNSEEN

@@ -4,12 +4,13 @@
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::kernel::event::SubflowRecord;
-use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::close;
 use super::observed::{Life, Observation, Totals};
+use super::path::{self, PathState};
 use super::seen::Seen;
 use super::wire;
 use crate::energy::unit_cost::{FlowEstimate, FlowSample};
@@ -32,6 +33,7 @@ pub(super) struct SubflowState {
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
     pub(super) seen: Seen,
+    pub(super) path: PathState,
 }
 
 impl SubflowState {
@@ -48,6 +50,7 @@ impl SubflowState {
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
             seen: Seen::default(),
+            path: PathState::default(),
         }
     }
 
@@ -70,6 +73,11 @@ impl SubflowState {
         let known = self.end.is_some();
         self.end = Some((closed, close::reason(&self.record)));
         !known
+    }
+
+    /// Whether it is a path that can carry data.
+    pub(super) fn is_open_path(&self) -> bool {
+        self.end.is_none() && path::carries_data(&self.record)
     }
 
     /// Whether its final counters have arrived.
@@ -175,12 +183,7 @@ impl SubflowState {
 
     /// The byte by which a received FIN increases the kernel's count of received bytes.
     pub(super) fn fin_received(&self) -> Bytes {
-        let by_state = matches!(
-            self.record.state,
-            TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait
-        );
-        let by_end = self.end.is_some_and(|(_, reason)| reason == CloseReason::Fin);
-        Bytes(u64::from(by_state || by_end || self.record.end.fin_received_first))
+        Bytes(self.record.end.fin_received.into())
     }
 
     /// How long it has been able to carry data, until `now` at most.

@@ -9,8 +9,9 @@ use mpwatch_model::unit::Nanos;
 
 use super::close;
 
-/// Entries kept per connection; later ones are counted as dropped.
+/// Entries kept per connection, about 25 kB: the first ones tell how it began, the last ones how it is. Those between are counted as dropped.
 const MAX_ENTRIES: usize = 256;
+const FIRST_ENTRIES: usize = MAX_ENTRIES / 2;
 
 /// An entry, on the clock of the kernel.
 #[derive(Clone)]
@@ -58,11 +59,15 @@ impl Timeline {
     }
 
     fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
-        if self.entries.len() < MAX_ENTRIES {
-            self.entries.push(Entry { at, source, event });
-        } else {
+        if self.entries.len() == MAX_ENTRIES {
+            let counts = |entry: &Entry| {
+                entry.event.is_failure() || matches!(entry.event, TimelineEvent::Stalled { .. })
+            };
+            let spare = self.entries.iter().skip(FIRST_ENTRIES).position(|entry| !counts(entry)).unwrap_or(0);
+            self.entries.remove(FIRST_ENTRIES + spare);
             self.dropped += 1;
         }
+        self.entries.push(Entry { at, source, event });
     }
 
     /// Adds the opening of the connection, which replaces an earlier entry that it was adopted.
@@ -74,9 +79,6 @@ impl Timeline {
     /// Adds the changes between two consecutive records of a subflow.
     pub(super) fn compare(&mut self, old: &SubflowRecord, new: &SubflowRecord, at: Nanos) {
         let subflow = new.id;
-        if old.stale != new.stale {
-            self.sampled(at, TimelineEvent::SubflowStale { subflow, stale: new.stale });
-        }
         if old.backup != new.backup && new.closed.is_none() {
             self.sampled(at, TimelineEvent::PriorityChanged { subflow, backup: new.backup });
         }

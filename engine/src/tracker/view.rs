@@ -142,6 +142,7 @@ impl Context<'_> {
             second_path: second_path(flow),
             bottlenecks: self.bottlenecks(flow),
             extra_subflows: None,
+            outage_since: flow.outage_since.map(|at| self.at(at)),
             subflows,
             timeline: self.timeline(flow),
         };
@@ -167,11 +168,15 @@ impl Context<'_> {
             local_id: record.local_id,
             remote_id: record.remote_id,
             interface: record.interface.map(|interface| interface.name),
+            incoming_interface: record
+                .incoming_interface
+                .or(record.interface.map(|interface| interface.name)),
             congestion_control: record.congestion,
             initial: state.is_initial(),
             backup: record.backup,
-            stale: record.stale,
-            path_failures: 0,
+            progress: state.path.progress,
+            progress_since: state.path.since.map(|at| self.at(at)),
+            path_failures: state.path.failures,
             state: if state.end.is_some() { TcpState::Close } else { record.state },
             created_at: record.created.map(|at| self.at(at)),
             handshake: record.handshake,

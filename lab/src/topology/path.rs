@@ -6,12 +6,12 @@ use super::plan::{self, Side};
 use super::routing;
 use super::segment::Segment;
 use super::spec::{JoinBy, PathSpec};
+use crate::command;
 use crate::endpoint;
 use crate::error::{Error, Result};
 use crate::impairer::{Direction, Impairer, Impairment};
 use crate::link::{self, InterfaceCounters, QueueCounters};
 use crate::netns::Namespace;
-use crate::command;
 use std::net::IpAddr;
 
 /// How a path fails.

@@ -123,7 +123,7 @@ impl Word {
             Self::Shared => c.bottlenecks.iter().flat_map(|found| &found.groups).any(|group| group.len() > 1),
             Self::Open => c.is_open(),
             Self::Closed => !c.is_open(),
-            Self::Stale => c.subflows.iter().any(|s| s.stale && s.closed.is_none()),
+            Self::Stale => c.subflows.iter().any(|s| s.is_failed() && s.closed.is_none()),
             Self::Failed => c.subflows.iter().any(|s| s.path_failures > 0 || outage::has_failed(c, s)),
         }
     }

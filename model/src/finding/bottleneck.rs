@@ -19,9 +19,9 @@ pub fn shared_groups(connection: &Connection) -> impl Iterator<Item = &Vec<Subfl
     connection.bottlenecks.iter().flat_map(|found| &found.groups).filter(|group| group.len() > 1)
 }
 
-/// Subflows that are open and not stale.
+/// Subflows that are open and whose path has not failed.
 pub fn working_subflows(connection: &Connection) -> usize {
-    connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.stale).count()
+    connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.is_failed()).count()
 }
 
 /// Energy of some subflows. `None`: unknown.

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds problems and facts: pure functions over a report or a connection.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::flow::class::FlowClass;
 use crate::flow::connection::Connection;
 use crate::flow::outage::{self, PathFailure};
+use crate::flow::progress::Progress;
 use crate::flow::subflow::Subflow;
-use crate::kernel::lifecycle::{CarriedBy, CloseReason};
+use crate::kernel::lifecycle::{CarriedBy, CloseReason, TcpState};
 use crate::snapshot::Report;
 use crate::unit::Micros;
 
 use super::bottleneck;
-use super::fact::{DownTime, Fact, FailedPath, Finding, MainOutage};
+use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 
 /// How long a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
@@ -36,7 +37,9 @@ pub fn of_connection(connection: &Connection) -> Vec<Finding> {
     facts.extend(outage(connection));
     facts.extend(connection.fallback.map(|fallback| Fact::FellBack(fallback.reason)));
     facts.extend(bottleneck::facts(connection));
+    facts.extend(failed_joins(connection));
     facts.extend(single_path(connection));
+    facts.extend(limited_by_receiver(connection));
     facts.extend(closed(connection));
     let of_connection = facts.into_iter().map(|fact| Finding { connection: Some(connection.id), fact });
     let mut findings: Vec<Finding> = of_connection.collect();
@@ -76,9 +79,8 @@ fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> 
     if let Some(closed) = connection.closed_at {
         return since(closed).map(DownTime::UntilClose);
     }
-    let age = SignedDuration::try_from_secs_f64(connection.age_s).ok()?;
-    let now = connection.opened_at?.checked_add(age).ok()?;
-    since(now).map(DownTime::SoFar)
+    let now = connection.read_at()?;
+    since(now).map(|time| DownTime::SoFar(time, connection.offset(now)))
 }
 
 fn closed_late(connection: &Connection, subflow: &Subflow, number: usize) -> Option<Fact> {
@@ -94,10 +96,45 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
     let reset = subflows.find(|subflow| {
         outage::closed_with_connection(connection, subflow)
             || outage::removed_with_connection(connection, subflow)
+            || (subflow.initial && subflow.never_joined())
     })?;
-    let by_this_host = reset.closed.is_some_and(|closed| closed.reason != CloseReason::ResetReceived);
-    let was_refused = reset.handshake.is_none() && connection.seen_open;
-    Some(if was_refused { Fact::Refused } else { Fact::Aborted { by_this_host } })
+    Some(match reset.closed?.reason {
+        CloseReason::Refused => Fact::Refused,
+        CloseReason::Unanswered => Fact::Unanswered,
+        reason => Fact::Aborted { by_this_host: reason != CloseReason::ResetReceived },
+    })
+}
+
+/// Why a subflow did not join. `None`: it did, or may yet.
+fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
+    let waits_since = subflow.created_at.filter(|_| subflow.state == TcpState::SynSent);
+    let is_late = waits_since.zip(connection.read_at()).is_some_and(|(since, now)| {
+        connection.is_open() && now.duration_since(since).as_secs_f64() > JOIN_DEADLINE
+    });
+    let reason = subflow.closed.map(|closed| closed.reason).filter(|_| !subflow.is_path());
+    reason.or(is_late.then_some(CloseReason::Unanswered)).filter(|_| !subflow.initial)
+}
+
+/// A fact for each reason for which subflows did not join.
+fn failed_joins(connection: &Connection) -> Vec<Fact> {
+    let mut found: Vec<FailedJoin> = Vec::new();
+    for (subflow, number) in connection.subflows.iter().zip(1..) {
+        let Some(reason) = join_failure(connection, subflow) else { continue };
+        if let Some(earlier) = found.iter_mut().find(|earlier| earlier.reason == reason) {
+            earlier.others += 1;
+            continue;
+        }
+        let (local, remote) = (subflow.local.ip(), subflow.remote.ip());
+        let interface = subflow.interface;
+        found.push(FailedJoin { subflow: number, local, remote, interface, reason, others: 0 });
+    }
+    found.into_iter().map(Fact::JoinFailed).collect()
+}
+
+fn limited_by_receiver(connection: &Connection) -> Option<Fact> {
+    let is_limited = |subflow: &&Subflow| subflow.progress == Progress::LimitedByReceiver;
+    let limited = connection.subflows.iter().filter(|subflow| subflow.closed.is_none()).find(is_limited)?;
+    Some(Fact::LimitedByReceiver { since: limited.progress_since.map(|at| connection.offset(at)) })
 }
 
 fn outage(connection: &Connection) -> Option<Fact> {
@@ -109,13 +146,16 @@ fn outage(connection: &Connection) -> Option<Fact> {
         duration: main.duration,
         stalled: main.stalled,
         stalls: main.stalls,
+        lasts: main.lasts,
         outages: outages.len(),
         longest: longest.map(|longest| (connection.offset(longest.from), longest.duration)),
     }))
 }
 
 fn single_path(connection: &Connection) -> Option<Fact> {
-    if connection.carried_by() != CarriedBy::Mptcp || connection.subflows.len() != 1 {
+    if connection.carried_by() != CarriedBy::Mptcp
+        || connection.subflows.iter().filter(|subflow| subflow.is_path()).count() != 1
+    {
         return None;
     }
     let has_peer = connection.subflows.iter().any(Subflow::was_answered);

@@ -55,6 +55,13 @@ pub enum Fact {
     },
     /// A reset answered the SYN.
     Refused,
+    /// Nothing answered the SYN.
+    Unanswered,
+    JoinFailed(FailedJoin),
+    /// Data waits because the peer's receive window is closed.
+    LimitedByReceiver {
+        since: Option<Offset>,
+    },
     /// A reset ended the connection.
     Aborted {
         by_this_host: bool,
@@ -91,8 +98,21 @@ pub enum Fact {
 pub enum DownTime {
     /// From its failure to the close of its connection.
     UntilClose(Micros),
-    /// From its failure until now: the connection is open.
-    SoFar(Micros),
+    /// From its failure until this instant, at which the open connection was read.
+    SoFar(Micros, Offset),
+}
+
+/// Subflows that never became paths, for one reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedJoin {
+    /// Number of the first of them.
+    pub subflow: usize,
+    pub local: IpAddr,
+    pub remote: IpAddr,
+    pub interface: Option<Name>,
+    pub reason: CloseReason,
+    /// Number of others with this reason.
+    pub others: usize,
 }
 
 /// A path that failed.
@@ -120,7 +140,7 @@ impl FailedPath {
     /// How long it was down, or has been down so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
-            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time)), ..) => Some(time),
+            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
             (None, Some(at), Some(end)) => {
                 u64::try_from(end.micros.saturating_sub(at.micros)).ok().map(Micros)
             }
@@ -137,6 +157,8 @@ pub struct MainOutage {
     /// Sum of its stalls.
     pub stalled: Micros,
     pub stalls: usize,
+    /// It had not ended when the connection was read.
+    pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,
     /// Start and duration of a longer outage.
@@ -190,24 +212,35 @@ impl Finding {
 
     /// Its place in the order of importance; the same for all findings of a kind.
     pub fn rank(&self) -> (Severity, u8) {
+        let (severity, place, _) = self.kind();
+        (severity, place)
+    }
+
+    /// Its rank, and its kind in a few words.
+    pub fn kind(&self) -> (Severity, u8, &'static str) {
+        use Severity::{Failure, Good, Note, Warning};
         match &self.fact {
-            Fact::DataLost(_) => (Severity::Failure, 0),
-            Fact::InvalidMappings(_) => (Severity::Failure, 1),
-            Fact::ChecksumFailures(_) => (Severity::Failure, 2),
-            Fact::PathFailed(path) if path.recovered.is_none() => (Severity::Failure, 3),
-            Fact::Refused | Fact::Aborted { .. } => (Severity::Failure, 4),
-            Fact::Outage(_) => (Severity::Failure, 5),
-            Fact::PathFailed(_) => (Severity::Warning, 5),
-            Fact::FellBack(_) => (Severity::Warning, 6),
-            Fact::SharedBottleneck(_) => (Severity::Warning, 7),
-            Fact::SharedCap { .. } => (Severity::Warning, 8),
-            Fact::ClosedLate { .. } => (Severity::Warning, 9),
-            Fact::SinglePath { is_long: true } => (Severity::Warning, 10),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 11),
-            Fact::DetectedBy(_) => (Severity::Note, 12),
-            Fact::OtherPairs(_) => (Severity::Note, 13),
-            Fact::SinglePath { is_long: false } => (Severity::Note, 14),
-            Fact::Closed { .. } => (Severity::Note, 15),
+            Fact::DataLost(_) => (Failure, 0, "lost data"),
+            Fact::InvalidMappings(_) => (Failure, 1, "invalid mappings"),
+            Fact::ChecksumFailures(_) => (Failure, 2, "checksum failures"),
+            Fact::PathFailed(path) if path.recovered.is_none() => (Failure, 3, "failed path"),
+            Fact::Refused => (Failure, 4, "refused"),
+            Fact::Unanswered => (Failure, 4, "unanswered"),
+            Fact::Aborted { .. } => (Failure, 4, "aborted"),
+            Fact::Outage(_) => (Failure, 5, "outage"),
+            Fact::PathFailed(_) => (Warning, 5, "path failed for a time"),
+            Fact::FellBack(_) => (Warning, 6, "fell back to TCP"),
+            Fact::SharedBottleneck(_) => (Warning, 7, "shared bottleneck"),
+            Fact::SharedCap { .. } => (Warning, 8, "shared cap"),
+            Fact::ClosedLate { .. } => (Warning, 9, "subflow closed late"),
+            Fact::JoinFailed(_) => (Warning, 10, "failed join"),
+            Fact::SinglePath { is_long: true } => (Warning, 11, "one path only"),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 12, "separate bottlenecks"),
+            Fact::LimitedByReceiver { .. } => (Note, 13, "limited by the receiver"),
+            Fact::DetectedBy(_) => (Note, 14, "method"),
+            Fact::OtherPairs(_) => (Note, 15, "verdicts"),
+            Fact::SinglePath { is_long: false } => (Note, 16, "one path only"),
+            Fact::Closed { .. } => (Note, 17, "closed"),
         }
     }
 

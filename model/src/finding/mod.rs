@@ -11,7 +11,8 @@ mod unmeasured;
 pub use bottleneck::{extra_cost, shared_groups, working_subflows};
 pub use detect::of_connection;
 pub use fact::{
-    Certainty, DownTime, Fact, FailedPath, Finding, MainOutage, OtherPairs, Severity, SharedBottleneck,
+    Certainty, DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage, OtherPairs, Severity,
+    SharedBottleneck,
 };
 pub use group::{Peer, ProblemGroup, problems_of_report};
 pub use sentence::{Format, joined};

@@ -5,11 +5,13 @@ use std::net::IpAddr;
 
 use crate::flow::timeline::CLOCK;
 use crate::host::energy::FlowEnergy;
-use crate::kernel::endpoint::printable;
+use crate::kernel::endpoint::{Name, printable};
 use crate::metric::{Unit, count, display};
 use crate::unit::Micros;
 
-use super::fact::{Certainty, DownTime, Fact, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck};
+use super::fact::{
+    Certainty, DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck,
+};
 
 /// How a sentence writes values whose form the user chooses or hides.
 pub struct Format<'a> {
@@ -34,12 +36,6 @@ impl Format<'_> {
 }
 
 impl Finding {
-    /// The sentence after the short id of its connection.
-    pub fn line(&self, format: &Format<'_>) -> String {
-        let name = self.connection.map(|id| format!("{}: ", id.short())).unwrap_or_default();
-        format!("{name}{}", self.sentence(format))
-    }
-
     /// The sentence.
     pub fn sentence(&self, format: &Format<'_>) -> String {
         match &self.fact {
@@ -56,6 +52,14 @@ impl Finding {
                 reason.description()
             ),
             Fact::Refused => "refused: the peer answered the SYN with a reset".to_owned(),
+            Fact::Unanswered => {
+                "unanswered: no answer to the SYN, the connection was never established".to_owned()
+            }
+            Fact::JoinFailed(join) => join_failed(join, format),
+            Fact::LimitedByReceiver { since } => {
+                let since = since.map(|at| format!(" since {at}")).unwrap_or_default();
+                format!("limited by the receiver's window{since}: the program there does not read")
+            }
             Fact::Aborted { by_this_host: true } => "aborted by this host (reset)".to_owned(),
             Fact::Aborted { by_this_host: false } => "aborted by the peer (reset)".to_owned(),
             Fact::Outage(main) => outage(main),
@@ -108,14 +112,29 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
-    format!("path {} ({}) failed{at}: {how}{again}", path.subflow, path_name(path, format))
+    let name = path_name(path.local, Some(path.remote), path.interface, format);
+    format!("path {} ({name}) failed{at}: {how}{again}", path.subflow)
 }
 
-/// `10.0.1.1 -> 10.0.1.2 over eth1`.
-pub(super) fn path_name(path: &FailedPath, format: &Format<'_>) -> String {
-    let over = path.interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
-    let [local, remote] = [path.local, path.remote].map(|ip| (format.address)(ip));
-    format!("{local} -> {remote}{over}")
+/// `10.0.1.1 -> 10.0.1.2 over eth1`; without a remote address, `from 10.0.1.1 over eth1`.
+pub(super) fn path_name(
+    local: IpAddr,
+    remote: Option<IpAddr>,
+    interface: Option<Name>,
+    format: &Format<'_>,
+) -> String {
+    let over = interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
+    let local = (format.address)(local);
+    match remote {
+        Some(remote) => format!("{local} -> {}{over}", (format.address)(remote)),
+        None => format!("from {local}{over}"),
+    }
+}
+
+fn join_failed(join: &FailedJoin, format: &Format<'_>) -> String {
+    let name = path_name(join.local, Some(join.remote), join.interface, format);
+    let others = if join.others > 0 { format!("; nor did {} others", join.others) } else { String::new() };
+    format!("subflow {} ({name}) did not join: {}{others}", join.subflow, join.reason.description())
 }
 
 /// Why it failed, without times.
@@ -145,7 +164,7 @@ fn recovered(path: &FailedPath) -> String {
         Some(DownTime::UntilClose(rest)) => {
             format!("; did not work again in the {} until the connection closed", seconds(rest))
         }
-        Some(DownTime::SoFar(time)) => format!("; down for {} so far", seconds(time)),
+        Some(DownTime::SoFar(time, now)) => format!("; down for {} so far, at {now:.1}", seconds(time)),
         None => String::new(),
     };
     shortly + &rest
@@ -162,7 +181,8 @@ fn outage(main: &MainOutage) -> String {
     let longest =
         main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
     let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
-    format!("{duration} outage from {:#}: no path made progress{stalls}{all}{longest}", main.from)
+    let (so_far, made) = if main.lasts { (" so far", "makes") } else { ("", "made") };
+    format!("{duration} outage{so_far} from {:#}: no path {made} progress{stalls}{all}{longest}", main.from)
 }
 
 fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {

@@ -8,6 +8,7 @@ use crate::flow::class::FlowClass;
 use crate::flow::connection::Connection;
 use crate::flow::pairing::{Flow, flows};
 use crate::flow::ratio::excess;
+use crate::flow::subflow::Subflow;
 use crate::host::energy::FlowEnergy;
 use crate::kernel::lifecycle::CarriedBy;
 use crate::statistics::{mean, quantile};
@@ -94,7 +95,9 @@ pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
 
 /// Duration of the connections whose opening and end were traced, in seconds, ascending.
 pub fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
-    let completed = flows.iter().filter(|flow| flow.end.seen_open && !flow.end.is_open());
+    let was_connected = |flow: &&Flow<'_>| flow.end.subflows.iter().any(Subflow::is_path);
+    let completed =
+        flows.iter().filter(was_connected).filter(|flow| flow.end.seen_open && !flow.end.is_open());
     let mut times: Vec<f64> = completed.map(|flow| flow.end.age_s).collect();
     times.sort_by(f64::total_cmp);
     times

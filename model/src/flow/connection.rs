@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,9 @@ pub struct Connection {
     pub bottlenecks: Option<Bottlenecks>,
     /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: unknown.
     pub extra_subflows: Option<u32>,
+    /// Since when no path has made progress although data waits for it: the outage that lasts. `null`: there is none.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub outage_since: Option<Timestamp>,
     /// Subflows in the order of their creation, closed ones included.
     pub subflows: Vec<Subflow>,
     /// Events in its life, in order.
@@ -123,11 +126,12 @@ impl Connection {
     /// Moves all its times by this many nanoseconds.
     pub fn shift(&mut self, by_ns: i64) {
         let shift = |at: &mut Timestamp| *at = shifted(*at, by_ns);
-        self.opened_at.iter_mut().chain(&mut self.closed_at).for_each(shift);
+        self.opened_at.iter_mut().chain(&mut self.closed_at).chain(&mut self.outage_since).for_each(shift);
         for subflow in &mut self.subflows {
             subflow
                 .created_at
                 .iter_mut()
+                .chain(&mut subflow.progress_since)
                 .chain(subflow.closed.iter_mut().map(|closed| &mut closed.at))
                 .for_each(shift);
         }
@@ -201,6 +205,12 @@ impl Connection {
     /// The name of a subflow for people: its number, or its id if the connection does not list it.
     pub fn subflow_name(&self, subflow: SubflowId) -> String {
         self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
+    }
+
+    /// The instant at which it was read. `None`: unknown.
+    pub fn read_at(&self) -> Option<Timestamp> {
+        let age = SignedDuration::try_from_secs_f64(self.age_s).ok()?;
+        self.opened_at?.checked_add(age).ok()
     }
 
     /// Time since the opening or, if the opening was not traced, since the first known event.

@@ -12,6 +12,7 @@ pub mod idle;
 pub mod observed;
 pub mod outage;
 pub mod pairing;
+pub mod progress;
 pub mod ratio;
 pub mod series;
 pub mod subflow;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Path failures and outages, derived from the timeline of a connection.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use crate::flow::connection::Connection;
@@ -25,10 +27,10 @@ const INITIAL_RTO: Micros = Micros(1_000_000);
 /// The failure of a path: from the first sign of it until it works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// Start of the first stall of at least 200 ms, the minimum retransmission timeout, within 3 s before the failure was noticed. Without such a
-    /// stall: `noticed`.
+    /// The last acknowledgement, or when the data was sent. Where no event says this: the start of the first stall of at least 200 ms, the minimum
+    /// retransmission timeout, within 3 s before the failure was noticed; without such a stall `noticed`.
     pub at: Timestamp,
-    /// When the kernel marked the subflow stale or it ended with a failure, whichever came first.
+    /// When it was found without acknowledgements or ended with a failure, whichever came first.
     pub noticed: Timestamp,
     /// When it worked again, for good. `None`: it did not.
     pub recovered: Option<Timestamp>,
@@ -44,50 +46,65 @@ pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFa
 /// All failures of a subflow's path, in order.
 pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFailure> {
     let mut failures: Vec<PathFailure> = Vec::new();
-    for (at, failed) in signs(connection, subflow) {
-        match (failures.last_mut(), failed) {
-            (Some(last), false) => {
+    for (at, sign) in signs(connection, subflow) {
+        match (failures.last_mut(), sign) {
+            (Some(last), Sign::Works) => {
                 last.recovered = Some(at);
                 last.recoveries += 1;
             }
-            (Some(last), true) if last.recovered.is_none_or(|worked| between(worked, at) < MIN_RECOVERY) => {
+            (Some(last), Sign::Failed { .. })
+                if last.recovered.is_none_or(|worked| between(worked, at) < MIN_RECOVERY) =>
+            {
                 last.recovered = None;
             }
-            (_, true) => failures.push(PathFailure {
-                at: start(connection, at),
+            (_, Sign::Failed { silent }) => failures.push(PathFailure {
+                at: start(connection, at, silent),
                 noticed: at,
                 recovered: None,
                 recoveries: 0,
             }),
-            (None, false) => {}
+            (None, Sign::Works) => {}
         }
     }
     failures
 }
 
-/// Counts the failures of each path. They follow from the timeline.
+/// Counts the failures of each path: those on the timeline, or more if the tracker has counted more than the timeline keeps.
 #[must_use]
 pub fn with_counts(mut connection: Connection) -> Connection {
     for index in 0..connection.subflows.len() {
         let failures = path_failures(&connection, &connection.subflows[index]).len();
-        connection.subflows[index].path_failures = u32::try_from(failures).unwrap_or(u32::MAX);
+        let counted = &mut connection.subflows[index].path_failures;
+        *counted = (*counted).max(u32::try_from(failures).unwrap_or(u32::MAX));
     }
     connection
 }
 
-/// When a path was found to have failed (`true`) or to work again, in order.
-fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, bool)> {
-    let closed = subflow.closed.map(|closed| closed.at);
+/// What an event says about a path.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sign {
+    Works,
+    Failed {
+        /// How long it had been without acknowledgements. `None`: unknown.
+        silent: Option<Micros>,
+    },
+}
+
+/// When a path was found to have failed or to work again, in order.
+fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
     let marked = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::SubflowStale { subflow: id, stale } if id == subflow.id => Some((entry.at, stale)),
+        TimelineEvent::SubflowStale { subflow: id, stale, silent } if id == subflow.id => {
+            Some((entry.at, if stale { Sign::Failed { silent } } else { Sign::Works }))
+        }
         _ => None,
     });
-    // A closed socket loses its mark, which is not a recovery.
-    let mut signs: Vec<(Timestamp, bool)> =
-        marked.filter(|(at, stale)| *stale || closed.is_none_or(|closed| *at < closed)).collect();
+    // Recordings of earlier versions have a recovery where a closed socket lost the kernel's mark.
+    let is_open = |at: &Timestamp| subflow.closed.is_none_or(|closed| *at < closed.at);
+    let mut signs: Vec<(Timestamp, Sign)> =
+        marked.filter(|(at, sign)| *sign != Sign::Works || is_open(at)).collect();
     let failed = subflow.closed.filter(|closed| closed.reason.is_failure());
     let is_expected = closed_with_connection(connection, subflow) || was_eliminated(connection, subflow);
-    signs.extend(failed.filter(|_| !is_expected).map(|closed| (closed.at, true)));
+    signs.extend(failed.filter(|_| !is_expected).map(|closed| (closed.at, Sign::Failed { silent: None })));
     signs.sort();
     signs
 }
@@ -104,7 +121,10 @@ fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
 
 /// Start of the failure. Stalls shorter than the minimum retransmission timeout are common on a busy host and do not indicate a failed path.
 /// The query in docs/store.md computes the same.
-fn start(connection: &Connection, noticed: Timestamp) -> Timestamp {
+fn start(connection: &Connection, noticed: Timestamp, silent: Option<Micros>) -> Timestamp {
+    if let Some(start) = silent.and_then(|silent| noticed.checked_sub(Duration::from_micros(silent.0)).ok()) {
+        return start;
+    }
     let is_long =
         |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { gap } if gap >= MIN_RTO);
     let is_near = |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&between(*at, noticed));
@@ -118,14 +138,15 @@ fn between(from: Timestamp, to: Timestamp) -> i128 {
 
 /// Whether the path of a subflow failed, and did not work again.
 pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
-    subflow.stale || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
+    subflow.is_failed()
+        || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
 }
 
 /// Whether the reset of this subflow ended the whole connection, or came after its end, so that it does not indicate a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let with_end = between(closed.at, end) < SAME_END || ended_all(connection, closed.at);
-    is_reset(closed.reason) && !subflow.stale && with_end
+    is_reset(closed.reason) && !subflow.is_failed() && with_end
 }
 
 /// Whether this host removed the last subflow of an open connection, or all of them at once: nothing can be carried any more, and the kernel
@@ -176,6 +197,8 @@ pub struct Outage {
     pub stalled: Micros,
     /// Number of stalls.
     pub stalls: usize,
+    /// It lasted when the connection was read.
+    pub lasts: bool,
     /// The longest stall.
     longest: Micros,
 }
@@ -201,7 +224,7 @@ pub fn outages(connection: &Connection) -> Vec<Outage> {
     }
     let timeout = retransmission_timeout(connection);
     let failures = failures(connection);
-    outages.retain(|outage| outage.longest >= timeout || outage.has_one_of(&failures));
+    outages.retain(|outage| outage.lasts || outage.longest >= timeout || outage.has_one_of(&failures));
     outages
 }
 
@@ -217,7 +240,7 @@ pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
 
 /// The longest retransmission timeout of its subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.
 fn retransmission_timeout(connection: &Connection) -> Micros {
-    let timeouts = connection.subflows.iter().filter(|subflow| !subflow.stale).filter_map(|subflow| {
+    let timeouts = connection.subflows.iter().filter(|subflow| !subflow.is_failed()).filter_map(|subflow| {
         let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
         Some(Micros(subflow.srtt?.0.saturating_add(variation)))
     });
@@ -228,22 +251,30 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Stalls in quick succession, as one.
+/// Stalls in quick succession, as one. The last one may last.
 fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
-    for entry in &connection.timeline {
-        let TimelineEvent::Stalled { gap } = entry.event else { continue };
-        let near = |last: &&mut Outage| entry.at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
+    let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
+        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false)),
+        _ => None,
+    });
+    let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {
+        let gap = u64::try_from(between(since, now) / 1_000).ok()?;
+        Some((since, Micros(gap), true))
+    });
+    for (at, gap, lasts) in ended.chain(lasting) {
+        let near = |last: &&mut Outage| at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
         let Some(last) = outages.last_mut().filter(near) else {
             let (duration, stalled, longest) = (gap, gap, gap);
-            outages.push(Outage { from: entry.at, duration, stalled, stalls: 1, longest });
+            outages.push(Outage { from: at, duration, stalled, stalls: 1, lasts, longest });
             continue;
         };
-        let end = (entry.at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
+        let end = (at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
         let duration = (end - last.from.as_nanosecond()) / 1_000;
         last.duration = Micros(u64::try_from(duration).unwrap_or(u64::MAX));
         last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
         last.stalls += 1;
+        last.lasts |= lasts;
         last.longest = last.longest.max(gap);
     }
     outages

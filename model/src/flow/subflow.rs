@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::observed::Observed;
+use crate::flow::progress::Progress;
 use crate::flow::ratio::excess;
 use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
@@ -37,14 +38,19 @@ pub struct Subflow {
     pub remote_id: u8,
     /// Interface through which it sends. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
+    /// Interface through which it receives: of the last segments. `null`: unknown.
+    pub incoming_interface: Option<Name>,
     /// Name of the congestion control when a counter last changed. `null`: unknown.
     pub congestion_control: Option<Name>,
     /// Whether it opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
     /// Backup: one end asked to use it only if no other path works.
     pub backup: bool,
-    /// Stale: the kernel gets no acknowledgements on it and reinjects its data on other subflows.
-    pub stale: bool,
+    /// What it does; what it last did if it has closed.
+    pub progress: Progress,
+    /// Since when: for `stalled` and `failed` the last acknowledgement, or when the data was sent. `null`: unknown.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub progress_since: Option<Timestamp>,
     /// Number of failures of its path; a recovery of less than 10 s does not end a failure.
     pub path_failures: u32,
     /// TCP state.
@@ -147,8 +153,23 @@ impl Subflow {
 
     /// Smoothed RTT of a path that works. `None`: unknown, the path gets no acknowledgements, or the subflow closed after a failure.
     pub fn current_srtt(&self) -> Option<Micros> {
-        let has_failed = self.stale || (self.closed.is_some() && self.path_failures > 0);
+        let has_failed = self.is_failed() || (self.closed.is_some() && self.path_failures > 0);
         self.srtt.filter(|_| !has_failed)
+    }
+
+    /// Whether its path has failed, without an acknowledgement since.
+    pub fn is_failed(&self) -> bool {
+        self.progress == Progress::Failed
+    }
+
+    /// Whether it ended before it was a path: the peer did not answer or accept its SYN.
+    pub fn never_joined(&self) -> bool {
+        self.closed.is_some_and(|closed| closed.reason.is_failed_handshake())
+    }
+
+    /// Whether it is, or was, a path: its handshake completed, or it is older than mpwatch.
+    pub fn is_path(&self) -> bool {
+        !self.never_joined() && (self.created_at.is_none() || self.was_answered())
     }
 
     /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire.

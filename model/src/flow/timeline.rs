@@ -64,12 +64,15 @@ pub enum TimelineEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// The kernel marked a subflow as failed (`stale`), or uses it again.
+    /// The path of a subflow failed (`stale`; see `progress` of a subflow), or works again.
     SubflowStale {
         /// The subflow.
         subflow: SubflowId,
         /// `false`: it works again.
         stale: bool,
+        /// How long data or probes had been without an acknowledgement then. `null`: unknown, or it works again.
+        #[serde(rename = "silent_us", default)]
+        silent: Option<Micros>,
     },
     /// A subflow became a backup, or stopped being one.
     PriorityChanged {
@@ -166,10 +169,10 @@ impl TimelineEvent {
             Self::SubflowClosed { subflow, reason } => {
                 format!("subflow {} ended: {}", name(*subflow), reason.description())
             }
-            Self::SubflowStale { subflow, stale: true } => {
-                format!("subflow {} failed: no acknowledgements, others take over", name(*subflow))
+            Self::SubflowStale { subflow, stale: true, .. } => {
+                format!("subflow {} failed: no acknowledgements", name(*subflow))
             }
-            Self::SubflowStale { subflow, stale: false } => {
+            Self::SubflowStale { subflow, stale: false, .. } => {
                 format!("subflow {} works again", name(*subflow))
             }
             Self::PriorityChanged { subflow, backup: true } => {

@@ -102,6 +102,12 @@ json_words! {
         RemovedByPeer = "removed_by_peer",
         /// The peer closed only this subflow, without withdrawing its address.
         ClosedByPeer = "closed_by_peer",
+        /// A reset answered its SYN.
+        Refused = "refused",
+        /// Nothing answered its SYN until it was closed.
+        Unanswered = "unanswered",
+        /// The peer answered its SYN without MP_JOIN: something on the path removed the option.
+        OptionRemoved = "option_removed",
         /// The kernel does not report it.
         Unknown = "unknown",
     }
@@ -119,6 +125,9 @@ impl CloseReason {
             Self::RemovedByAdmin => "removed by this host (endpoint deleted, or socket destroyed)",
             Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
             Self::ClosedByPeer => "closed by the peer, address not withdrawn",
+            Self::Refused => "refused (the SYN was answered with RST)",
+            Self::Unanswered => "unanswered (no answer to the SYN)",
+            Self::OptionRemoved => "MP_JOIN removed on the path",
             Self::Unknown => "unknown",
         }
     }
@@ -134,8 +143,16 @@ impl CloseReason {
             Self::RemovedByAdmin => "removed here",
             Self::RemovedByPeer => "removed by peer",
             Self::ClosedByPeer => "closed by peer",
+            Self::Refused => "refused",
+            Self::Unanswered => "unanswered",
+            Self::OptionRemoved => "MP_JOIN removed",
             Self::Unknown => "cause unknown",
         }
+    }
+
+    /// Whether it ended before the handshake was complete, so that it never was a path.
+    pub fn is_failed_handshake(self) -> bool {
+        matches!(self, Self::Refused | Self::Unanswered | Self::OptionRemoved)
     }
 
     /// Whether the path failed, rather than being closed on purpose.

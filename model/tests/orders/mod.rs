@@ -3,6 +3,7 @@
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::CloseReason;
@@ -31,8 +32,8 @@ pub(crate) fn connection_with(signs: &[(i64, Sign)]) -> Connection {
             Stall(millis) => TimelineEvent::Stalled { gap: Micros(millis * 1_000) },
             Stale | Works => {
                 let stale = matches!(sign, Stale);
-                connection.subflows[0].stale = stale;
-                TimelineEvent::SubflowStale { subflow: id, stale }
+                connection.subflows[0].progress = if stale { Progress::Failed } else { Progress::Working };
+                TimelineEvent::SubflowStale { subflow: id, stale, silent: None }
             }
             Ended(reason) | OtherEnded(reason) => {
                 let subflow = &mut connection.subflows[usize::from(matches!(sign, OtherEnded(_)))];

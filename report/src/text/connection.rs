@@ -245,7 +245,7 @@ const TRAFFIC: &[Column<Subflow>] = &[
 fn end(subflow: &Subflow) -> &'static str {
     match subflow.closed {
         Some(closed) => closed.reason.short(),
-        None if subflow.stale => "open, but stale",
+        None if subflow.is_failed() => "open, but failed",
         None if subflow.backup => "open, backup",
         None => "open",
     }

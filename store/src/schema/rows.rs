@@ -128,7 +128,7 @@ record! {
         cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
-        send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows"
+        send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows", outage_since "outage_since_ns"
         ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
         bottlenecks, subflows, timeline, partly_observed
     }
@@ -163,8 +163,8 @@ pub(crate) struct SubflowRow<'a> {
 record! {
     SubflowRow<'_> { connection "connection", place "place", subflow "", established "established_at_ns", derived "" }
     Subflow {
-        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface",
-        congestion_control "congestion_control", initial "initial", backup "backup", stale "stale", state "state", created_at "created_at_ns",
+        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface", incoming_interface "incoming_interface",
+        congestion_control "congestion_control", initial "initial", backup "backup", progress "progress", progress_since "progress_since_ns", state "state", created_at "created_at_ns",
         handshake "handshake_us", joined_after "joined_after_us", joined_after_bytes "joined_after_bytes",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_retransmitted "bytes_retransmitted", bytes_refused "bytes_refused", segments_retransmitted "segments_retransmitted", retransmits "",

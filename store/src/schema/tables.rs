@@ -86,8 +86,8 @@ pub(crate) fn tables() -> [TableInfo; 6] {
     ]
 }
 
-/// Finds connections that a later run may continue.
-const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
+/// Finds the row of a connection by its identity.
+const INDEX: &str = "CREATE INDEX IF NOT EXISTS connection_birth ON connection (birth)";
 
 /// Text and namespaces that many rows share.
 pub(crate) const NAMES: &str = "
@@ -108,12 +108,12 @@ pub(crate) fn create(database: &Database, is_new: bool) -> rusqlite::Result<()> 
     if is_new {
         transaction.execute_batch(NAMES)?;
         tables().iter().try_for_each(|table| table.create(&transaction))?;
-        transaction.execute_batch(INDEX)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     for table in tables() {
         add_missing_columns(&transaction, &table)?;
     }
+    transaction.execute_batch(INDEX)?;
     for (name, query) in views() {
         replace_view(&transaction, name, &query)?;
     }

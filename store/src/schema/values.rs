@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{DetectionMethod, SharedCap, Verdict};
 use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource, SnapshotEnergy};
 use mpwatch_model::host::machine::{KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
@@ -106,6 +107,7 @@ macro_rules! words {
 }
 words!(
     TcpState,
+    Progress,
     Role,
     Protocol,
     FallbackReason,

@@ -153,9 +153,10 @@ pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
 }
 
 /// Fields of events that have a column of their own in `v_event`, and the column's name.
-const EVENT_FIELDS: [(&str, &str); 7] = [
+const EVENT_FIELDS: [(&str, &str); 8] = [
     ("gap_us", "gap_us"),
     ("stale", "stale"),
+    ("silent_us", "silent_us"),
     ("backup", "backup"),
     ("total", "addresses"),
     ("address_id", "address_id"),

@@ -110,7 +110,7 @@ fn eventful(token: u32) -> Connection {
     add(4, TimelineEvent::PeerAddressRemoved { address_id: 9 });
     add(5, TimelineEvent::AddressAnnounced { total: 2 });
     add(6, TimelineEvent::FellBack { reason: FallbackReason::Unknown });
-    add(7, TimelineEvent::SubflowStale { subflow: first, stale: false });
+    add(7, TimelineEvent::SubflowStale { subflow: first, stale: false, silent: None });
     settled(flow)
 }
 

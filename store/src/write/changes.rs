@@ -48,6 +48,7 @@ pub(crate) struct Change<'a> {
 }
 
 /// A connection of the latest snapshot.
+#[derive(Default)]
 struct Tracked {
     number: i64,
     /// The last batch whose snapshot listed it.
@@ -68,17 +69,7 @@ struct Tracked {
 
 impl Tracked {
     fn new((number, earlier): (i64, Option<EarlierRecord>)) -> Self {
-        let earlier = earlier.map(Box::new);
-        Self {
-            number,
-            index: 0,
-            batch: 0,
-            due_ns: 0,
-            is_written: false,
-            last_event_ns: 0,
-            sampled: None,
-            earlier,
-        }
+        Self { number, earlier: earlier.map(Box::new), ..Self::default() }
     }
 
     fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
@@ -210,7 +201,6 @@ impl Changes {
             if connection.is_open() || has_changed(before, connection) {
                 let tracked =
                     known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
-                self.rows.remember(connection.id, tracked.number);
                 changes.push(tracked.change(Cow::Borrowed(connection), *seen_at, false));
             }
         }
@@ -253,7 +243,6 @@ impl Changes {
                 self.schedule(connection.id, 1);
             } else {
                 let gone = known.remove();
-                self.rows.remember(connection.id, gone.number);
                 changes.extend(
                     connection.is_open().then(|| gone.change(Cow::Borrowed(connection), previous.at, false)),
                 );

@@ -17,6 +17,7 @@ use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::flow::idle::{IdleConnection, IdleConnections};
 use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::{
@@ -85,10 +86,12 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         local_id: place - 1,
         remote_id: place - 1,
         interface: Some(name(&format!("eth{place}"))),
+        incoming_interface: Some(name(&format!("eth{place}"))),
         congestion_control: Some(name("cubic")),
         initial: place == 1,
         backup: false,
-        stale: false,
+        progress: Progress::Working,
+        progress_since: None,
         path_failures: 0,
         state: TcpState::Established,
         created_at: Some(at(if place == 1 { 0 } else { 20_000 * i64::from(place) })),
@@ -198,6 +201,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         observed: None,
         partly_observed: false,
         flow_class: FlowClass::Query,
+        outage_since: None,
         cpu: None,
         energy: None,
         jain_index: (subflows > 1).then_some(0.9),
@@ -293,7 +297,7 @@ pub fn failover(token: u32) -> Connection {
     (first.send, first.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
     first.closed = Some(Closed { at: at(9_412_000), reason: CloseReason::Timeout });
     let id = first.id;
-    connection.subflows[1].stale = true;
+    connection.subflows[1].progress = Progress::Failed;
     connection.subflows[1].srtt = None;
     connection.subflows[2].backup = true;
     connection.bytes_reinjected = Some(Bytes(412_160));
@@ -311,7 +315,7 @@ pub fn failover(token: u32) -> Connection {
     connection.timeline.push(entry(
         6_000_000,
         ObservedBy::Sampled,
-        TimelineEvent::SubflowStale { subflow: id, stale: true },
+        TimelineEvent::SubflowStale { subflow: id, stale: true, silent: None },
     ));
     let ended = TimelineEvent::SubflowClosed { subflow: id, reason: CloseReason::Timeout };
     connection.timeline.push(entry(9_412_000, ObservedBy::Tracepoint, ended));

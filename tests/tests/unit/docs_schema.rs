@@ -37,7 +37,7 @@ fn with_all_events() -> Connection {
         TimelineEvent::SubflowOpened { subflow },
         TimelineEvent::SubflowEstablished { subflow },
         TimelineEvent::SubflowClosed { subflow, reason: CloseReason::RemovedByPeer },
-        TimelineEvent::SubflowStale { subflow, stale: true },
+        TimelineEvent::SubflowStale { subflow, stale: true, silent: None },
         TimelineEvent::PriorityChanged { subflow, backup: false },
         TimelineEvent::AddressAnnounced { total: 1 },
         TimelineEvent::PeerAddressAnnounced { address_id: 3, address },
@@ -90,7 +90,7 @@ fn a_snapshot_is_valid_by_its_schema() {
     let connection = &value["connections"][3];
     assert_eq!(value["at"], "2026-03-01T12:00:12.5Z");
     assert_eq!(connection["subflows"][1]["id"], "a1b2.0");
-    let stale = json!({ "at": "2026-03-01T12:00:00.000005Z", "source": "sampled", "event": "subflow_stale", "subflow": "a1b1.0", "stale": true });
+    let stale = json!({ "at": "2026-03-01T12:00:00.000005Z", "source": "sampled", "event": "subflow_stale", "subflow": "a1b1.0", "stale": true, "silent_us": null });
     assert_eq!(connection["timeline"][5], stale);
     assert_eq!(connection["timeline"][11]["gap_us"], 412_300);
     parse_valid(

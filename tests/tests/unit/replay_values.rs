@@ -10,8 +10,16 @@ use mpwatch_tests::mpwatch;
 use serde_json::Value;
 
 /// Keys that were removed on purpose: a verdict, and counters that cost a program run for every segment.
-const REMOVED: &[&str] =
-    &["across", "mappings_sent", "mappings_received", "data_acks", "data_acked_bytes", "no_dss", "dummy"];
+const REMOVED: &[&str] = &[
+    "across",
+    "mappings_sent",
+    "mappings_received",
+    "data_acks",
+    "data_acked_bytes",
+    "no_dss",
+    "dummy",
+    "stale",
+];
 /// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are of the observed part.
 /// The interval of the first snapshot was 0, and is now unknown.
 const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio", "interval_s"];

@@ -34,7 +34,7 @@ pub(super) const COLUMNS: &[Column] = &[
         }),
     ),
     words(
-        ("name", "NAME", "path, peer, process or namespace"),
+        ("name", "NAME", "path, peer, process, namespace or control group"),
         (21, 60),
         RowKind::Aggregates,
         Value::Cell(
@@ -170,6 +170,10 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
+        // The beginning of the name with the peer tells more than the name alone.
+        with("*", format!("{id} {}", clip(&name, 6)), format!(" {arrow} {remote_ip}")),
+        with("*", format!("{id} {}", clip(&name, 3)), format!(" {arrow} {remote_ip}")),
+        with("*", id.clone(), format!(" {arrow} {remote_ip}")),
         form(format!("{id} {name}"), String::new()),
         // Names repeat, ids do not.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
@@ -230,10 +234,8 @@ fn names(row: &Row<'_>) -> Vec<String> {
     let mask = row.context.mask;
     let text = |name: Name| printable(&name.text()).into_owned();
     let unknown = || "unknown".to_owned();
-    let netns = || {
-        let example = sums.example.and_then(|location| row.context.connection(location));
-        example.map_or_else(unknown, |connection| mask.name("netns", &connection.netns))
-    };
+    let example = || sums.example.and_then(|location| row.context.connection(location));
+    let netns = || example().map_or_else(unknown, |connection| mask.name("netns", &connection.netns));
     match sums.key {
         AggregateKey::Path(PathKey { interface, local, remote, .. }) => {
             let interface = interface.map_or_else(|| "-".to_owned(), text);
@@ -249,5 +251,13 @@ fn names(row: &Row<'_>) -> Vec<String> {
             vec![name.map_or_else(unknown, |name| mask.name("process", &name.text()))]
         }
         AggregateKey::Namespace(_) => vec![netns()],
+        AggregateKey::ControlGroup(_) if mask.is_on() => vec!["control group".to_owned()],
+        AggregateKey::ControlGroup(_) => {
+            let path = example().and_then(|c| Some(printable(c.cgroup.as_deref()?).into_owned()));
+            let pod = example().and_then(|c| Some(printable(&c.pod.as_ref()?.to_string()).into_owned()));
+            let path = path.unwrap_or_else(unknown);
+            let end = path.rsplit('/').next().unwrap_or_default().to_owned();
+            pod.into_iter().chain([path, end]).collect()
+        }
     }
 }

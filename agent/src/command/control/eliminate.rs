@@ -19,8 +19,8 @@ use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
-use crate::live::EventSource as _;
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 /// The interval between two evaluations of verdicts: a longer one would only delay a removal.

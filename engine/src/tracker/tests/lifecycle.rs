@@ -235,7 +235,7 @@ fn a_path_that_had_failed_before_it_was_seen_has_no_time() {
         tracker.apply(&KernelEvent::Subflow(failed));
         let snapshot = tick(&mut tracker, 3 * SECOND);
         let connection = &snapshot.connections[0];
-        assert!(connection.subflows[0].stale);
+        assert!(connection.subflows[0].is_failed());
         let found = connection
             .timeline
             .iter()

@@ -6,5 +6,6 @@ mod bottleneck;
 mod cpu;
 mod idle;
 mod lifecycle;
+mod progress;
 mod records;
 mod reuse;

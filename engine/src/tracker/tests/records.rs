@@ -7,7 +7,7 @@ use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::{
     ConnectionRecord, EndFlags, KernelEvent, MskBytes, MskView, Start, SubflowRecord, TcpCounters, Tick,
-    Traces,
+    Traces, Waiting,
 };
 use mpwatch_model::kernel::histogram::RttHistogram;
 use mpwatch_model::kernel::lifecycle::TcpState;
@@ -54,6 +54,9 @@ pub(super) fn msk(sent: u64) -> MskView {
             retransmitted: Some(Bytes(0)),
         }),
         bytes_are_apart: false,
+        unsent: Bytes(0),
+        unacked: Bytes(0),
+        window: None,
         addresses_announced: 0,
         addresses_accepted: 0,
         announced: None,
@@ -100,6 +103,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         picked: 0,
         progress: None,
         unacked: false,
+        waiting: Waiting::default(),
         stalls: Vec::new(),
         retransmits_fast: 0,
         retransmits_timeout: 0,
@@ -111,6 +115,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         local_id: 0,
         remote_id: 0,
         interface: None,
+        incoming_interface: None,
         congestion: None,
         owner: None,
         state: TcpState::Established,

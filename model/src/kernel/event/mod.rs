@@ -134,6 +134,15 @@ pub struct MskView {
     pub addresses_announced: u8,
     /// ADD_ADDR options of the peer that were accepted.
     pub addresses_accepted: u8,
+    /// Payload that no subflow has been given yet.
+    #[serde(default)]
+    pub unsent: Bytes,
+    /// Payload without a DATA_ACK.
+    #[serde(default)]
+    pub unacked: Bytes,
+    /// What the peer's receive window still admits. `None`: unknown.
+    #[serde(default)]
+    pub window: Option<Bytes>,
     /// Last address that the peer announced, with its id.
     pub announced: Option<(u8, SocketAddr)>,
     /// Ids in the last REMOVE_ADDR received.
@@ -161,6 +170,8 @@ pub struct TcpCounters {
     pub bytes_sent: Bytes,
     /// Payload of attempts to send that a queue of this host refused. The kernel counts it as sent.
     pub bytes_refused: Bytes,
+    /// Payload in `bytes_sent` that a queue of this host dropped from larger packets: it was not on the wire.
+    pub bytes_dropped: Bytes,
     /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
     /// Received; a FIN counts as one byte (`tcpi_bytes_received`).
@@ -201,6 +212,23 @@ pub struct TcpCounters {
     pub timeouts: Option<u32>,
 }
 
+/// What a subflow waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    pub in_flight: u32,
+    /// The peer's receive window (`tcpi_snd_wnd`).
+    pub window: Bytes,
+    /// Retransmission timeouts in a row (`tcpi_backoff`).
+    pub backoff: u8,
+    /// Probes without an answer (`tcpi_probes`): keepalive, or of a closed window.
+    pub probes: u8,
+    /// The last ACK, to the precision of a timer tick. `None`: unknown.
+    pub last_ack: Option<Nanos>,
+    /// Since when data has been queued or in flight, to the precision of a timer tick. `None`: nothing is.
+    pub busy_since: Option<Nanos>,
+}
+
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Process {
@@ -220,6 +248,9 @@ pub struct Stall {
     /// Sent data was unacknowledged when it began, so the application was not just idle.
     pub unacked: bool,
 }
+
+/// A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6.
+pub const MIN_WINDOW: Bytes = Bytes(1_280);
 
 /// Shorter intervals are not stalls.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);
@@ -251,7 +282,7 @@ pub struct SubflowRecord {
     pub first_seen: Nanos,
     /// Reached CLOSE.
     pub closed: Option<Nanos>,
-    /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
+    /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK. `None`: not traced, or after a SYN cookie.
     pub handshake: Option<Micros>,
     /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
@@ -267,6 +298,9 @@ pub struct SubflowRecord {
     pub progress: Option<Nanos>,
     /// Sent data was unacknowledged then.
     pub unacked: bool,
+    /// What it waits for. Constant after it has closed.
+    #[serde(default)]
+    pub waiting: Waiting,
     /// The latest stalls, oldest first.
     pub stalls: Vec<Stall>,
     /// Segments retransmitted in recovery, without a timeout.
@@ -294,6 +328,8 @@ pub struct SubflowRecord {
     pub remote_id: u8,
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
+    /// Interface through which the last segments arrived. `None`: unknown.
+    pub incoming_interface: Option<Name>,
     /// Name of the congestion control. `None`: unknown.
     pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
@@ -348,6 +384,9 @@ pub struct EndFlags {
     pub removed_by_us: bool,
     /// The handshake never completed.
     pub never_established: bool,
+    /// The peer's FIN has arrived.
+    #[serde(default)]
+    pub fin_received: bool,
 }
 
 /// The record of one MPTCP socket.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of a subflow and of a connection from what the kernel knows at one instant. Pure: everything that says failed, stalled, outage or
+//! works again follows from it, at any load and whether or not segments arrive.
+
+use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::unit::{Bytes, Nanos};
+
+/// Retransmission timeouts in a row, or unanswered probes, after which a path has failed. Fewer occur on a path that loses much.
+const MAX_MISSED: u8 = 3;
+/// A path has also failed without an acknowledgement of data in flight for this many timeouts and this long: a busy host can be late.
+const MAX_SILENT_TIMEOUTS: u64 = 4;
+const MAX_SILENT: Nanos = Nanos(2_000_000_000);
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the one before the first RTT sample.
+const MIN_RTO: Nanos = Nanos(200_000_000);
+pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
+
+/// What the kernel knows of an open subflow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathEvidence {
+    /// Segments in flight.
+    pub(crate) in_flight: u32,
+    /// Data is queued or in flight.
+    pub(crate) is_busy: bool,
+    /// The peer's window admits no segment.
+    pub(crate) is_window_closed: bool,
+    /// Retransmission timeouts in a row.
+    pub(crate) backoff: u8,
+    /// Probes without an answer.
+    pub(crate) probes: u8,
+    /// Retransmission timeout before it was doubled.
+    pub(crate) rto: Nanos,
+    /// Time since the last acknowledgement, or since data in flight was sent if that is shorter. `None`: unknown.
+    pub(crate) silent: Option<Nanos>,
+    /// It carried or acknowledged data since the previous evaluation.
+    pub(crate) has_moved: bool,
+    /// The kernel's own mark.
+    pub(crate) is_stale: bool,
+    /// It had failed, and nothing was acknowledged since.
+    pub(crate) stays_failed: bool,
+}
+
+/// The timeout that the kernel computes from these RTTs (RFC 6298).
+pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
+    if srtt.0 == 0 { INITIAL_RTO } else { srtt + Nanos(variation.0 * 4).max(MIN_RTO) }
+}
+
+/// The state of a subflow.
+pub(crate) fn of_path(path: &PathEvidence) -> Progress {
+    let silent = path.silent.unwrap_or_default();
+    // The kernel probes a closed window at intervals that double.
+    let rto = if path.is_window_closed { Nanos(path.rto.0 << path.backoff.min(10)) } else { path.rto };
+    let is_silent = silent >= Nanos(rto.0 * MAX_SILENT_TIMEOUTS).max(MAX_SILENT);
+    let missed = path.in_flight > 0 && (is_silent || (path.backoff >= MAX_MISSED && !path.is_window_closed));
+    if path.stays_failed || path.is_stale || path.probes >= MAX_MISSED || missed {
+        Progress::Failed
+    } else if path.is_window_closed && path.is_busy {
+        Progress::LimitedByReceiver
+    } else if path.in_flight > 0 && (silent >= path.rto || path.backoff > 0) {
+        Progress::Stalled
+    } else if path.in_flight > 0 || path.has_moved {
+        Progress::Working
+    } else {
+        Progress::Idle
+    }
+}
+
+/// What the kernel knows of an open connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConnectionEvidence {
+    /// Payload without a DATA_ACK, and payload that no subflow has been given.
+    pub(crate) unacked: Bytes,
+    pub(crate) unsent: Bytes,
+    /// The peer's window admits nothing.
+    pub(crate) is_window_closed: bool,
+    /// It was closed a short time ago: the peer may have discarded data, which is sent again after a timeout.
+    pub(crate) was_window_closed: bool,
+    /// It is plain TCP, so that data in flight is all there is.
+    pub(crate) is_tcp: bool,
+    /// Time without an acknowledgement on any subflow, ended ones included.
+    pub(crate) silent: Nanos,
+}
+
+/// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. While one of them could carry
+/// data, the kernel sends the data of a failed path there, and a DATA_ACK may be late though TCP has acknowledged everything: nobody waits for
+/// either, unless it takes long.
+pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence, Progress)]) -> bool {
+    let is_stuck =
+        |&(_, state): &(PathEvidence, Progress)| matches!(state, Progress::Stalled | Progress::Failed);
+    let in_flight = || paths.iter().filter(|(path, _)| path.in_flight > 0);
+    let all_are_stuck = paths.iter().all(is_stuck);
+    let has_data = if connection.is_tcp {
+        in_flight().next().is_some()
+    } else {
+        (connection.unacked + connection.unsent).0 > 0
+    };
+    let waits = has_data && (all_are_stuck || in_flight().next().is_some()) && in_flight().all(is_stuck);
+    let rto = in_flight().map(|(path, _)| path.rto).max().unwrap_or(INITIAL_RTO).min(INITIAL_RTO);
+    let least = if all_are_stuck && !connection.was_window_closed { rto } else { MAX_SILENT };
+    waits && !connection.is_window_closed && connection.silent >= least
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of a subflow's path, kept from tick to tick. The rules are in [`crate::progress`].
+
+use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::kernel::event::{MIN_WINDOW, SubflowRecord};
+use mpwatch_model::kernel::lifecycle::TcpState;
+use mpwatch_model::unit::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::suspension::Suspensions;
+use crate::progress::{self, PathEvidence};
+
+/// A shorter recovery does not end a failure (`outage::path_failures` has the same rule).
+const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
+/// Two readings of the time of one ACK differ by less.
+const TICKS: Nanos = Nanos(20_000_000);
+
+/// Between two ticks.
+#[derive(Clone, Copy)]
+pub(super) struct Interval<'a> {
+    pub(super) previous: Nanos,
+    pub(super) now: Nanos,
+    pub(super) suspensions: &'a Suspensions,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct PathState {
+    pub(super) progress: Progress,
+    /// Since when. `None`: unknown.
+    pub(super) since: Option<Nanos>,
+    /// Failures so far.
+    pub(super) failures: u32,
+    recovered: Option<Nanos>,
+    /// When it failed: payload acknowledged, and the last ACK.
+    failed: Option<(Bytes, Option<Nanos>)>,
+    /// Payload acknowledged and received at the last evaluation.
+    carried: (Bytes, Bytes),
+    /// Timeouts in a row that happened while the peer's window was closed.
+    excused: u8,
+}
+
+/// Whether an open socket with this record can have data in flight.
+pub(super) fn carries_data(record: &SubflowRecord) -> bool {
+    let has_unacked = || record.tcp.bytes_sent.since(record.tcp.bytes_retransmitted) > record.tcp.bytes_acked;
+    match record.state {
+        TcpState::Established | TcpState::CloseWait => true,
+        // Otherwise only its FIN is unacknowledged.
+        TcpState::FinWait1 | TcpState::LastAck | TcpState::Closing => has_unacked(),
+        _ => false,
+    }
+}
+
+/// Since when it waits: the last ACK or, with data in flight, when this was sent. `None`: unknown.
+pub(super) fn waits_since(record: &SubflowRecord) -> Option<Nanos> {
+    let waiting = &record.waiting;
+    waiting.last_ack.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
+}
+
+impl PathState {
+    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. Returns the evidence, and when and how its path failed or worked again.
+    pub(super) fn evaluate(
+        &mut self,
+        record: &SubflowRecord,
+        is_limited: bool,
+        interval: Interval<'_>,
+    ) -> (PathEvidence, Option<(Nanos, TimelineEvent)>) {
+        let is_known = record.waiting.last_ack.is_some();
+        let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
+        let backoff = record.waiting.backoff;
+        self.excused = if is_closed { backoff } else { self.excused.min(backoff) };
+        let evidence = PathEvidence {
+            is_busy: is_limited || record.waiting.busy_since.is_some(),
+            is_window_closed: is_closed,
+            backoff: backoff - self.excused,
+            ..self.evidence(record, interval)
+        };
+        self.carried = (record.tcp.bytes_acked, record.tcp.bytes_received);
+        (evidence, self.change(record, progress::of_path(&evidence), interval))
+    }
+
+    fn evidence(&self, record: &SubflowRecord, interval: Interval<'_>) -> PathEvidence {
+        let (waiting, tcp) = (&record.waiting, &record.tcp);
+        let rto = progress::timeout(Nanos(tcp.srtt.0 * 1_000), Nanos(tcp.rttvar.0 * 1_000));
+        let since = waits_since(record);
+        let silent = since.map(|since| interval.suspensions.awake(since, interval.now));
+        let waits = silent.is_none_or(|silent| waiting.in_flight > 0 && silent >= rto);
+        PathEvidence {
+            in_flight: waiting.in_flight,
+            probes: waiting.probes,
+            rto,
+            silent,
+            has_moved: self.carried != (tcp.bytes_acked, tcp.bytes_received),
+            // The kernel clears its mark some time after the acknowledgement that ends it, or when the socket closes.
+            is_stale: record.stale && waits,
+            stays_failed: self.failed.is_some_and(|failed| !is_over(record, failed)),
+            ..PathEvidence::default()
+        }
+    }
+
+    /// Applies the state at a tick.
+    fn change(
+        &mut self,
+        record: &SubflowRecord,
+        progress: Progress,
+        interval: Interval<'_>,
+    ) -> Option<(Nanos, TimelineEvent)> {
+        let before = std::mem::replace(&mut self.progress, progress);
+        let is_stuck = matches!(progress, Progress::Stalled | Progress::Failed);
+        if before != progress || self.since.is_none() {
+            let since = waits_since(record).filter(|_| is_stuck);
+            self.since = since.or((!is_stuck || before != progress).then_some(interval.now));
+        }
+        let at = if record.at > interval.previous { record.at } else { interval.now };
+        let subflow = record.id;
+        match (before == Progress::Failed, progress == Progress::Failed) {
+            (false, true) => {
+                let is_new = self.recovered.is_none_or(|since| at.since(since) >= MIN_RECOVERY);
+                self.failures += u32::from(is_new);
+                self.failed = Some((record.tcp.bytes_acked, record.waiting.last_ack));
+                let since = waits_since(record);
+                // A path that had failed before it was seen: the time is unknown.
+                if since.is_none() && record.created.is_none() && before == Progress::Idle {
+                    self.since = None;
+                    return None;
+                }
+                let silent = since.map(|since| at.since(since).micros());
+                Some((at, TimelineEvent::SubflowStale { subflow, stale: true, silent }))
+            }
+            (true, false) => {
+                (self.failed, self.recovered) = (None, Some(at));
+                Some((at, TimelineEvent::SubflowStale { subflow, stale: false, silent: None }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether the path of a subflow that failed has had an acknowledgement since.
+fn is_over(record: &SubflowRecord, (acked, last_ack): (Bytes, Option<Nanos>)) -> bool {
+    let waiting = &record.waiting;
+    let Some(latest) = waiting.last_ack else { return !record.stale };
+    let is_answered = waiting.probes == 0 && last_ack.is_none_or(|before| latest > before + TICKS);
+    record.tcp.bytes_acked > acked || (waiting.in_flight == 0 && is_answered)
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a subflow does: the state from which everything that says failed, stalled or working again is derived.
+
+use crate::words::json_words;
+
+json_words! {
+    /// What a subflow does, from what the kernel knows at each sample, also when no segment arrives.
+    #[derive(Default)]
+    pub enum Progress {
+        /// It carries data, or waits for the acknowledgement of data that it has just sent.
+        Working = "working",
+        /// Nothing is in flight. After the end of the subflow: nothing was.
+        #[default]
+        Idle = "idle",
+        /// Data waits because the peer's receive window is closed: the program there does not read.
+        LimitedByReceiver = "limited_by_receiver",
+        /// Data in flight has had no acknowledgement for longer than a retransmission timeout.
+        Stalled = "stalled",
+        /// The path has failed: three retransmission timeouts in a row, no acknowledgement of data in flight for four timeouts and 2 s, three
+        /// unanswered probes (keepalive), or the kernel's own mark (`stale`). It ends with the next acknowledgement on this path.
+        Failed = "failed",
+    }
+}
