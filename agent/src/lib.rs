@@ -19,6 +19,7 @@ mod time_spec;
 
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
+#[path = "../../tests/fuzz/src/program.rs"]
 pub mod fuzz;
 pub mod shared;
 
@@ -27,5 +28,5 @@ use std::process::ExitCode;
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::from_words(std::env::args_os().skip(1).collect());
-    command::program::run("mpwatch", || command::run(&cli))
+    shared::run_program("mpwatch", || command::run(&cli))
 }

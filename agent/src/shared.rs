@@ -16,18 +16,19 @@ use mpwatch_model::snapshot::{Report, Snapshot};
 
 pub use crate::command::man::{Environment, Manual, page_of as man_page};
 pub use crate::command::output::{print, print_table, table_width};
-pub use crate::command::program::run as run_program;
 pub use crate::config::suggest;
 pub use crate::error::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 pub use crate::system::clock::boot_now;
-pub use crate::system::signals::stop_flag;
+pub use crate::system::stop_flag;
 
 use crate::cli::{Cli, CounterOptions, TraceOptions};
+use crate::config::environment;
 use crate::energy::discovery::discover;
 use crate::energy::simulation::Simulation;
+use crate::error::exit;
 use crate::live::kernel::Live;
 use crate::live::session;
-use crate::live::source::{EventSink, EventSource};
+use crate::live::{EventSink, EventSource};
 use crate::system::companion;
 use crate::system::setup;
 
@@ -36,6 +37,20 @@ pub fn mpwatch_with_methods(new: NewMethod, arguments: Vec<OsString>) -> ExitCod
     companion::provide_methods(new);
     let cli = Cli::from_words(arguments);
     run_program("mpwatch", || crate::command::run(&cli))
+}
+
+/// Checks the environment, runs a command of the program with this name, prints its error and returns its exit code.
+pub fn run_program(name: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let outcome = environment::check(variables).map_err(anyhow::Error::from);
+    match outcome.and_then(|()| command()) {
+        Ok(code) => code,
+        Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {}", exit::message(&error));
+            exit::code(&error)
+        }
+    }
 }
 
 /// Model name of this machine's CPU.

@@ -6,7 +6,7 @@ pub use mpwatch_ebpf::congestion::{NAME, Registration};
 use mpwatch_ebpf::support::SupportError;
 use mpwatch_ebpf::tracer::TracerError;
 
-use super::error::ControlError;
+use super::kernel::ControlError;
 
 /// Registers it until the value is dropped.
 ///
@@ -16,7 +16,7 @@ pub fn register() -> Result<Registration, ControlError> {
     Registration::new().map_err(|error| explain(&error))
 }
 
-/// What failed, why, and what to do.
+/// The error with its cause and advice.
 pub fn explain(error: &CongestionError) -> ControlError {
     let (variant, advice): (fn(String) -> ControlError, &str) = match error {
         CongestionError::Unsupported(_) => (
@@ -25,7 +25,7 @@ pub fn explain(error: &CongestionError) -> ControlError {
         ),
         CongestionError::Registered => (
             ControlError::Failed,
-            "another `mpwatch control congestion` or a daemon with control.congestion = true registered it, and one is enough: sockets of all namespaces can select it. On Linux before 6.4 it also stays if its process was killed, until the next boot",
+            "another `mpwatch control congestion` or a daemon with control.congestion = true registered it, which is enough: sockets of all namespaces can select it. On Linux before 6.4 it also stays if its process was killed, until the next boot",
         ),
         CongestionError::Kernel(TracerError::Support(SupportError::NoBtf { .. })) => {
             (ControlError::Unsupported, "boot a kernel with BTF; `mpwatch doctor` checks this")

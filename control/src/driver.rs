@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One round of elimination per snapshot: decides, has the decisions carried out, and returns the steps.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -12,14 +12,13 @@ use mpwatch_model::id::{ConnectionId, SubflowId};
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
-use super::actuator::{Actuator, TargetConnection};
-use super::elimination::{ConnectionState, Decision, Eliminator, Outcome};
+use super::elimination::{ConnectionState, Decision, Eliminator};
+use super::kernel::{Actuator, Change};
 
 /// Runs elimination over all connections of a host.
 pub struct Driver {
     eliminator: Eliminator,
-    /// `None`: a dry run.
-    actuator: Option<Box<dyn Actuator>>,
+    actuator: Option<Actuator>,
 }
 
 /// A step, with the facts about its connection that people need to identify it.
@@ -33,7 +32,6 @@ pub struct StepReport {
     numbers: BTreeMap<SubflowId, usize>,
 }
 
-/// A line of `--json`.
 #[derive(Serialize)]
 struct JsonLine<'a> {
     at: Timestamp,
@@ -45,7 +43,7 @@ struct JsonLine<'a> {
 
 impl Driver {
     /// Without an actuator this is a dry run: nothing is changed.
-    pub fn new(policy: EliminationPolicy, actuator: Option<Box<dyn Actuator>>) -> Self {
+    pub fn new(policy: EliminationPolicy, actuator: Option<Actuator>) -> Self {
         Self { eliminator: Eliminator::new(policy), actuator }
     }
 
@@ -64,17 +62,14 @@ impl Driver {
             .filter_map(|connection| Some((state(connection)?, (connection.id, connection))))
             .unzip();
         let decisions = self.eliminator.decide(snapshot.boot_time(), &states);
-        let mut failed = BTreeSet::new();
         let steps = decisions.into_iter().filter_map(|decision| {
-            let connection = connections.get(&decision.connection())?;
-            // After a failure, the connection is left alone at once.
-            if matches!(decision, Decision::Remove(..)) && failed.contains(&connection.id) {
+            let (Decision::Remove(id, _) | Decision::Undo(id, _) | Decision::Record(id, _)) = &decision;
+            let connection = connections.get(id)?;
+            // The removal before may have failed.
+            if matches!(decision, Decision::Remove(..)) && self.eliminator.is_left_alone(connection.id) {
                 return None;
             }
             let step = self.carry_out(decision, connection)?;
-            if matches!(step, EliminationStep::Failed { .. }) {
-                failed.insert(connection.id);
-            }
             let record = EliminationRecord { at: snapshot.boot_time(), connection: connection.id, step };
             Some(StepReport::new(record, snapshot.at, connection))
         });
@@ -83,26 +78,21 @@ impl Driver {
 
     /// `None`: nothing to report.
     fn carry_out(&mut self, decision: Decision, connection: &Connection) -> Option<EliminationStep> {
-        let target = TargetConnection::from(connection);
         match (decision, &mut self.actuator) {
             (Decision::Record(_, step), _) => Some(step),
             // In a dry run there is nothing to undo.
             (Decision::Undo(..), None) => None,
-            (Decision::Undo(_, removal), Some(actuator)) => {
+            (Decision::Undo(_, removal), Some(change)) => {
                 let subflow = removal.removed.subflow;
-                Some(match actuator.undo(&target, &removal) {
+                Some(match change(connection, &removal, Change::Undo) {
                     Ok(()) => EliminationStep::Undone { subflow },
                     Err(error) => EliminationStep::UndoFailed { subflow, error },
                 })
             }
-            (Decision::Remove(id, removal), None) => {
-                self.eliminator.report(id, &removal, Outcome::Planned);
-                Some(EliminationStep::Planned(Box::new(removal)))
-            }
-            (Decision::Remove(id, removal), Some(actuator)) => {
-                let result = actuator.apply(&target, &removal);
-                let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
-                self.eliminator.report(id, &removal, outcome);
+            (Decision::Remove(_, removal), None) => Some(EliminationStep::Planned(Box::new(removal))),
+            (Decision::Remove(id, removal), Some(change)) => {
+                let result = change(connection, &removal, Change::Apply);
+                self.eliminator.report(id, &removal, result.is_ok());
                 let removal = Box::new(removal);
                 Some(match result {
                     Ok(()) => EliminationStep::Removed(removal),

@@ -5,11 +5,24 @@ use std::io;
 
 use caps::{CapSet, Capability};
 use mpwatch_ebpf::namespace;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationAction, Removal};
 
-use super::actuator::{Actuator, TargetConnection};
-use super::error::ControlError;
 use super::{path_manager, socket_diag};
+
+/// Why connections cannot be changed, and what to do. The caller derives an exit code from the variant.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// A capability is missing.
+    #[error("{0}")]
+    Permission(String),
+    /// The kernel lacks something.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// Checks that the process may act and that the kernel can.
 ///
@@ -23,7 +36,7 @@ pub fn check(action: EliminationAction) -> Result<(), ControlError> {
     }
     let (is_supported, message) = match action {
         EliminationAction::Close => (
-            socket_diag::can_abort(),
+            Ok(socket_diag::can_abort()),
             "cannot close subflows: this kernel was built without CONFIG_INET_DIAG_DESTROY (SOCK_DESTROY); use --action backup, or \
              another kernel",
         ),
@@ -39,41 +52,38 @@ pub fn check(action: EliminationAction) -> Result<(), ControlError> {
     }
 }
 
-/// Acts on the calling thread, which must hold the capabilities.
-pub struct KernelActuator;
-
-impl Actuator for KernelActuator {
-    fn apply(&mut self, connection: &TargetConnection, removal: &Removal) -> Result<(), String> {
-        match removal.action {
-            EliminationAction::Close => close(connection, removal).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => {
-                    "its socket is gone, or the kernel module tcp_diag cannot be loaded (modprobe tcp_diag)"
-                        .to_owned()
-                }
-                _ => explain(&error),
-            }),
-            EliminationAction::Backup => set_backup(connection, removal, true),
-        }
-    }
-
-    fn undo(&mut self, connection: &TargetConnection, removal: &Removal) -> Result<(), String> {
-        set_backup(connection, removal, false)
-    }
+/// A change of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Remove the subflow.
+    Apply,
+    /// End the backup role that [`Self::Apply`] gave it.
+    Undo,
 }
 
-fn close(connection: &TargetConnection, removal: &Removal) -> io::Result<()> {
-    let removed = &removal.removed;
-    inside(connection, || socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote))
-}
+/// Changes a connection, or gives the reason for people why not.
+pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), String>>;
 
-fn set_backup(connection: &TargetConnection, removal: &Removal, backup: bool) -> Result<(), String> {
-    let Some(token) = connection.token else {
-        return Err("the token of the connection is unknown".to_owned());
-    };
+/// Changes a connection. The calling thread must hold the capabilities.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Result<(), String> {
     let removed = &removal.removed;
-    let changed =
-        inside(connection, || path_manager::set_backup(token, removed.local, removed.remote, backup));
-    changed.map_err(|error| match error.kind() {
+    if (removal.action, change) == (EliminationAction::Close, Change::Apply) {
+        let close = || socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote);
+        return inside(connection, close).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                "its socket is gone, or the kernel module tcp_diag cannot be loaded (modprobe tcp_diag)"
+                    .to_owned()
+            }
+            _ => explain(&error),
+        });
+    }
+    let token = connection.token.ok_or("the token of the connection is unknown")?;
+    let is_backup = change == Change::Apply;
+    let set = || path_manager::set_backup(token, removed.local, removed.remote, is_backup);
+    inside(connection, set).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
             "the kernel changes the role of a single subflow only in connections of the userspace path manager (sysctl \
              net.mptcp.path_manager); use --action close"
@@ -84,20 +94,14 @@ fn set_backup(connection: &TargetConnection, removal: &Removal, backup: bool) ->
 }
 
 fn explain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "not permitted: this needs cap_net_admin, and cap_sys_admin in another network namespace"
-                .to_owned()
-        }
-        _ => error.to_string(),
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error.to_string();
     }
+    "not permitted: this needs cap_net_admin, and cap_sys_admin in another network namespace".to_owned()
 }
 
 /// Runs `work` in the network namespace of the connection.
-fn inside<T: Send>(
-    connection: &TargetConnection,
-    work: impl FnOnce() -> io::Result<T> + Send,
-) -> io::Result<T> {
+fn inside(connection: &Connection, work: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
     let namespace = namespace::all().into_iter().find(|namespace| namespace.inode == connection.netns_inode);
     let namespace = namespace.ok_or_else(|| {
         io::Error::other(format!("its network namespace {} has no process and no name", connection.netns))

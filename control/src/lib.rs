@@ -2,11 +2,9 @@
 //! The only part of mpwatch that changes connections: [`driver::Driver`] removes extra subflows, [`congestion`] registers `mptcpd`. Removal
 //! needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter other network namespaces. An optional feature of the program: `control`.
 
-pub mod actuator;
 pub mod congestion;
 pub mod driver;
-pub mod elimination;
-pub mod error;
+mod elimination;
 pub mod kernel;
 mod netlink;
 mod path_manager;

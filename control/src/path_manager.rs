@@ -7,28 +7,25 @@ use std::io;
 use std::net::SocketAddr;
 
 use mpwatch_model::id::Token;
+use nix::libc::{
+    CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NLA_F_NESTED, NLM_F_ACK,
+};
 use nix::sys::socket::SockProtocol;
 
-use super::netlink::{Netlink, attribute, find_attribute};
+use super::netlink::{attribute, find_attribute, request};
 
-/// The controller of generic netlink.
-const GENL_ID_CTRL: u16 = 0x10;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 /// `genlmsghdr`: command, version, two bytes of padding.
 const GENL_HEADER: usize = 4;
-const NESTED: u16 = 0x8000;
 
 const MPTCP_PM_CMD_SET_FLAGS: u8 = 7;
-const MPTCP_PM_ATTR_ADDR: u16 = 1;
-const MPTCP_PM_ATTR_TOKEN: u16 = 4;
-const MPTCP_PM_ATTR_ADDR_REMOTE: u16 = 6;
-const MPTCP_PM_ADDR_ATTR_FAMILY: u16 = 1;
-const MPTCP_PM_ADDR_ATTR_ADDR4: u16 = 3;
-const MPTCP_PM_ADDR_ATTR_ADDR6: u16 = 4;
-const MPTCP_PM_ADDR_ATTR_PORT: u16 = 5;
-const MPTCP_PM_ADDR_ATTR_FLAGS: u16 = 6;
+const MPTCP_PM_ATTR_ADDR: i32 = 1;
+const MPTCP_PM_ATTR_TOKEN: i32 = 4;
+const MPTCP_PM_ATTR_ADDR_REMOTE: i32 = 6;
+const MPTCP_PM_ADDR_ATTR_FAMILY: i32 = 1;
+const MPTCP_PM_ADDR_ATTR_ADDR4: i32 = 3;
+const MPTCP_PM_ADDR_ATTR_ADDR6: i32 = 4;
+const MPTCP_PM_ADDR_ATTR_PORT: i32 = 5;
+const MPTCP_PM_ADDR_ATTR_FLAGS: i32 = 6;
 const MPTCP_PM_ADDR_FLAG_BACKUP: u32 = 1 << 2;
 
 /// Changes the role of a subflow. The peer receives MP_PRIO.
@@ -42,16 +39,14 @@ pub(super) fn set_backup(
     remote: SocketAddr,
     backup: bool,
 ) -> io::Result<()> {
-    let netlink = Netlink::open(SockProtocol::NetlinkGeneric)?;
     let flags = if backup { MPTCP_PM_ADDR_FLAG_BACKUP } else { 0 };
     let flags = attribute(MPTCP_PM_ADDR_ATTR_FLAGS, &flags.to_ne_bytes());
-    let body = [
-        vec![MPTCP_PM_CMD_SET_FLAGS, 1, 0, 0],
-        attribute(MPTCP_PM_ATTR_ADDR | NESTED, &[address(local), flags].concat()),
+    let attributes = [
+        attribute(MPTCP_PM_ATTR_ADDR | NLA_F_NESTED, &[address(local), flags].concat()),
         attribute(MPTCP_PM_ATTR_TOKEN, &token.0.to_ne_bytes()),
-        attribute(MPTCP_PM_ATTR_ADDR_REMOTE | NESTED, &address(remote)),
+        attribute(MPTCP_PM_ATTR_ADDR_REMOTE | NLA_F_NESTED, &address(remote)),
     ];
-    netlink.request(family(&netlink)?, &body.concat()).map(drop)
+    generic(family()?, MPTCP_PM_CMD_SET_FLAGS, &attributes.concat()).map(drop)
 }
 
 /// Whether the kernel has MPTCP's path manager.
@@ -59,22 +54,27 @@ pub(super) fn set_backup(
 /// # Errors
 /// If generic netlink cannot be used at all.
 pub(super) fn exists() -> io::Result<bool> {
-    match family(&Netlink::open(SockProtocol::NetlinkGeneric)?) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    family().map(|_| true).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(false),
+        _ => Err(error),
+    })
 }
 
 /// The number of the family `mptcp_pm`.
-fn family(netlink: &Netlink) -> io::Result<u16> {
+fn family() -> io::Result<i32> {
     let name = attribute(CTRL_ATTR_FAMILY_NAME, b"mptcp_pm\0");
-    let answers = netlink.request(GENL_ID_CTRL, &[vec![CTRL_CMD_GETFAMILY, 1, 0, 0], name].concat())?;
+    let command = u8::try_from(CTRL_CMD_GETFAMILY).map_err(io::Error::other)?;
+    let answers = generic(GENL_ID_CTRL, command, &name)?;
     let id = |body: &Vec<u8>| {
         let value = find_attribute(body.get(GENL_HEADER..)?, CTRL_ATTR_FAMILY_ID)?;
-        Some(u16::from_ne_bytes(value.try_into().ok()?))
+        Some(u16::from_ne_bytes(*value.first_chunk()?).into())
     };
     answers.iter().find_map(id).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn generic(family: i32, command: u8, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let body = [&[command, 1, 0, 0], attributes].concat();
+    request(SockProtocol::NetlinkGeneric, family, NLM_F_ACK, &body)
 }
 
 fn address(address: SocketAddr) -> Vec<u8> {

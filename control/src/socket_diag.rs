@@ -7,12 +7,13 @@ use std::net::SocketAddr;
 
 use mpwatch_model::id::SocketCookie;
 use nix::errno::Errno;
-use nix::sys::socket::SockProtocol;
+use nix::libc::{NLM_F_ACK, NLM_F_DUMP};
+use nix::sys::socket::SockProtocol::NetlinkSockDiag;
 
-use super::netlink::Netlink;
+use super::netlink;
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const SOCK_DESTROY: u16 = 21;
+const SOCK_DIAG_BY_FAMILY: i32 = 20;
+const SOCK_DESTROY: i32 = 21;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
@@ -27,14 +28,15 @@ const STATES: u32 = 0xfff & !(1 << 10) & !(1 << 6);
 /// # Errors
 /// `NotFound`: it is gone. `PermissionDenied`: CAP_NET_ADMIN is missing. `Unsupported`: a kernel without CONFIG_INET_DIAG_DESTROY.
 pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<()> {
-    let diag = Netlink::open(SockProtocol::NetlinkSockDiag)?;
     // A socket of an IPv6 application may have IPv4 addresses.
     let families: &[u8] = if local.is_ipv4() { &[AF_INET, AF_INET6] } else { &[AF_INET6] };
     for family in families {
         let asked = request(*family, &ports(local, remote));
-        for found in diag.dump(SOCK_DIAG_BY_FAMILY, &asked)? {
-            if let Some(id) = sockid(&found).filter(|id| id[COOKIE] == cookie_bytes(cookie)) {
-                diag.request(SOCK_DESTROY, &request(*family, &id))?;
+        for found in netlink::request(NetlinkSockDiag, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &asked)? {
+            // The id follows four bytes. It has the interface that the socket is bound to, without which it is not found again.
+            let id = found.get(4..).and_then(<[u8]>::first_chunk);
+            if let Some(id) = id.filter(|id| id[COOKIE] == cookie_bytes(cookie)) {
+                netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(*family, id))?;
                 return Ok(());
             }
         }
@@ -42,17 +44,12 @@ pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr)
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel can abort sockets. The request names a socket that cannot exist; the error
-/// distinguishes a kernel that cannot abort from a socket that it did not find.
-///
-/// # Errors
-/// If sock_diag cannot be used at all.
-pub(super) fn can_abort() -> io::Result<bool> {
-    let diag = Netlink::open(SockProtocol::NetlinkSockDiag)?;
-    match diag.request(SOCK_DESTROY, &request(AF_INET, &[0; ID])) {
-        Err(error) if error.raw_os_error() == Some(Errno::EOPNOTSUPP as i32) => Ok(false),
-        _ => Ok(true),
-    }
+/// Whether the kernel has sock_diag and can abort sockets. The request names a socket that cannot exist; the error distinguishes a kernel that
+/// cannot abort from a socket that it did not find.
+pub(super) fn can_abort() -> bool {
+    let answer = netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID]));
+    let code = answer.err().and_then(|error| error.raw_os_error()).map(Errno::from_raw);
+    !matches!(code, Some(Errno::EOPNOTSUPP | Errno::EPROTONOSUPPORT))
 }
 
 /// `inet_diag_req_v2`.
@@ -71,17 +68,9 @@ fn ports(local: SocketAddr, remote: SocketAddr) -> [u8; ID] {
     id
 }
 
-/// The id in an `inet_diag_msg`, after four bytes. It has the interface that the socket is bound to, without which it is not found again.
-fn sockid(message: &[u8]) -> Option<[u8; ID]> {
-    message.get(4..4 + ID)?.try_into().ok()
-}
-
-/// As the kernel writes it: two halves, the lower one first (`sock_diag_save_cookie`).
+/// A cookie as the kernel writes it: two halves, the lower half first (`sock_diag_save_cookie`).
 fn cookie_bytes(cookie: SocketCookie) -> [u8; 8] {
-    let bytes = cookie.0.to_le_bytes();
-    let half = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let [low, high] = [half(0), half(4)].map(u32::to_ne_bytes);
-    [low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]]
+    if cfg!(target_endian = "big") { cookie.0.rotate_left(32) } else { cookie.0 }.to_ne_bytes()
 }
 
 #[cfg(test)]

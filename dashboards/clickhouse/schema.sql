@@ -1,4 +1,4 @@
--- ClickHouse tables of mpwatch 0.1.0, schema 1. Nothing is deleted: --keep adds what deletes old rows.
+-- ClickHouse tables of mpwatch 0.1.0, schema 1. Nothing is deleted; --keep adds statements that delete old rows.
 CREATE DATABASE IF NOT EXISTS mpwatch;
 
 -- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.

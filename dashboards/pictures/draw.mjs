@@ -5,7 +5,9 @@
 //   node draw.mjs URL FOLDER MINUTES SCRAPE_SECONDS DASHBOARD.json...
 //
 // draws the last MINUTES of each dashboard, or the MINUTES before the time UNTIL (2026-11-25T10:40:00Z) in the environment, into a file in
-// FOLDER that is named after the dashboard.
+// FOLDER that is named after the dashboard. It needs Chromium, Node.js 20 and, once in this folder,
+//
+//   npm install --legacy-peer-deps --ignore-scripts --no-package-lock
 
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";

@@ -11,7 +11,6 @@ pub mod cpus;
 pub mod decode;
 mod error;
 pub mod heap;
-mod log;
 pub mod namespace;
 pub mod netns_cookie;
 pub mod run_statistics;

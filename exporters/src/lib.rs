@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features,
+//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features,
 //! records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and for Parquet files (`parquet`).
 
 #[cfg(feature = "clickhouse")]
@@ -10,6 +10,7 @@ pub mod options;
 pub mod otlp;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+mod pem;
 #[cfg(any(feature = "clickhouse", feature = "parquet"))]
 mod percent;
 pub mod prometheus;

@@ -83,11 +83,11 @@ pub struct TargetOption {
     pub value_name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Another option without which this one has no effect.
+    /// Another option without which this option has no effect.
     pub needs: Option<&'static str>,
-    /// Another option that this one contradicts.
+    /// Another option that contradicts this option.
     pub excludes: Option<&'static str>,
-    /// Parses and sets the value; empty: none. The error says what a value looks like.
+    /// Parses and sets the value; empty: none. The error describes a valid value.
     pub set: fn(&mut TargetOptions, &str) -> Result<(), String>,
     /// The value as [`Self::set`] reads it. Empty: none.
     pub show: fn(&TargetOptions) -> String,

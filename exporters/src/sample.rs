@@ -9,24 +9,16 @@
 /// Of the smallest connections, one in this many is kept. It bounds the weight, and so the variance of counts.
 const LEAST: u64 = 1_000;
 
-/// Which connections are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sampling {
-    /// Connections with at least this payload are always kept.
-    pub threshold: u64,
-}
-
-impl Sampling {
-    /// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common.
-    pub fn weight(self, pair: u64, payload: u64) -> Option<f64> {
-        let threshold = self.threshold.max(1);
-        let payload = payload.max(threshold.div_ceil(LEAST));
-        if payload >= threshold {
-            return Some(1.0);
-        }
-        let is_kept = u128::from(mixed(pair)) * u128::from(threshold) < u128::from(payload) << 64;
-        is_kept.then(|| threshold as f64 / payload as f64)
+/// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. Connections with at least the
+/// threshold as payload are always kept.
+pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
+    let threshold = threshold.max(1);
+    let payload = payload.max(threshold.div_ceil(LEAST));
+    if payload >= threshold {
+        return Some(1.0);
     }
+    let is_kept = u128::from(mixed(pair)) * u128::from(threshold) < u128::from(payload) << 64;
+    is_kept.then(|| threshold as f64 / payload as f64)
 }
 
 /// Uniform over 64 bits for any set of numbers (the finalizer of SplitMix64): tokens are random, but a user may choose them.
@@ -43,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    const SAMPLING: Sampling = Sampling { threshold: 10 << 20 };
+    const THRESHOLD: u64 = 10 << 20;
 
     /// Both ends of connections whose payload has a heavy tail: tokens and payload.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "random numbers")]
@@ -88,9 +80,9 @@ mod tests {
         for seed in 0..RUNS {
             let (mut kept, mut estimates) = (0, [(); 3].map(|()| Estimate::default()));
             for (token, remote_token, payload) in connections(seed, 5_000) {
-                let of_end = |one: u32, other: u32| {
-                    let (one, other) = (format!("{one:08x}"), format!("{other:08x}"));
-                    SAMPLING.weight(pair(Some(&one), Some(&other)).unwrap(), payload)
+                let of_end = |token: u32, remote: u32| {
+                    let (one, other) = (format!("{token:08x}"), format!("{remote:08x}"));
+                    weight(THRESHOLD, pair(Some(&one), Some(&other)).unwrap(), payload)
                 };
                 let weight = of_end(token, remote_token);
                 assert_eq!(weight, of_end(remote_token, token));
@@ -103,7 +95,7 @@ mod tests {
             covered
                 .iter_mut()
                 .zip(&estimates)
-                .for_each(|(count, one)| *count += u64::from(one.contains_truth()));
+                .for_each(|(count, estimate)| *count += u64::from(estimate.contains_truth()));
         }
         // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
         assert!(covered.iter().all(|of| *of >= 175), "{covered:?} of {RUNS} intervals contain the truth");
@@ -111,9 +103,9 @@ mod tests {
 
     #[test]
     fn weights_are_bounded_and_large_connections_are_always_kept() {
-        assert_eq!(SAMPLING.weight(1, 10 << 20), Some(1.0));
-        assert_eq!(Sampling { threshold: 0 }.weight(1, 0), Some(1.0));
-        let weights: Vec<f64> = (0..100_000).filter_map(|pair| SAMPLING.weight(pair, 0)).collect();
+        assert_eq!(weight(THRESHOLD, 1, THRESHOLD), Some(1.0));
+        assert_eq!(weight(0, 1, 0), Some(1.0));
+        let weights: Vec<f64> = (0..100_000).filter_map(|pair| weight(THRESHOLD, pair, 0)).collect();
         assert!((60..150).contains(&weights.len()), "{} of 100000", weights.len());
         assert!(weights.iter().all(|weight| (990.0..=1_000.0).contains(weight)));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `ip`, `tc` and `nft` inside a namespace, in batches.
+//! Runs `ip`, `tc`, `ss` and `nft` inside a namespace, in batches.
 //! Two tools cover links, rules, tbf, statistics and MPTCP endpoints; five netlink crates would be needed instead,
 //! with an async runtime and without tbf. Tools are called by full path, because busybox has applets of the same
 //! names with fewer functions.
@@ -16,6 +16,7 @@ pub(crate) enum Program {
     /// `ip -6`: in a batch, rules and routes have no other way to select IPv6.
     Ip6,
     Tc,
+    Ss,
     /// In the package nftables.
     Nft,
 }
@@ -25,6 +26,7 @@ impl Program {
         let name = match self {
             Self::Ip | Self::Ip6 => "ip",
             Self::Tc => "tc",
+            Self::Ss => "ss",
             Self::Nft => "nft",
         };
         ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
@@ -47,6 +49,7 @@ impl Program {
             Self::Ip | Self::Tc => &["-batch", "-"],
             Self::Ip6 => &["-6", "-batch", "-"],
             Self::Nft => &["-f", "-"],
+            Self::Ss => &[],
         }
     }
 }
@@ -93,6 +96,12 @@ pub(crate) fn output(program: Program, arguments: &str) -> Result<String> {
         input: arguments.to_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
     })
+}
+
+/// Aborts the connected TCP sockets that a filter of `ss` selects; empty: all. Their programs get `ECONNABORTED`, and the peers a RST. Needs
+/// `CONFIG_INET_DIAG_DESTROY`. Returns how many.
+pub(crate) fn abort_sockets(filter: &str) -> Result<usize> {
+    Ok(output(Program::Ss, &format!("--tcp --kill --no-header --numeric {filter}"))?.lines().count())
 }
 
 /// iproute2 ends a failed batch with "Command failed -:LINE".

@@ -27,7 +27,6 @@ mod oracle;
 mod poll;
 pub mod random;
 pub mod raplsim;
-mod reset;
 pub mod route;
 pub mod router;
 mod sys;

@@ -5,7 +5,6 @@
 use crate::cleanup::{self, NETNS_DIR};
 use crate::command::{self, Program};
 use crate::error::{Error, Result};
-use crate::reset;
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -160,7 +159,7 @@ impl Drop for Namespace {
     fn drop(&mut self) {
         // Data queued for a failed path keeps its socket, and with it the namespace, for minutes. If aborting
         // fails, the namespace exists for that time.
-        let _ = self.enter(|| reset::abort_sockets(|_, _| true));
+        let _ = self.enter(|| command::abort_sockets(""));
         cleanup::remove(&self.name);
     }
 }

@@ -131,19 +131,12 @@ id_as_string! {
 }
 
 /// The text is not a valid id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {expected}")]
 pub struct NotAnId {
     text: String,
     expected: &'static str,
 }
-
-impl fmt::Display for NotAnId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not {}", self.text, self.expected)
-    }
-}
-
-impl std::error::Error for NotAnId {}
 
 #[cfg(test)]
 mod tests {

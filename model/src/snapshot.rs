@@ -75,24 +75,10 @@ impl Snapshot {
         if self.idle.is_empty() {
             return Cow::Borrowed(self);
         }
-        let mut connections: Vec<Connection> =
-            self.connections.iter().cloned().chain(self.idle_connections()).collect();
-        connections.sort_by_key(|connection| (connection.opened_at, connection.id));
-        Cow::Owned(Self {
-            schema: self.schema,
-            at: self.at,
-            interval_s: self.interval_s,
-            host: self.host.clone(),
-            setup: Arc::clone(&self.setup),
-            connections,
-            counters: self.counters,
-            cpus: self.cpus.clone(),
-            energy: self.energy.clone(),
-            losses: self.losses,
-            overhead: self.overhead,
-            boot_epoch_ns: self.boot_epoch_ns,
-            idle: IdleConnections::default(),
-        })
+        let mut complete = Self { idle: IdleConnections::default(), ..self.clone() };
+        complete.connections.extend(self.idle_connections());
+        complete.connections.sort_by_key(|connection| (connection.opened_at, connection.id));
+        Cow::Owned(complete)
     }
 
     /// Counts over all connections.
@@ -138,7 +124,15 @@ impl Report {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
             schema: snapshot.schema,
-            run: Run { host, setup, from: snapshot.at, to: snapshot.at, cut_short: None },
+            run: Run {
+                host,
+                setup,
+                from: snapshot.at,
+                to: snapshot.at,
+                since: None,
+                until: None,
+                cut_short: None,
+            },
             connections: Vec::new(),
             flow_classes: Vec::new(),
             counters: snapshot.counters,
@@ -171,6 +165,12 @@ pub struct Run {
     /// Last tick.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
+    /// Start of the period that was asked for. `null`: no limit.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub since: Option<Timestamp>,
+    /// End of the period that was asked for. `null`: no limit.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub until: Option<Timestamp>,
     /// Why the recording is incomplete: its recorder was killed, or the file is damaged. `null`: it is complete.
     pub cut_short: Option<String>,
 }

@@ -39,6 +39,12 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// Population variance. `None`: there are no values.
+pub fn variance(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    Some(values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
+}
+
 /// The median. `None`: there are no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
@@ -82,11 +88,15 @@ pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
 
 /// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: too few values, or not all are greater than zero.
 pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
-    if !a.iter().chain(b).all(|value| *value > 0.0) {
-        return None;
-    }
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    Some(shift(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
+    compare_logarithms(shift, a, b)
+}
+
+/// Compares the logarithms of two samples. The result is relative.
+fn compare_logarithms(compare: fn(&[f64], &[f64]) -> Option<Shift>, a: &[f64], b: &[f64]) -> Option<Shift> {
+    let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
+        values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect()
+    };
+    Some(compare(&logarithms(a)?, &logarithms(b)?)?.map(f64::exp_m1))
 }
 
 /// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; for more, the normal distribution is close enough.
@@ -96,7 +106,7 @@ const T_95: [f64; 30] = [
 ];
 
 /// The two-sided 95 % quantile of Student's t. Degrees of freedom are rounded down, which is conservative.
-fn student_t(freedom: f64) -> f64 {
+pub fn student_t(freedom: f64) -> f64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 31")]
     let whole = freedom.clamp(1.0, 31.0) as usize;
     T_95.get(whole - 1).copied().unwrap_or(Z_95)
@@ -119,11 +129,7 @@ pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
 /// The factor by which the values of `b` exceed the values of `a`, minus 1: [`change`] of the logarithms. For few values, where
 /// [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than zero.
 pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
-    if !a.iter().chain(b).all(|value| *value > 0.0) {
-        return None;
-    }
-    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    Some(change(&logarithms(a), &logarithms(b))?.map(f64::exp_m1))
+    compare_logarithms(change, a, b)
 }
 
 /// How much the mean of `b` exceeds the mean of `a`: Welch's interval, which assumes normally distributed values. `None`: fewer than two in

@@ -2,6 +2,7 @@
 //! Units as types: microseconds cannot be added to bytes. JSON names carry the unit (`srtt_us`), Rust names do not.
 
 use std::ops::Add;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,13 @@ unit!(
     /// Microjoules, the unit in which the kernel shows RAPL counters.
     Microjoules
 );
+
+/// Saturates after 584 years.
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
 
 impl Nanos {
     /// Whole microseconds.

@@ -33,9 +33,9 @@ fn a_failed_path_comes_first_then_its_outage() {
     assert_eq!(
         texts(&fixture::failover(1))[..4],
         [
-            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at +5.600200 s: no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s; down for 6.90 s so far, at +12.5 s",
+            "✗ path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed at 2026-03-01 12:00:05Z (+5.600200 s): no acknowledgements (noticed at +6.000000 s), timed out at +9.412000 s; down for 6.90 s so far, at +12.5 s",
             "✗ path 2 (10.0.2.1 -> 10.0.2.2 over eth2) failed: no acknowledgements",
-            "✗ 412 ms outage from +5.600200 s: no path made progress",
+            "✗ 412 ms outage from 2026-03-01 12:00:05Z (+5.600200 s): no path made progress",
             "· no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)",
         ]
     );
@@ -46,11 +46,11 @@ fn a_stale_path_says_when_it_was_noticed() {
     let mut connection = fixture::failover(1);
     (connection.subflows[0].closed, connection.subflows[0].progress) = (None, Progress::Failed);
     let why = "no acknowledgements (noticed at +6.000000 s); down for";
-    assert!(
-        texts(&connection)[0].ends_with(&format!("failed at +5.600200 s: {why} 6.90 s so far, at +12.5 s"))
-    );
+    assert!(texts(&connection)[0].ends_with(&format!(
+        "failed at 2026-03-01 12:00:05Z (+5.600200 s): {why} 6.90 s so far, at +12.5 s"
+    )));
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
-    assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why} 6.50 s so far, at +12.5 s")));
+    assert!(texts(&connection)[0].ends_with("over eth1) failed: no acknowledgements, noticed at 2026-03-01 12:00:06Z (+6.000000 s); down for 6.50 s so far, at +12.5 s"));
     connection.opened_at = None;
     assert!(!texts(&connection)[0].contains("so far"), "the age of the connection is unknown");
 }
@@ -62,7 +62,7 @@ fn several_stalls_are_one_outage_and_a_longer_outage_is_named() {
     connection.timeline.push(stall(14_600_200, 900_000));
     assert_eq!(
         texts(&connection)[2],
-        "✗ 823 ms outage from +5.600200 s: no path made progress for 737 ms of it (3 stalls); 2 outages in total, \
+        "✗ 823 ms outage from 2026-03-01 12:00:05Z (+5.600200 s): no path made progress for 737 ms of it (3 stalls); 2 outages in total, \
          the longest 900 ms from +14.600200 s"
     );
 }
@@ -128,7 +128,10 @@ fn a_healthy_connection_says_so_and_a_single_path_is_a_problem_only_for_a_long_f
     assert!(texts(&single)[0].starts_with("! long flow over one path only: no second subflow joined"));
     single.flow_class = FlowClass::Short;
     assert!(texts(&single)[0].starts_with("· one path only"));
-    assert_eq!(texts(&fixture::closed(1))[1], "· closed at 12:00:12 after 12.0 s: closed normally (FIN)");
+    assert_eq!(
+        texts(&fixture::closed(1))[1],
+        "· closed at 2026-03-01 12:00:12Z after 12.0 s: closed normally (FIN)"
+    );
     assert_eq!(texts(&fixture::fallen_back(1))[0], "! fell back to plain TCP: no MP_CAPABLE in the SYN-ACK");
 }
 

@@ -127,7 +127,7 @@ fn a_sentence_says_how_long_a_path_failed() {
     assert_eq!(
         sentence(&repeated),
         format!(
-            "{FAILED}: no acknowledgements (noticed at +0.620000 s); works again since +8.050000 s, after 7.43 s, worked for a short time once"
+            "{FAILED}: no acknowledgements, noticed at 2026-03-01 12:00:00Z (+0.620000 s); works again since +8.050000 s, after 7.43 s, worked for a short time once"
         )
     );
     let open = sentence(&repeated[..3]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would take for a formula begins with an apostrophe; control characters are
+//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would parse as a formula begins with an apostrophe; control characters are
 //! masked.
 
 use mpwatch_model::kernel::endpoint::printable;
@@ -7,21 +7,24 @@ use serde_json::Value;
 
 /// A table with a header row. A cell is a number, a text, or null: unknown.
 pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::Error> {
-    let rows = rows.iter().map(|row| row.iter().map(plain).collect());
-    text(std::iter::once(columns).chain(rows))
+    text(&columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
-/// A text, often a name chosen by others, as a cell: it must not steer a terminal, nor be a formula to a spreadsheet.
+/// A text, often a name chosen by others, as a cell: it must not control a terminal or be a formula in a spreadsheet.
 pub fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
 }
 
-/// The text of rows.
-pub fn text(rows: impl IntoIterator<Item = Vec<String>>) -> Result<String, csv::Error> {
+/// The text of rows of cells, below a header.
+pub fn text<Cells: IntoIterator<Item = String>>(
+    header: &[impl AsRef<[u8]>],
+    rows: impl IntoIterator<Item = Cells>,
+) -> Result<String, csv::Error> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(header)?;
     for row in rows {
-        writer.write_record(row)?;
+        writer.write_record(row.into_iter())?;
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -54,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_formula_and_does_not_steer_a_terminal() {
+    fn a_name_is_not_a_formula_and_does_not_control_a_terminal() {
         for (name, expected) in [
             ("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"),
             ("+1", "'+1"),

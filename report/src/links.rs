@@ -49,7 +49,7 @@ pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, cs
             }
         }
     }
-    text(rows(&links))
+    text(&HEADER, rows(&links))
 }
 
 fn readings(
@@ -114,7 +114,7 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
             std::array::from_fn(|direction| share(bytes[direction], total[direction]));
         vec![at.to_string(), cell(netns), cell(interface), sent, received, share_sent, share_received]
     };
-    std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(links.iter().map(row)).collect()
+    links.iter().map(row).collect()
 }
 
 /// Empty if nothing was carried in that direction.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_link_is_that_of_its_subflow_without_retransmissions() {
+    fn a_link_has_the_share_of_its_subflow_without_retransmissions() {
         let mut flow = fixture::connection(1, 2);
         for (subflow, (sent, retransmitted)) in flow.subflows.iter_mut().zip([(900, 600), (700, 0)]) {
             (subflow.bytes_sent, subflow.bytes_retransmitted) = (Bytes(sent), Bytes(retransmitted));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_before_mpwatch_started_is_in_no_minute() {
+    fn traffic_before_mpwatch_started_is_in_no_minute() {
         let mut flow = fixture::connection(1, 1);
         flow.subflows[0].created_at = None;
         assert!(rows(&fixture::report(vec![flow]), &CounterSeries::new()).is_empty());

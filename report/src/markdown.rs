@@ -26,9 +26,9 @@ pub fn report(report: &Report) -> String {
     }
     text.push_str("\n## Host, period and cost\n\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for (title, notes, grid) in overviews(report) {
-        let notes: Vec<String> = notes.iter().map(|note| format!("{}.", capital(note))).collect();
-        let _ = write!(text, "\n## {}\n\n{}\n\n{}", capital(title), notes.join(" "), table(&grid));
+    for overview in overviews(report) {
+        let (title, notes) = (capital(overview.title), overview.paragraph());
+        let _ = write!(text, "\n## {title}\n\n{notes}\n\n{}", table(&overview.grid));
     }
     let selection = Selection::from_report(report);
     for flow in &selection.in_full {

@@ -9,19 +9,27 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rusqlite::ErrorCode;
 
-use crate::schema::create::VERSION;
+use crate::schema::tables::VERSION;
 
 /// Why a store cannot be used. The text names the file, the cause and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct StoreError {
-    pub(crate) text: String,
+    text: String,
+    pub(crate) kind: ErrorKind,
+}
+
+/// How an error can be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// As its text says.
+    Lasting,
     /// The same call may succeed later, for example because the disk was full.
-    pub(crate) is_temporary: bool,
+    Temporary,
     /// The user lacks the permission.
-    pub(crate) is_denied: bool,
+    Denied,
     /// Another process is writing the file.
-    pub(crate) is_in_use: bool,
+    InUse,
 }
 
 /// Advice for a file that this user may only read.
@@ -30,16 +38,20 @@ pub const MAY_WRITE: &str = "this user must be allowed to write the file and its
 impl StoreError {
     /// Whether the same call may succeed later without a change by the user.
     pub fn is_temporary(&self) -> bool {
-        self.is_temporary
+        self.kind == ErrorKind::Temporary
     }
 
     /// Whether the user lacks the permission.
     pub fn is_denied(&self) -> bool {
-        self.is_denied
+        self.kind == ErrorKind::Denied
     }
 
     fn lasting(text: String) -> Self {
-        Self { text, is_temporary: false, is_denied: false, is_in_use: false }
+        Self { text, kind: ErrorKind::Lasting }
+    }
+
+    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// The file cannot be opened.
@@ -64,25 +76,22 @@ impl StoreError {
     pub(crate) fn in_use(path: &Path) -> Self {
         let advice = "stop it, or name another file";
         let text = format!("{} is being written by another mpwatch; {advice}", path.display());
-        Self { is_in_use: true, ..Self::lasting(text) }
+        Self { text, kind: ErrorKind::InUse }
     }
 
     /// The file already contains this run, under this number. A second import would count everything twice.
     pub(crate) fn duplicate(path: &Path, run: i64, began: Timestamp) -> Self {
         let path = path.display();
         let advice = "name another file to import it again";
-        Self::lasting(format!(
-            "{path} has this recording already: run {run}, which began at {began}; {advice}"
-        ))
+        let text = format!("{path} has this recording already: run {run}, which began at {began}; {advice}");
+        Self::lasting(text)
     }
 
     /// A program began to write the file while it was read without locks.
     pub(crate) fn changed(path: &Path) -> Self {
-        let text = format!(
-            "{} was changed by another program while it was read; run this command again",
-            path.display()
-        );
-        Self { is_temporary: true, ..Self::lasting(text) }
+        let cause = "was changed by another program while it was read";
+        let text = format!("{} {cause}; run this command again", path.display());
+        Self { text, kind: ErrorKind::Temporary }
     }
 
     /// Reading the open file failed.
@@ -93,39 +102,38 @@ impl StoreError {
 
     /// A database in memory failed: not enough memory, or a bug.
     pub(crate) fn in_memory(error: &rusqlite::Error) -> Self {
-        Self::lasting(format!(
-            "cannot make a table of the report: {error}; free some memory, or narrow the report"
-        ))
+        let advice = "free some memory, or narrow the report";
+        Self::lasting(format!("cannot make a table of the report: {error}; {advice}"))
     }
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
     pub fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
-        let is_temporary = is_full(error);
-        let is_private = File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-        let usual = match error.sqlite_error_code() {
-            _ if is_temporary => "the disk is full: make room, or name a file elsewhere",
+        use ErrorKind::{Denied, Lasting, Temporary};
+        let is_private =
+            || File::open(path).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+        let (kind, usual) = match error.sqlite_error_code() {
+            _ if is_full(error) => (Temporary, "the disk is full: make room, or name a file elsewhere"),
             Some(ErrorCode::NotADatabase) => return Self::not_ours(path, error),
             Some(ErrorCode::DatabaseCorrupt) => {
-                "the file is damaged: `sqlite3 FILE .dump` prints what can be read"
+                (Lasting, "the file is damaged: `sqlite3 FILE .dump` prints what can be read")
             }
-            Some(ErrorCode::ReadOnly) => MAY_WRITE,
-            Some(ErrorCode::CannotOpen) if is_private => {
-                "only its owner may read it: run this as that user, or as root"
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (Denied, MAY_WRITE),
+            Some(ErrorCode::CannotOpen) if is_private() => {
+                (Denied, "only its owner may read it: run this as that user, or as root")
             }
-            Some(ErrorCode::CannotOpen) if with_suffix(path, "-wal").exists() => {
-                "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it"
-            }
-            Some(ErrorCode::DatabaseBusy) => "another program holds it; close that program",
-            _ => "its folder must exist, and this user must be allowed to use it",
+            Some(ErrorCode::CannotOpen) if with_suffix(path, "-wal").exists() => (
+                Lasting,
+                "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it",
+            ),
+            Some(ErrorCode::DatabaseBusy) => (Lasting, "another program holds it; close that program"),
+            _ => (Lasting, "its folder must exist, and this user must be allowed to use it"),
         };
-        let is_denied = is_private
-            || matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied));
-        Self { is_temporary, is_denied, ..Self::refused(path, error, advice.unwrap_or(usual)) }
+        Self::refused(path, error, advice.unwrap_or(usual)).with_kind(kind)
     }
 }
 
 /// If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
-fn is_full(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
         || extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::{StoreError, with_suffix};
+use crate::error::{ErrorKind, StoreError, with_suffix};
 
 /// Number of further attempts to lock the file, because a reader that tests the lock ([`is_held`]) holds it for an instant.
 const RETRIES: u32 = 10;
@@ -26,10 +26,13 @@ impl Lock {
     pub(crate) fn acquire(path: &Path) -> Result<Self, StoreError> {
         let name = with_suffix(path, ".lock");
         let advice = "its folder must exist, and this user must be allowed to write there";
-        let refuse = |error: io::Error| StoreError {
-            is_temporary: error.kind() == io::ErrorKind::StorageFull,
-            is_denied: error.kind() == io::ErrorKind::PermissionDenied,
-            ..StoreError::refused(path, format!("{}: {error}", name.display()), advice)
+        let refuse = |error: io::Error| {
+            let kind = match error.kind() {
+                io::ErrorKind::StorageFull => ErrorKind::Temporary,
+                io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+                _ => ErrorKind::Lasting,
+            };
+            StoreError::refused(path, format!("{}: {error}", name.display()), advice).with_kind(kind)
         };
         let mut retries = 0..RETRIES;
         loop {
@@ -54,7 +57,7 @@ impl Lock {
 
     /// Gives readers of the database read access to the lock, so that they can test whether the database is being written.
     pub(crate) fn share_with_readers_of(&self, database: &Path) {
-        // If this fails, readers assume that it is.
+        // If this fails, readers assume that the database is being written.
         if let Ok(found) = std::fs::metadata(database) {
             let _ = fchown(&self.file, None, Some(found.gid()));
             let _ = self.file.set_permissions(Permissions::from_mode(found.mode() & 0o666));
@@ -64,7 +67,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock is still held, so this removes no lock of another process.
+        // The lock is still held, so the file does not belong to another process.
         let _ = std::fs::remove_file(&self.name);
     }
 }

@@ -3,15 +3,15 @@
 
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection as Database, OpenFlags};
 
-use crate::error::{MAY_WRITE, StoreError, with_suffix};
+use crate::error::{ErrorKind, MAY_WRITE, StoreError, with_suffix};
 use crate::lock::Lock;
-use crate::schema::create::{self as schema, VERSION};
+use crate::schema::tables::{self, VERSION};
 
 /// "mpw1" in the header of the file. A database of another program is neither read nor written.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpw1");
@@ -20,12 +20,14 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the writer waits for another program. After that, connections wait in memory.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Pages of the log after which it is merged into the file, 2 MB.
+const LOG_PAGES: i64 = 500;
+
 /// Creates an empty file for a database, unless it exists. Only its owner and `group` may read it, because it shows which hosts communicate.
 pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
     let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) => return Err(error),
+        file => file?,
     };
     // A user who is not in the group keeps the file private.
     if group.is_some() && fchown(&file, None, group).is_ok() {
@@ -46,15 +48,12 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     let database = Database::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading and reports that only at the first write.
     if database.is_readonly("main").map_err(refused)? {
-        return Err(StoreError {
-            is_denied: true,
-            ..StoreError::refused(path, "it may only be read", MAY_WRITE)
-        });
+        return Err(StoreError::refused(path, "it may only be read", MAY_WRITE).with_kind(ErrorKind::Denied));
     }
     let is_new = check(path, &database)?;
     configure(&database, is_new).map_err(refused)?;
     let advice = "the file is as it was before; remove the cause and try again";
-    schema::create(&database, is_new).map_err(|error| StoreError::open(path, &error, Some(advice)))?;
+    tables::create(&database, is_new).map_err(|error| StoreError::open(path, &error, Some(advice)))?;
     // Reads a page of each table, so that opening a damaged file fails.
     let probe =
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM connection LIMIT 1)), (SELECT count(*) FROM run)";
@@ -62,14 +61,14 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     Ok((database, lock))
 }
 
-/// Opens for reading, also on a read-only file system. Also returns the stamp of the file if no process writes it.
+/// Opens a file for reading, even on a read-only file system. Also returns its stamp, unless a process is writing it.
 pub(crate) fn for_reading(path: &Path) -> Result<(Database, Option<Stamp>), StoreError> {
     if !path.exists() {
         let advice = "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one";
         return Err(StoreError::refused(path, "there is no such file", advice));
     }
     refuse_folder(path)?;
-    // A file without a log has no writer, so SQLite need not create files for locking. To read the log of a killed writer, it must.
+    // A file without a log has no writer, so SQLite need not create files for locking. It must create them to read the log of a killed writer.
     let stamp = stamp_without_writer(path);
     let how = if stamp.is_some() { "immutable=1" } else { "mode=ro" };
     let open = || {
@@ -87,7 +86,7 @@ pub(crate) fn for_reading(path: &Path) -> Result<(Database, Option<Stamp>), Stor
     Ok((database, stamp))
 }
 
-/// SQLite would report an I/O error.
+/// Refuses a folder, for which SQLite would report an I/O error.
 fn refuse_folder(path: &Path) -> Result<(), StoreError> {
     if !path.is_dir() {
         return Ok(());
@@ -97,17 +96,13 @@ fn refuse_folder(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Size and modification time of a file: a difference shows that the file was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    length: u64,
-    changed: (i64, i64),
-}
+pub(crate) type Stamp = (u64, SystemTime);
 
 /// The stamp of a file. `None`: it has a log, so a process may be writing it.
 pub(crate) fn stamp_without_writer(path: &Path) -> Option<Stamp> {
     let has_log = std::fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0);
     let found = std::fs::metadata(path).ok().filter(|_| !has_log)?;
-    Some(Stamp { length: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
+    Some((found.len(), found.modified().ok()?))
 }
 
 /// A path as a URI, with reserved characters escaped.
@@ -140,13 +135,16 @@ fn check(path: &Path, database: &Database) -> Result<bool, StoreError> {
 fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.busy_timeout(WRITER_TIMEOUT)?;
     if is_new {
-        // Both can only be set before the first table.
+        // Both must be set before the first table is created.
         database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         database.pragma_update(None, "application_id", APPLICATION)?;
     }
     // If the process is killed, every commit survives. A crash of the machine may lose the last commits but does not damage the file.
     database.pragma_update(None, "journal_mode", "WAL")?;
     database.pragma_update(None, "synchronous", "NORMAL")?;
+    database.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    // Truncates a log that has grown beside a reader.
+    database.pragma_update(None, "journal_size_limit", LOG_PAGES * 4_096)?;
     database.set_prepared_statement_cache_capacity(32);
     Ok(())
 }

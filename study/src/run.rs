@@ -10,7 +10,7 @@ use anyhow::ensure;
 use mpwatch::shared::{Counters, Failure, KERNEL, Tracing};
 use mpwatch_control::congestion::{self, NAME, Registration};
 use mpwatch_control::driver::Driver;
-use mpwatch_control::kernel::{self, KernelActuator};
+use mpwatch_control::kernel;
 use mpwatch_ebpf::congestion::CongestionError;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::traffic::{Transport, has_congestion_control};
@@ -172,7 +172,7 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
 fn elimination() -> anyhow::Result<Driver> {
     let policy = EliminationPolicy { stable: Nanos(1_000_000_000), ..EliminationPolicy::default() };
     kernel::check(policy.action).map_err(Failure::from)?;
-    Ok(Driver::new(policy, Some(Box::new(KernelActuator))))
+    Ok(Driver::new(policy, Some(Box::new(kernel::change))))
 }
 
 /// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or `mptcpd` is registered already.

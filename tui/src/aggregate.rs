@@ -102,7 +102,7 @@ pub(crate) struct Aggregate {
     pub(crate) failed: usize,
     /// Open subflows whose path has not failed.
     pub(crate) working: usize,
-    /// Sent by the open subflows whose rate is known. `None`: none is known.
+    /// Sent by the open subflows whose rate is known. `None`: all are unknown.
     pub(crate) send: Option<BitsPerSecond>,
     /// Received by them.
     pub(crate) receive: Option<BitsPerSecond>,
@@ -167,7 +167,8 @@ impl Aggregate {
         self.received = self.received.saturating_add(subflow.received.0);
         self.retransmitted = self.retransmitted.saturating_add(subflow.retransmitted.0);
         self.observed = self.observed.saturating_add(subflow.observed.0);
-        if let Some(energy) = subflow.energy.map(FlowEnergy::from) {
+        if let Some((active, source)) = subflow.energy {
+            let energy = FlowEnergy { active, source, ..FlowEnergy::default() };
             self.energy = Some(self.energy.map_or(energy, |sum| FlowEnergy::sum([&sum, &energy])));
         }
     }

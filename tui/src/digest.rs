@@ -98,19 +98,13 @@ pub(crate) struct SubflowDigest {
     pub(crate) observed: Bytes,
     /// Smoothed RTT; `None` also for a subflow that is closed or whose path failed.
     pub(crate) rtt: Option<Micros>,
-    pub(crate) energy: Option<Energy>,
+    /// Energy above idle, and its source.
+    pub(crate) energy: Option<(Option<Microjoules>, EnergySource)>,
     pub(crate) is_open: bool,
     /// Its path failed, and did not work again.
     pub(crate) has_failed: bool,
     /// The verdict on it if it does not share a bottleneck.
     pub(crate) verdict: Option<Verdict>,
-}
-
-/// The parts of a subflow's energy that are summed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Energy {
-    pub(crate) active: Option<Microjoules>,
-    pub(crate) source: EnergySource,
 }
 
 /// A connection with its digest.
@@ -129,7 +123,7 @@ pub(crate) struct Totals {
     pub(crate) connections: usize,
     /// Open subflows of these connections.
     pub(crate) subflows: usize,
-    /// Sum over the open connections whose rate is known. `None`: there are open connections, and no rate is known.
+    /// Sum of the known rates of open connections. `None`: there are open connections, and all their rates are unknown.
     pub(crate) send: Option<BitsPerSecond>,
     /// Like `send`.
     pub(crate) receive: Option<BitsPerSecond>,
@@ -203,7 +197,7 @@ impl SubflowDigest {
             retransmitted: subflow.bytes_retransmitted,
             observed: subflow.observed.bytes,
             rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
-            energy: subflow.energy.map(|energy| Energy { active: energy.active, source: energy.source }),
+            energy: subflow.energy.map(|energy| (energy.active, energy.source)),
             is_open: subflow.closed.is_none(),
             has_failed,
             verdict: separate_verdict(connection, subflow.id),
@@ -226,12 +220,6 @@ fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdi
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
     others.find(|pair| pair.a == subflow || pair.b == subflow).map(|pair| pair.verdict)
-}
-
-impl From<Energy> for FlowEnergy {
-    fn from(Energy { active, source }: Energy) -> Self {
-        Self { active, source, ..Self::default() }
-    }
 }
 
 impl<'a> Entry<'a> {
@@ -262,7 +250,7 @@ impl Totals {
     }
 }
 
-/// The sum of the known values. `None`: neither is known.
+/// The sum of the known values. `None`: both are unknown.
 pub(crate) fn sum_of_known(a: Option<BitsPerSecond>, b: Option<BitsPerSecond>) -> Option<BitsPerSecond> {
     a.zip(b).map(|(a, b)| a + b).or(a).or(b)
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::kernel::endpoint::{Name, printable};
 
-/// Pseudonyms, numbered in the order in which names were first seen while the mask was on. Off by default.
+/// Pseudonyms, numbered in the order in which names first appeared while the mask was on. Off by default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mask {
     on: bool,
@@ -42,7 +42,7 @@ impl Mask {
             for name in
                 [process.as_ref().map(Name::text), Some(Cow::from(&connection.netns))].into_iter().flatten()
             {
-                // Mostly known already: avoids an allocation for each connection.
+                // Most names have one already: avoids an allocation for each connection.
                 if !self.names.contains_key(&*name) {
                     self.names.insert(name.into_owned(), self.names.len() + 1);
                 }

@@ -26,7 +26,7 @@ use crate::state::settings::Settings;
 /// Maximum delay of a snapshot; keys are not delayed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Whether the screen owns the terminal.
+/// Whether the screen controls the terminal.
 static OWNED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 

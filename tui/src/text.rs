@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text in several inks with a width on the screen, and drawings of characters. Wide characters count two, combining marks none.
+//! Text in several inks with its width on the screen, and drawings made of characters. Wide characters count two, combining marks none.
 
 pub(crate) use mpwatch_model::metric::count;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -84,6 +84,16 @@ impl Text {
     pub(crate) fn string(&self) -> String {
         self.0.iter().map(|(text, _)| text.as_str()).collect()
     }
+}
+
+/// The lines that fit into this width and height; `…` ends the last line if some do not.
+pub(crate) fn truncated(mut lines: Vec<Text>, (width, height): (usize, usize), ink: Ink) -> Vec<Text> {
+    if lines.len() > height {
+        lines.truncate(height);
+        let last = lines.pop().map(|last| last.clipped(width.saturating_sub(2)).and(" …", ink));
+        lines.extend(last);
+    }
+    lines
 }
 
 /// The text cut to this width; an ellipsis shows that something is missing.

@@ -15,7 +15,7 @@ pub(crate) enum Ink {
     Faint,
     /// Lost data, failed paths.
     Alarm,
-    /// It works, but not as multipath should.
+    /// Works, but not as multipath should.
     Warning,
     /// As it should be.
     Good,

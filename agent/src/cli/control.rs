@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options of `control`, the only command that changes how connections behave.
+//! Options of `control`, the only command that changes connections.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ pub(crate) struct CongestionOptions {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct EliminateOptions {
-    /// Really remove subflows
+    /// Remove subflows
     #[arg(long)]
     pub(crate) yes: bool,
     /// Print what would be removed and change nothing. This is the default without --yes
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
-    /// What happens to an extra subflow
+    /// Set what happens to an extra subflow
     #[arg(long, value_name = "ACTION", value_parser = actions(), default_value = EliminationAction::Close.as_str())]
     pub(crate) action: EliminationAction,
     /// Act on verdicts that have been stable for this long, 100ms to 600s

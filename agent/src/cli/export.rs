@@ -9,10 +9,6 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 
-#[cfg(feature = "clickhouse")]
-use super::target::Clickhouse;
-#[cfg(feature = "otlp")]
-use super::target::Otlp;
 #[cfg(feature = "http-client")]
 use super::target::TargetArgs;
 #[cfg(feature = "clickhouse")]
@@ -51,7 +47,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
     #[command(flatten)]
-    pub(crate) target: TargetArgs<Clickhouse>,
+    pub(crate) target: TargetArgs<true>,
     #[command(flatten)]
     pub(crate) delivery: DeliveryOptions,
 }
@@ -60,7 +56,7 @@ pub(crate) struct ClickhouseOptions {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OtlpOptions {
     #[command(flatten)]
-    pub(crate) target: TargetArgs<Otlp>,
+    pub(crate) target: TargetArgs<false>,
     /// Send a span for each connection and subflow, with the timeline as span events, instead of a log event
     #[arg(long)]
     pub(crate) spans: bool,
@@ -75,13 +71,13 @@ pub(crate) struct DeliveryOptions {
     /// Read this database of mpwatch, and record there what was sent
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d) or a date in UTC (2026-03-01)
+    /// Omit connections that closed, or were last seen, before this time: a duration before now (2h, 7d), a time of the day (14:05), yesterday or a date (2026-03-01), local time
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Send everything again, also what the server has confirmed
+    /// Send all connections again, including those that the server has confirmed
     #[arg(long)]
     pub(crate) resend: bool,
-    /// Repeat a failed request for this long, 100ms to 600s
+    /// Retry a failed request for this long, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "300s")]
     pub(crate) retry_max_time: Duration,
 }
@@ -92,7 +88,7 @@ pub(crate) struct ParquetOptions {
     /// Read this database
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Begin with the day (UTC) of this time: a duration before now (15m, 2h, 7d, 4w) or a date in UTC (2026-03-01). Days are exported whole
+    /// Begin with the day (UTC) of this time: a duration before now (15m, 2h, 7d, 4w), yesterday or a date (2026-03-01), local time. Days are exported whole
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
     /// End with the day (UTC) of this time

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hints at the right option for one that a command does not have.
+//! Suggests the right option for an unknown one.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -18,7 +18,7 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
     let name = words.iter().find(|word| tree.find_subcommand(word).is_some());
     let command = name.and_then(|name| tree.find_subcommand(name)).unwrap_or(&tree);
     let hint = nearest(command, &wrong).map(|hint| format!("did you mean `{hint}`?"));
-    let hint = hint.or_else(|| of_others(&tree, &wrong));
+    let hint = hint.or_else(|| in_other_commands(&tree, &wrong));
     error.remove(ContextKind::SuggestedArg);
     let usage = command.clone().render_usage();
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -42,15 +42,15 @@ fn nearest(command: &Command, wrong: &str) -> Option<String> {
     hint.split('`').nth(1).map(|name| format!("--{name}"))
 }
 
-/// The nearest option of other commands, and which have it.
-fn of_others(tree: &Command, wrong: &str) -> Option<String> {
+/// The nearest option of other commands, and the commands that have it.
+fn in_other_commands(tree: &Command, wrong: &str) -> Option<String> {
     let found: Vec<(String, &str)> = tree
         .get_subcommands()
         .filter_map(|command| Some((nearest(command, wrong)?, command.get_name())))
         .collect();
     let option = &found.first()?.0;
     let commands: Vec<String> =
-        found.iter().filter(|(one, _)| one == option).map(|(_, name)| format!("`{name}`")).collect();
+        found.iter().filter(|(other, _)| other == option).map(|(_, name)| format!("`{name}`")).collect();
     Some(format!("`{option}` is an option of {}", commands.join(", ")))
 }
 

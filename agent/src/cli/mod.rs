@@ -23,29 +23,18 @@ use clap_complete::Shell;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::host::setup::Label;
 
-pub(crate) use compare::{CompareBy, CompareFormat, CompareOptions};
+pub(crate) use compare::*;
 #[cfg(feature = "control")]
-pub(crate) use control::{CongestionOptions, ControlCommand, EliminateOptions};
-pub(crate) use demo::{DemoOptions, Scenario};
-#[cfg(feature = "clickhouse")]
-pub(crate) use export::ClickhouseOptions;
-#[cfg(any(feature = "clickhouse", feature = "otlp"))]
-pub(crate) use export::DeliveryOptions;
+pub(crate) use control::*;
+pub(crate) use demo::*;
 #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
-pub(crate) use export::ExportCommand;
-#[cfg(feature = "otlp")]
-pub(crate) use export::OtlpOptions;
-#[cfg(feature = "parquet")]
-pub(crate) use export::ParquetOptions;
-pub(crate) use options::{
-    CounterOptions, FilterOptions, LabelOptions, StoreOptions, TraceOptions, ViewOptions,
-};
-pub(crate) use service::{ConfigCommand, DaemonOptions};
+pub(crate) use export::*;
+pub(crate) use options::*;
+pub(crate) use service::*;
 
 use crate::quantity::{parse_interval, parse_step};
 use crate::system::paths;
 use crate::time_spec::TimeSpec;
-use options::{filter_help, methods, parse_directory};
 
 /// Observe Multipath TCP: connections, subflows, bottlenecks and energy of this machine
 ///
@@ -146,7 +135,7 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// Change connections of this machine: the only command that does, and only what it is asked for
+    /// Change connections of this machine; all other commands only observe
     #[cfg(feature = "control")]
     #[command(subcommand)]
     Control(ControlCommand),
@@ -291,10 +280,10 @@ pub(crate) struct PeriodOptions {
     /// Read this database
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w) or a date in UTC (2026-03-01, 2026-03-01T12:00)
+    /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w), a time of the day (14:05), today, yesterday or a date (2026-03-01, 2026-03-01T12:00). Local time unless it ends in Z (UTC)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Omit connections that opened after this time
+    /// Omit connections that opened after this time; a time of the day is the first one after --since
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<TimeSpec>,
     #[command(flatten)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of options that several commands share. A command has only the groups that it can follow.
+//! Groups of options that several commands share. A command has only the groups that have an effect.
 
 use std::path::PathBuf;
 use std::time::Duration;

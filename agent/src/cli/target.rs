@@ -1,85 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of a target on the command line, from the table that the configuration uses too.
 
-use std::marker::PhantomData;
-
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint};
-#[cfg(feature = "otlp")]
-use mpwatch_exporters::options::OTLP_URL;
-#[cfg(feature = "clickhouse")]
-use mpwatch_exporters::options::{CLICKHOUSE_URL, DATABASE};
-use mpwatch_exporters::options::{COMMON, Compression, TargetOption, TargetOptions};
+use mpwatch_exporters::options::{
+    CLICKHOUSE_URL, COMMON, Compression, DATABASE, OTLP_URL, TargetOption, TargetOptions,
+};
 
-/// A kind of target.
-pub(crate) trait Kind {
-    /// The options that only this kind has.
-    const OWN: &'static [TargetOption];
-    /// An option that replaces the address. `None`: the address is required.
-    const WITHOUT_URL: Option<&'static str>;
-}
-
-/// A ClickHouse server.
-#[cfg(feature = "clickhouse")]
-#[derive(Clone, Debug)]
-pub(crate) struct Clickhouse;
-
-#[cfg(feature = "clickhouse")]
-impl Kind for Clickhouse {
-    const OWN: &'static [TargetOption] = &[CLICKHOUSE_URL, DATABASE];
-    const WITHOUT_URL: Option<&'static str> = Some("schema");
-}
-
-/// A receiver of OTLP.
-#[cfg(feature = "otlp")]
-#[derive(Clone, Debug)]
-pub(crate) struct Otlp;
-
-#[cfg(feature = "otlp")]
-impl Kind for Otlp {
-    const OWN: &'static [TargetOption] = &[OTLP_URL];
-    const WITHOUT_URL: Option<&'static str> = None;
-}
-
-/// The options of a kind of target.
-#[derive(Clone, Debug)]
-pub(crate) struct TargetArgs<K> {
+/// The options of a ClickHouse server, or else of a receiver of OTLP.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TargetArgs<const CLICKHOUSE: bool> {
     pub(crate) options: TargetOptions,
-    kind: PhantomData<K>,
 }
 
-fn options<K: Kind>() -> impl Iterator<Item = &'static TargetOption> {
+fn options(clickhouse: bool) -> impl Iterator<Item = &'static TargetOption> {
     static SHARED: [TargetOption; COMMON.len()] = COMMON;
-    K::OWN.iter().chain(&SHARED)
+    static CLICKHOUSE: [TargetOption; 2] = [CLICKHOUSE_URL, DATABASE];
+    static OTLP: [TargetOption; 1] = [OTLP_URL];
+    if clickhouse { &CLICKHOUSE[..] } else { &OTLP }.iter().chain(&SHARED)
 }
 
-impl<K: Kind> Args for TargetArgs<K> {
+impl<const CLICKHOUSE: bool> Args for TargetArgs<CLICKHOUSE> {
     fn augment_args(command: Command) -> Command {
-        options::<K>().fold(command, |command, option| {
+        options(CLICKHOUSE).fold(command, |command, option| {
             // clap shows a value that is refused here; an address may have a password.
             let parse = |text: &str| match option.name {
                 "url" => Ok(text.to_owned()),
                 _ => (option.set)(&mut TargetOptions::default(), text).map(|()| text.to_owned()),
             };
             let default = (option.show)(&TargetOptions::default());
+            let is_file = option.value_name == "FILE";
+            let hint = if is_file { ValueHint::FilePath } else { ValueHint::Unknown };
             let arg = Arg::new(option.name)
                 .long(option.name.replace('_', "-"))
                 .value_name(option.value_name)
                 .help(option.help.trim_end_matches('.'))
                 .value_parser(parse)
-                .value_hint(if option.value_name == "FILE" {
-                    ValueHint::FilePath
-                } else {
-                    ValueHint::Unknown
-                })
+                .value_hint(hint)
                 .conflicts_with_all(option.excludes);
             let arg = if default.is_empty() { arg } else { arg.default_value(default) };
             let arg = option.needs.into_iter().fold(arg, clap::Arg::requires);
-            command.arg(match (option.name, K::WITHOUT_URL) {
-                ("url", Some(other)) => arg.required_unless_present(other),
-                ("url", None) => arg.required(true),
-                ("compression", _) => arg.value_parser(PossibleValuesParser::new(Compression::WORDS)),
+            command.arg(match option.name {
+                "url" if CLICKHOUSE => arg.required_unless_present("schema"),
+                "url" => arg.required(true),
+                "compression" => arg.value_parser(PossibleValuesParser::new(Compression::WORDS)),
                 _ => arg,
             })
         })
@@ -90,15 +55,15 @@ impl<K: Kind> Args for TargetArgs<K> {
     }
 }
 
-impl<K: Kind> FromArgMatches for TargetArgs<K> {
+impl<const CLICKHOUSE: bool> FromArgMatches for TargetArgs<CLICKHOUSE> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut args = Self { options: TargetOptions::default(), kind: PhantomData };
+        let mut args = Self::default();
         args.update_from_arg_matches(matches)?;
         Ok(args)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        options::<K>().try_for_each(|option| {
+        options(CLICKHOUSE).try_for_each(|option| {
             let text = matches.get_one::<String>(option.name);
             let set = text.map_or(Ok(()), |text| (option.set)(&mut self.options, text));
             set.map_err(|reason| Error::raw(ErrorKind::ValueValidation, reason + "\n"))

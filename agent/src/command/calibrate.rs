@@ -47,21 +47,14 @@ pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
         return verify(&mut machine, &packages.concat(), path);
     }
     let readings = machine.measure(&plan(&packages))?;
-    let zones = if machine.timing.is_under_load {
-        let zones = summarise_under_load(&readings);
-        ensure!(
-            !zones.is_empty(),
-            "power did not follow the load of other programs; stop them and try again"
-        );
-        zones
+    let (zones, failure) = if machine.timing.is_under_load {
+        let failure = "power did not follow the load of other programs; stop them and try again";
+        (summarise_under_load(&readings), failure)
     } else {
-        let zones = summarise(&readings);
-        ensure!(
-            !zones.is_empty(),
-            "no zone could be read on the idle machine; `mpwatch doctor` lists the zones"
-        );
-        zones
+        let failure = "no zone could be read on the idle machine; `mpwatch doctor` lists the zones";
+        (summarise(&readings), failure)
     };
+    ensure!(!zones.is_empty(), failure);
     let text = table(&zones);
     let file = PowerFile::new(Timestamp::now().to_string(), setup, zones);
     file.save(path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
-use jiff::Timestamp;
+use anyhow::{Context as _, bail, ensure};
+use jiff::Zoned;
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::setup::Label;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
@@ -74,16 +73,14 @@ fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<(
 /// The two sets that the options describe.
 fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
     let load = |file: &Path| anyhow::Ok(options.filter.apply_to_report(load(file)?));
-    if let [one, other] = options.labels.as_slice() {
-        let of_label = |label: &Label| {
-            let report = load_labelled(&options.a, label)?;
-            anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
-        };
-        return Ok([of_label(one)?, of_label(other)?]);
-    }
-    if !options.labels.is_empty() {
-        let message = "compare takes two labels: --label NAME=VALUE for A and another one for B";
-        return Err(Failure::usage(message.to_owned()).into());
+    let labelled = |label: &Label| {
+        let report = load_labelled(&options.a, label)?;
+        anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
+    };
+    match options.labels.as_slice() {
+        [] => {}
+        [a, b] => return Ok([labelled(a)?, labelled(b)?]),
+        _ => bail!(Failure::usage("compare needs two labels: --label NAME=VALUE for A, and another for B")),
     }
     if let Some(b) = &options.b {
         return Ok([
@@ -104,17 +101,14 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
             .map(|protocol| part(protocol.as_str().to_owned(), &carried_by(protocol))));
     }
     let Some(at) = options.split else {
-        let message = "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage(
+            "compare needs a second file B, or --by protocol, two --label or --split TIME to compare parts of A; see mpwatch help compare"
+        ));
     };
-    let at = at.resolve(Timestamp::now())?;
+    let at = at.resolve(&Zoned::now())?;
     Ok([
-        part(format!("opened before {at}"), &|connection| {
-            connection.opened_at.is_none_or(|opened| opened < at)
-        }),
-        part(format!("opened from {at} on"), &|connection| {
-            connection.opened_at.is_some_and(|opened| opened >= at)
-        }),
+        part(format!("opened before {at}"), &|flow| flow.opened_at.is_none_or(|opened| opened < at)),
+        part(format!("opened from {at} on"), &|flow| flow.opened_at.is_some_and(|opened| opened >= at)),
     ])
 }
 
@@ -124,9 +118,7 @@ fn load(file: &Path) -> anyhow::Result<Report> {
         return Ok(Archive::open(file)?.report(Period::default())?.0);
     }
     let mut replay = Replay::open(file)?;
-    let tracker =
-        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
-    session::run(&mut replay, tracker, None, |_| Ok(true))
+    session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |_| Ok(true))
 }
 
 /// The connections of the runs of a database that have a label.

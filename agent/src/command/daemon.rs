@@ -28,7 +28,7 @@ pub(super) fn run(options: &DaemonOptions) -> anyhow::Result<()> {
         live.describe(|setup| setup.labels.clone_from(&config.labels));
         Ok(live)
     });
-    outcome.map_err(exit::of_daemon)
+    outcome.map_err(exit::daemon_error)
 }
 
 pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {

@@ -10,43 +10,45 @@ use mpwatch_model::kernel::event::Start;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_store::{Limits, RunStart, Store};
 
-/// An open database.
+/// The database of a command, if a file was named.
 pub(super) struct Database {
     path: PathBuf,
-    store: Store,
+    store: Option<Store>,
     is_paused: bool,
 }
 
 impl Database {
-    /// Opens it. `None`: no file was named. Everything is kept: the user who names the file decides what it holds.
+    /// Opens it. Everything is kept: the user who names the file decides what it holds.
     /// `samples`: time between two samples of a connection; by default it depends on the connection's age.
     pub(super) fn open(
         path: Option<&Path>,
         samples: Option<Duration>,
         start: &Start,
-    ) -> anyhow::Result<Option<Self>> {
-        let Some(path) = path else { return Ok(None) };
+    ) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self { path: PathBuf::new(), store: None, is_paused: false });
+        };
         let run = RunStart { boot_id: start.host.boot_id.clone(), at: start.began() };
         let limits = Limits { sample_step: samples, ..Limits::none() };
         let store = Store::open_run(path, &limits, Some(&run))?;
-        Ok(Some(Self { path: path.to_owned(), store, is_paused: false }))
+        Ok(Self { path: path.to_owned(), store: Some(store), is_paused: false })
     }
 
     /// Writes a live snapshot; never waits.
     pub(super) fn offer(&mut self, snapshot: &Arc<Snapshot>) {
-        self.store.offer(snapshot);
-        self.report();
+        self.write(|store| store.offer(snapshot));
     }
 
     /// Writes a snapshot that is made from a recording; waits for the writer.
     pub(super) fn deliver(&mut self, snapshot: &Arc<Snapshot>) {
-        self.store.deliver(snapshot);
-        self.report();
+        self.write(|store| store.deliver(snapshot));
     }
 
     /// Prints when writing stops and when it continues.
-    fn report(&mut self) {
-        let paused = self.store.losses().paused;
+    fn write(&mut self, write: impl FnOnce(&Store)) {
+        let Some(store) = &self.store else { return };
+        write(store);
+        let paused = store.losses().paused;
         let path = self.path.display();
         // Standard error may be on the same full disk.
         let _ = match &paused {
@@ -61,10 +63,11 @@ impl Database {
 
     /// Closes it; an error if connections are missing. `cut_short`: why the source of the snapshots ended too early.
     pub(super) fn close(self, cut_short: Option<&str>) -> anyhow::Result<()> {
+        let Some(store) = self.store else { return Ok(()) };
         if let Some(reason) = cut_short {
-            self.store.set_cut_short(reason);
+            store.set_cut_short(reason);
         }
-        let losses = self.store.close();
+        let losses = store.close();
         let (flows, snapshots) = (losses.flows_lost, losses.snapshots_dropped);
         if flows > 0 || snapshots > 0 {
             let why = losses.paused.map(|why| format!(" ({why})")).unwrap_or_default();

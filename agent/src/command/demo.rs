@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::{LinkSpec, PathFailure, PathSpec, TopologySpec};
@@ -20,10 +21,10 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
+use crate::live::EventSource as _;
 use crate::live::session;
-use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -39,8 +40,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let interval = interval(None, INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
     if options.simulate_rapl && trace.ledger == Some(LedgerMode::Off) {
-        let message = "--simulate-rapl needs the CPU ledger: omit it, or --ledger off";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage("--simulate-rapl needs the CPU ledger: omit it, or --ledger off"));
     }
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;
@@ -70,9 +70,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
         traffic.advance(&topology, options, began.elapsed())?;
         let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
         let snapshot = Arc::new(snapshot);
-        if let Some(database) = &mut database {
-            database.offer(&snapshot);
-        }
+        database.offer(&snapshot);
         if let Some(screen) = &screen {
             screen.show(snapshot);
         }
@@ -90,10 +88,9 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     report.connections.retain(is_ours);
     let format = if options.json { Format::Json } else { Format::Text };
     // The report is printed even if the disk is full.
-    let stored = database.map(|database| database.close(None)).transpose();
+    let stored = database.close(None);
     print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
-    stored?;
-    Ok(())
+    stored
 }
 
 /// The live view, with a line about the scenario.

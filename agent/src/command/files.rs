@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// By its first bytes. A pipe or a device has no content.
+    /// Judges by the first bytes. A pipe or a device has no content.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for its other end.
         if !std::fs::metadata(path)?.is_file() {

@@ -13,7 +13,7 @@ use crate::error::exit;
 use crate::live::session;
 use crate::screen::{Screen, load_settings};
 use crate::socket::client::{AttachError, Daemon};
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Time between two snapshots unless an option sets it.
 pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) fn count_down(left: &mut u64) -> bool {
 
 pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     // Whether programs in this namespace can open MPTCP sockets. `None`: the kernel has no MPTCP, or hides it.
-    let mptcp_enabled = procfs::read("/proc/sys/net/mptcp/enabled").map(|value| value != "0");
+    let mptcp_enabled = read_file("/proc/sys/net/mptcp/enabled").map(|value| value != "0");
     let is_narrowed = options.view.filter.narrows();
     let settings = Settings { mptcp_enabled, is_narrowed, ..load_settings()? };
     options.view.filter.warn_about_unknown_namespace();
@@ -80,7 +80,7 @@ impl LiveView<'_> {
     fn show_daemon(&self, mut daemon: Daemon) -> anyhow::Result<()> {
         let mut left = self.options.count.unwrap_or(u64::MAX);
         loop {
-            self.screen.set_link(Link::Up(Origin::Daemon(daemon.path().display().to_string())));
+            self.screen.set_link(Link::Up(Origin::Daemon(daemon.path.display().to_string())));
             let stopped = loop {
                 match daemon.next() {
                     Ok(Some(snapshot)) => self.screen.show(self.options.view.filter.apply(snapshot)),

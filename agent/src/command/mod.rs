@@ -15,12 +15,10 @@ mod filter;
 mod live_view;
 pub(crate) mod man;
 pub(crate) mod output;
-pub(crate) mod program;
 mod record;
 mod replay;
 mod report;
 mod selftest;
-pub(crate) mod sheet;
 mod show;
 mod top;
 mod trace;
@@ -30,6 +28,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
+#[cfg(feature = "control")]
+use crate::cli::ControlCommand;
 use crate::cli::{Cli, Command};
 use crate::doctor;
 use crate::system::companion;
@@ -41,7 +41,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         None => top::run(&cli.top)?,
         Some(Command::Top(options)) => top::run(options)?,
         Some(Command::Ls(options)) => show::list(options)?,
-        Some(Command::Show(options)) => show::one(options)?,
+        Some(Command::Show(options)) => show::connection(options)?,
         Some(Command::Daemon(options)) => daemon::run(options)?,
         Some(Command::Config(command)) => daemon::config(command)?,
         Some(Command::Record(options)) => record::run(options)?,
@@ -58,7 +58,9 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Err(companion::replace_process(arguments.clone(), "`mpwatch study`").into());
         }
         #[cfg(feature = "control")]
-        Some(Command::Control(command)) => control::run(command)?,
+        Some(Command::Control(ControlCommand::Congestion(options))) => control::congestion::run(options)?,
+        #[cfg(feature = "control")]
+        Some(Command::Control(ControlCommand::Eliminate(options))) => control::eliminate::run(options)?,
         Some(Command::Completions { shell }) => {
             // Into memory first: `generate` panics when it cannot write.
             let mut script = Vec::new();

@@ -9,12 +9,11 @@ use anyhow::Context as _;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_report::json::{self, Layout};
-use mpwatch_report::{html, links, markdown, text};
-use mpwatch_store::SheetKind;
+use mpwatch_report::{csv, html, links, markdown, text};
+use mpwatch_store::{Sheet, SheetKind};
 
-use super::files::Content;
+use super::files::{Content, ensure_distinct};
 use crate::cli::{Format, ReportOptions};
-use crate::command::sheet;
 use crate::error::Failure;
 use crate::screen::is_ascii;
 
@@ -32,28 +31,29 @@ pub(super) fn print_report(
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
         Format::Json => return write_json(report, options.output.as_deref()),
-        Format::Csv => sheet::text(report, series, SheetKind::Subflows)?,
-        Format::CsvConnections => sheet::text(report, series, SheetKind::Connections)?,
-        Format::CsvSamples => sheet::text(report, series, SheetKind::Samples)?,
+        Format::Csv => sheet(report, series, SheetKind::Subflows)?,
+        Format::CsvConnections => sheet(report, series, SheetKind::Connections)?,
+        Format::CsvSamples => sheet(report, series, SheetKind::Samples)?,
         Format::Links => links::per_minute(report, series)?,
     };
     write(&text, options.output.as_deref())
 }
 
-/// Prints text, or writes it to a file.
-pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
-    match output {
-        None => print(text),
-        Some(file) => {
-            ensure_no_data(file)?;
-            std::fs::write(file, text)
-                .with_context(|| format!("cannot write the report to {}", file.display()))
-        }
-    }
+/// CSV of a report, with the columns of the database's views (docs/store.md). `series`: counters over time, which only a database has.
+pub(crate) fn sheet(report: &Report, series: &CounterSeries, kind: SheetKind) -> anyhow::Result<String> {
+    let Sheet { columns, rows } = Sheet::new(report, series, kind)?;
+    Ok(csv::table(columns, &rows)?)
 }
 
-/// Refuses to replace a database or a recording by a report: what they have cannot be measured again.
-pub(super) fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
+/// Prints text, or writes it to a file.
+pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = output else { return print(text) };
+    ensure_no_data(file)?;
+    std::fs::write(file, text).with_context(|| format!("cannot write the report to {}", file.display()))
+}
+
+/// Refuses to replace a database or a recording by a report: their content cannot be measured again.
+fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     let what = match Content::read(file) {
         Ok(Content::Database) => "database",
         Ok(Content::Recording) => "recording",
@@ -64,33 +64,35 @@ pub(super) fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
 
 /// Prints a report as JSON, or writes it to a file, piece by piece: the text of a long run is larger than everything else in memory.
 fn write_json(report: &Report, file: Option<&Path>) -> anyhow::Result<()> {
-    let Some(file) = file else {
-        let mut output = buffered(io::stdout().lock());
+    let write = |output: &mut dyn io::Write| -> io::Result<()> {
+        let mut output = buffered(output);
         json::write(report, Layout::Pretty, &mut output)?;
         output.write_all(b"\n")?;
-        return Ok(output.flush()?);
-    };
-    ensure_no_data(file)?;
-    let write = || -> io::Result<()> {
-        let mut output = buffered(File::create(file)?);
-        json::write(report, Layout::Pretty, &mut output)?;
         output.flush()
     };
-    write().with_context(|| format!("cannot write the report to {}", file.display()))
+    let Some(file) = file else { return Ok(write(&mut io::stdout().lock())?) };
+    ensure_no_data(file)?;
+    let written = File::create(file).and_then(|mut file| write(&mut file));
+    written.with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
 fn buffered<W: io::Write>(output: W) -> BufWriter<W> {
     BufWriter::with_capacity(64 << 10, output)
 }
 
-/// Refuses a format of which a command without a database has no rows.
-pub(super) fn refuse_samples(options: &ReportOptions) -> Result<(), Failure> {
-    if options.format != Format::CsvSamples {
-        return Ok(());
+/// Checks the outputs of a command that writes or reads a recording, before it starts.
+pub(super) fn check_outputs(
+    recording: &Path,
+    database: Option<&Path>,
+    options: &ReportOptions,
+) -> anyhow::Result<()> {
+    if options.format == Format::CsvSamples {
+        anyhow::bail!(Failure::usage(
+            "only a database has samples: write one with --db FILE, then run mpwatch report --db FILE --format csv-samples",
+        ));
     }
-    Err(Failure::usage(
-        "only a database has samples: write one with --db FILE, then run mpwatch report --db FILE --format csv-samples".to_owned(),
-    ))
+    ensure_distinct(&[Some(recording), database, options.output.as_deref()])?;
+    options.output.as_deref().map_or(Ok(()), ensure_no_data)
 }
 
 /// Prints the beginning of a report and its largest connections, if the report would go to a terminal. `false`: it would not.

@@ -8,24 +8,21 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::series::SeriesCollector;
 
 use super::database::Database;
-use super::files;
 use super::live_view::DEFAULT_INTERVAL;
-use super::output::{ensure_no_data, print_report, print_summary, refuse_samples};
+use super::output::{check_outputs, print_report, print_summary};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
+use crate::live::EventSource as _;
 use crate::live::recording::{self, Recorder};
 use crate::live::session;
-use crate::live::source::EventSource as _;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let RecordOptions { file, force, seconds, store, label, report: report_options, filter, trace, .. } =
         options;
-    refuse_samples(report_options)?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
-    files::ensure_distinct(&[Some(file), store.db.as_deref(), report_options.output.as_deref()])?;
-    report_options.output.as_deref().map_or(Ok(()), ensure_no_data)?;
+    check_outputs(file, store.db.as_deref(), report_options)?;
     recording::check(file, *force)?;
     filter.warn_about_unknown_namespace();
     let mut live = trace.start(interval, stop_flag()?)?;
@@ -39,14 +36,12 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
         if report_options.has_plots() {
             series.add(&snapshot);
         }
-        if let Some(database) = &mut database {
-            database.offer(&Arc::new(snapshot));
-        }
+        database.offer(&Arc::new(snapshot));
         Ok(end.is_none_or(|end| Instant::now() < end))
     })?;
     // The report is printed even if the disk is full.
     let written = recorder.finish();
-    let stored = database.map(|database| database.close(None)).transpose();
+    let stored = database.close(None);
     let report = filter.apply_to_report(report);
     if print_summary(&report, report_options)? {
         eprintln!("mpwatch: `mpwatch replay {}` prints everything about each connection", file.display());
@@ -54,6 +49,5 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
         print_report(&report, &series.finish(), report_options)?;
     }
     written?;
-    stored?;
-    Ok(())
+    stored
 }

@@ -11,14 +11,13 @@ use mpwatch_model::flow::series::SeriesCollector;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;
-use super::files;
-use super::output::{ensure_no_data, on_a_terminal, print_line, print_report, refuse_samples};
+use super::output::{check_outputs, on_a_terminal, print_line, print_report};
 use crate::cli::ReplayOptions;
+use crate::live::EventSource as _;
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<()> {
     if options.screen { show(options) } else { print(options) }
@@ -30,9 +29,7 @@ fn tracker(options: &ReplayOptions, closed: Closed) -> TrackerSettings {
 
 fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let ReplayOptions { file, store, filter, .. } = options;
-    refuse_samples(&options.report)?;
-    files::ensure_distinct(&[Some(file), store.db.as_deref(), options.report.output.as_deref()])?;
-    options.report.output.as_deref().map_or(Ok(()), ensure_no_data)?;
+    check_outputs(file, store.db.as_deref(), &options.report)?;
     let mut replay = Replay::open(file)?;
     let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
     let mut series = SeriesCollector::default();
@@ -41,15 +38,13 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
             series.add(&snapshot);
         }
         let snapshot = Arc::new(snapshot);
-        if let Some(database) = &mut database {
-            database.deliver(&snapshot);
-        }
+        database.deliver(&snapshot);
         if options.snapshots {
             print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
         }
         Ok(true)
     })?;
-    database.map(|database| database.close(replay.cut_short())).transpose()?;
+    database.close(replay.cut_short())?;
     if !options.snapshots {
         print_report(&filter.apply_to_report(report), &series.finish(), &options.report)?;
     }

@@ -12,14 +12,13 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::text;
 use mpwatch_store::SheetKind;
 
-use super::output::{print, print_table};
+use super::output::{print, print_table, sheet};
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
-use crate::command::sheet;
 use crate::error::exit;
 use crate::error::{Failure, NO_SUCH_CONNECTION};
 use crate::live::session;
 use crate::socket::client::Daemon;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 /// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -31,12 +30,11 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
         (_, true) => {
             let connections = std::mem::take(&mut snapshot.connections);
             let report = Report::from_snapshot(&snapshot, connections);
-            print(&sheet::text(&report, &CounterSeries::new(), SheetKind::Subflows)?)
+            print(&sheet(&report, &CounterSeries::new(), SheetKind::Subflows)?)
         }
         _ => {
             if snapshot.connections.is_empty() {
-                let filter = &options.view.filter;
-                let is_filtered = filter.netns.is_some() || filter.filter.is_some();
+                let is_filtered = options.view.filter.narrows();
                 let which = if is_filtered { "open connection matches" } else { "connection is open" };
                 eprintln!("mpwatch: no {which}");
             }
@@ -45,7 +43,7 @@ pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn one(options: &ShowOptions) -> anyhow::Result<()> {
+pub(super) fn connection(options: &ShowOptions) -> anyhow::Result<()> {
     let snapshot = snapshot(&options.view)?;
     let connection = find(&snapshot.connections, &options.id)?;
     print(&if options.json { json::text(connection, Layout::Pretty)? } else { text::connection(connection) })
@@ -59,7 +57,7 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
         latest = daemon.next()?;
     } else {
         options.filter.warn_about_unknown_namespace();
-        let mut live = options.trace.start(INTERVAL, stop).map_err(exit::of_view)?;
+        let mut live = options.trace.start(INTERVAL, stop).map_err(exit::view_error)?;
         session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
             Ok(latest.replace(snapshot).is_none())
         })?;

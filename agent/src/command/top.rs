@@ -13,11 +13,11 @@ use super::output::{on_a_terminal, print_line, print_table};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::TopOptions;
 use crate::error::exit;
+use crate::live::EventSource as _;
 use crate::live::session;
-use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
 use crate::socket::client::Daemon;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 /// Width of the lines of `--batch`, in characters.
 const WIDTH: usize = 160;
@@ -53,16 +53,13 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
     }
     view.filter.warn_about_unknown_namespace();
     let interval = interval(options.interval, DEFAULT_INTERVAL, options.samples)?;
-    let mut live = view.trace.start(interval, stop).map_err(exit::of_view)?;
+    let mut live = view.trace.start(interval, stop).map_err(exit::view_error)?;
     describe(&mut live, labels, view.filter.netns.as_deref());
     let mut database = Database::open(options.db.as_deref(), options.samples, live.start())?;
     session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
-        if let Some(database) = &mut database {
-            database.offer(&snapshot);
-        }
+        database.offer(&snapshot);
         print_next(Arc::unwrap_or_clone(snapshot))
     })?;
-    database.map(|database| database.close(None)).transpose()?;
-    Ok(())
+    database.close(None)
 }

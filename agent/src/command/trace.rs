@@ -14,7 +14,7 @@ use crate::cli::TraceOptions;
 use crate::error::Failure;
 use crate::live::kernel::Live;
 use crate::live::session::TrackerSettings;
-use crate::system::setup::sysctls_of;
+use crate::system::setup::namespace_sysctls;
 
 /// The time between two snapshots: the given one or the default, or the step of samples, which cannot be shorter.
 pub(super) fn interval(
@@ -38,7 +38,7 @@ pub(super) fn labels_by_name(labels: &[Label]) -> Result<BTreeMap<String, String
 
 /// Adds labels, and the sysctls of the network namespace that the run is about, to its description.
 pub(super) fn describe(live: &mut Live, labels: BTreeMap<String, String>, netns: Option<&str>) {
-    let sysctls = netns.and_then(sysctls_of);
+    let sysctls = netns.and_then(namespace_sysctls);
     live.describe(|setup| {
         setup.labels = labels;
         if let Some(sysctls) = sysctls {

@@ -3,10 +3,10 @@
 
 use super::key::Key;
 use super::keys::keys;
-use super::nearest::suggest;
+use super::suggest;
 use crate::error::Failure;
 
-/// Beginning of all names.
+/// Prefix of all names.
 const PREFIX: &str = "MPWATCH_";
 /// Variables that are not keys of the daemon, and what they set.
 const OTHERS: [(&str, &str); 2] = [
@@ -22,7 +22,7 @@ const OF_TESTS: [&str; 6] = [
     "MPWATCH_REQUIRE_ALL",
     "MPWATCH_PYTHON",
 ];
-/// Beginnings of further ones.
+/// Prefixes of further variables of the tests.
 const PREFIXES_OF_TESTS: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATCH_FUZZ_"];
 
 /// All variables that users set, with what each sets.

@@ -4,7 +4,7 @@
 use mpwatch_exporters::options::{self, TargetOption, TargetOptions};
 use toml::Value;
 
-use super::key::{Key, optional_path};
+use super::key::{Key, OPTIONAL_PATH};
 
 /// The keys of a target: its table in the file, its field of the configuration, and its options.
 macro_rules! keys_of {
@@ -45,10 +45,10 @@ pub(super) fn export_keys() -> impl Iterator<Item = &'static Key> + Clone {
     std::iter::once(&SAMPLE).chain(CLICKHOUSE).chain(OTLP).chain(SPANS)
 }
 
-/// A service has no directory that a relative path could start in.
+/// Files have absolute paths, as for other keys.
 fn set(option: &TargetOption, target: &mut TargetOptions, text: &str) -> Result<(), String> {
     if option.value_name == "FILE" {
-        optional_path(text)?;
+        (OPTIONAL_PATH.parse)(text)?;
     }
     (option.set)(target, text)
 }

@@ -5,7 +5,6 @@ pub(crate) mod environment;
 mod export_keys;
 mod key;
 mod keys;
-mod nearest;
 mod values;
 
 use std::collections::HashMap;
@@ -18,7 +17,6 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
-pub use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;
@@ -54,7 +52,7 @@ fn without_password(value: &str) -> String {
 }
 
 /// All errors of a configuration, a line each. `Ok`: there are none.
-fn none_of(errors: &[String]) -> Result<(), Failure> {
+fn ok_or_all(errors: &[String]) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
 }
 
@@ -80,15 +78,22 @@ struct Set {
     text: String,
     /// The layer.
     origin: String,
-    /// The same for an error, with the line of the file.
-    place: String,
+    /// The line of the file. 0: another layer.
+    line: usize,
 }
 
-/// The settings of a file by key, and its errors.
+impl Set {
+    /// Where the value is, for an error.
+    fn place(&self) -> String {
+        if self.line == 0 { self.origin.clone() } else { format!("{}, line {},", self.origin, self.line) }
+    }
+}
+
+/// The settings of a file by key, and its errors by line.
 #[derive(Debug, Default)]
 struct FileValues {
     values: HashMap<&'static str, Set>,
-    errors: Vec<String>,
+    errors: Vec<(usize, String)>,
 }
 
 impl Layers {
@@ -113,33 +118,29 @@ impl Layers {
         for key in keys() {
             let flag = self.flags.iter().find(|(name, _)| *name == key.name);
             let variable = key.environment();
-            let layer = |text, origin: String| Set { text, place: origin.clone(), origin };
+            let layer = |text, origin: String| Set { text, origin, line: 0 };
             let found = flag
                 .map(|(_, text)| layer(text.clone(), format!("flag {}", key.flag)))
                 .or_else(|| environment(&variable).map(|text| layer(text, format!("environment {variable}"))))
                 .or_else(|| file.values.get(key.name).cloned());
-            let Some(Set { text, origin, place }) = found else {
+            let Some(set) = found else {
                 loaded.origins.push(DEFAULT.to_owned());
                 continue;
             };
-            let with_default =
-                |reason: String| format!("{reason}; the default is {}", (key.show)(&Config::default()));
-            if let Err(reason) = (key.set)(&mut loaded.config, &text) {
-                errors.push(bad_value(&place, key.name, &text, &with_default(reason)));
+            if let Err(reason) = (key.set)(&mut loaded.config, &set.text) {
+                let reason = format!("{reason}; the default is {}", (key.show)(&Config::default()));
+                errors.push((set.line, bad_value(&set.place(), key.name, &set.text, &reason)));
             }
-            loaded.origins.push(origin);
+            loaded.origins.push(set.origin);
         }
+        errors.sort_by_key(|(line, _)| *line);
+        let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
         // They compare values, which are defaults where one is wrong.
         if errors.is_empty() {
-            let checks = [
-                loaded.check_method(),
-                loaded.check_elimination(),
-                loaded.check_step(),
-                loaded.check_exports(),
-            ];
+            let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));
         }
-        none_of(&errors).map(|()| loaded)
+        ok_or_all(&errors).map(|()| loaded)
     }
 
     /// The file that is read, and whether it exists.
@@ -162,30 +163,21 @@ impl Layers {
 }
 
 impl Loaded {
-    /// A method without detection would have no effect.
-    fn check_method(&self) -> Result<(), String> {
-        let [method, detection] = [keys::METHOD, keys::DETECTION].map(|name| self.origin(name));
-        if self.config.bottlenecks || method == DEFAULT {
-            return Ok(());
-        }
-        let value = self.config.method.as_str();
+    /// Without detection of bottlenecks, a method has no effect and there is nothing to remove.
+    fn check_detection(&self) -> Result<(), String> {
+        let Config { bottlenecks, method, eliminate, .. } = &self.config;
+        let is_set = |name: &str| self.origin(name) != DEFAULT;
+        let (name, value) = match (bottlenecks, eliminate) {
+            (false, _) if is_set(keys::METHOD) => (keys::METHOD, method.as_str()),
+            (false, EliminationMode::DryRun | EliminationMode::On) => (keys::ELIMINATE, eliminate.as_str()),
+            _ => return Ok(()),
+        };
         let reason = format!(
-            "it has no effect while {DETECTION} is false ({detection}); set {DETECTION} to true, or remove {METHOD}",
+            "it has no effect while {DETECTION} is false ({}); set {DETECTION} to true, or remove {name}",
+            self.origin(keys::DETECTION),
             DETECTION = keys::DETECTION,
-            METHOD = keys::METHOD,
         );
-        Err(bad_value(method, keys::METHOD, value, &reason))
-    }
-
-    /// Without detection there is nothing to remove.
-    fn check_elimination(&self) -> Result<(), String> {
-        let Config { eliminate, bottlenecks, .. } = self.config;
-        if bottlenecks || eliminate == EliminationMode::Off {
-            return Ok(());
-        }
-        let reason =
-            format!("it needs {}, which is false ({})", keys::DETECTION, self.origin(keys::DETECTION));
-        Err(bad_value(self.origin(keys::ELIMINATE), keys::ELIMINATE, eliminate.as_str(), &reason))
+        Err(bad_value(self.origin(name), name, value, &reason))
     }
 
     fn check_step(&self) -> Result<(), String> {
@@ -242,7 +234,7 @@ pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
 }
 
 /// Number of the line in which a span begins.
-pub(crate) fn line_of(text: &str, span: &Range<usize>) -> usize {
+pub(crate) fn line_number(text: &str, span: &Range<usize>) -> usize {
     1 + text[..span.start.min(text.len())].matches('\n').count()
 }
 
@@ -254,23 +246,28 @@ fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
     for Entry { name, span, kind, value } in entries {
-        let place = format!("{origin}, line {},", line_of(text, &span));
-        match keys().find(|key| key.name == name) {
+        let set = Set { text: value, origin: origin.clone(), line: line_number(text, &span) };
+        let error = match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => {
-                file.values.insert(key.name, Set { text: value, origin: origin.clone(), place });
+                file.values.insert(key.name, set);
+                continue;
             }
             Some(key) => {
                 let example = (key.show)(&Config::default());
                 let hint = format!("use {}, such as {example}", in_toml(key.kind()));
-                file.errors.push(bad_value(&place, key.name, &value, &hint));
+                bad_value(&set.place(), key.name, &set.text, &hint)
+            }
+            None if kind == "table" && keys().any(|key| key.name.starts_with(&format!("{name}."))) => {
+                continue;
             }
             None => {
                 let names: Vec<&str> = keys().map(|key| key.name).collect();
                 let hint = suggest(&name, &names)
                     .unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
-                file.errors.push(unknown_key(&place, &name, &hint));
+                unknown_key(&set.place(), &name, &hint)
             }
-        }
+        };
+        file.errors.push((set.line, error));
     }
     Ok(file)
 }
@@ -294,12 +291,13 @@ struct Entry {
     value: String,
 }
 
-/// All values of a table and the tables in it.
+/// All values of a table and the tables in it, and the empty tables.
 fn flatten(prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         let (kind, value) = (value.get_ref().type_str(), value.get_ref());
         let value = match value {
+            DeValue::Table(inner) if inner.is_empty() => "[]".to_owned(),
             DeValue::Table(inner) => {
                 flatten(&format!("{name}."), inner, entries);
                 continue;
@@ -343,6 +341,18 @@ pub(crate) fn schema() -> Value {
         at["properties"][name] = property;
     }
     schema
+}
+
+/// A hint at the name that is most like a wrong one. `None`: no name is like it.
+pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
+    // A key in the wrong table is as likely as a typing error.
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let likeness = |name: &str| {
+        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
+        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
+    };
+    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
 #[cfg(test)]

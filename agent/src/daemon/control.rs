@@ -5,21 +5,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mpwatch_control::actuator::Actuator;
 use mpwatch_control::congestion::{self, Registration};
 use mpwatch_control::driver::{Driver, StepReport};
-use mpwatch_control::kernel;
-use mpwatch_control::worker::Worker;
+use mpwatch_control::kernel::{self, Actuator};
+use mpwatch_control::worker;
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::elimination::{EliminationMode, EliminationPolicy, EliminationStep};
+use mpwatch_model::metric::service::EliminationCounts;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
-use crate::live::journal::Journal;
+use crate::live::kernel::Journal;
 use crate::system::privilege;
 
 /// Removes extra subflows.
@@ -57,17 +57,17 @@ impl Elimination {
         status: Arc<Status>,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Option<Self>> {
-        let actuator: Option<Box<dyn Actuator>> = match config.eliminate {
+        let actuator: Option<Actuator> = match config.eliminate {
             EliminationMode::Off => return Ok(None),
             EliminationMode::DryRun => None,
             EliminationMode::On => {
                 kernel::check(config.eliminate_action).map_err(Failure::from)?;
-                Some(Box::new(Worker::start(privilege::drop_to)?))
+                Some(worker::start(privilege::drop_to)?)
             }
         };
         let policy = EliminationPolicy {
             action: config.eliminate_action,
-            stable: Nanos(u64::try_from(config.eliminate_stable.as_nanos()).unwrap_or(u64::MAX)),
+            stable: Nanos::from(config.eliminate_stable),
             max_per_minute: config.eliminate_max_per_minute,
             ..EliminationPolicy::default()
         };
@@ -76,7 +76,8 @@ impl Elimination {
             action = config.eliminate_action.as_str(),
             "extra subflows are removed (off: never, dry-run: only reported)"
         );
-        status.elimination_is_on();
+        // Its counters are exported from now on.
+        status.update(|service| service.elimination = Some(EliminationCounts::default()));
         let filter = config.eliminate_filter.clone();
         Ok(Some(Self { driver: Driver::new(policy, actuator), filter, journal, status, stop }))
     }
@@ -84,14 +85,16 @@ impl Elimination {
 
 impl SnapshotSink for Elimination {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
-        // A step takes effect in the next snapshot, and the last one has none.
+        // A step takes effect in the next snapshot, and none follows the last one.
         if self.stop.load(Ordering::Relaxed) {
             return;
         }
         for step in self.driver.run(snapshot, &|connection| self.filter.matches(connection)) {
             log(&step);
-            self.status.eliminated(&step.record.step);
-            self.journal.add(step.record);
+            self.status.update(|service| {
+                service.elimination.iter_mut().for_each(|counts| counts.add(&step.record.step));
+            });
+            self.journal.borrow_mut().push(step.record);
         }
     }
 }

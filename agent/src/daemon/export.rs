@@ -2,7 +2,7 @@
 //! Sends what the database has to other engines, each on a thread of its own. The database is the queue: what a target has not confirmed
 //! stays there, so these threads may end at any time. Without a target there is no thread.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use mpwatch_store::{Backlog, Outbox, end_columns};
 use super::status::Status;
 use crate::config::Config;
 use crate::daemon::delivery::{Step, StepError, step};
-use crate::error::of_target;
+use crate::error::target_error;
 
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,20 +54,29 @@ fn target(kind: &str, options: &TargetOptions) -> anyhow::Result<Target> {
         "otlp_spans" => Target::otlp(options, Signal::Traces, end_columns()),
         _ => anyhow::bail!("this mpwatch was built without it"),
     };
-    target.map_err(of_target)
+    target.map_err(target_error)
 }
 
 /// Starts a thread for each target.
 pub(super) fn start(config: &Config, status: &Arc<Status>) -> anyhow::Result<()> {
     let Some(database) = &config.store_path else { return Ok(()) };
     for export in from_config(config)? {
-        let worker = Worker::new(export, database, Arc::clone(status));
+        let worker = Worker {
+            export,
+            database: database.clone(),
+            status: Arc::clone(status),
+            outbox: None,
+            backoff: Backoff::default(),
+            failures: 0,
+            logged: None,
+        };
         let thread = thread::Builder::new().name("mpwatch-export".to_owned());
         thread.spawn(move || worker.run()).context("cannot start a thread")?;
     }
     Ok(())
 }
 
+/// The thread of a target.
 struct Worker {
     export: Export,
     database: PathBuf,
@@ -80,19 +89,6 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(export: Export, database: &Path, status: Arc<Status>) -> Self {
-        let database = database.to_owned();
-        Self {
-            export,
-            database,
-            status,
-            outbox: None,
-            backoff: Backoff::default(),
-            failures: 0,
-            logged: None,
-        }
-    }
-
     fn run(mut self) -> ! {
         loop {
             match self.send_all() {

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use mpwatch_exporters::http::{Pages, WebConfigError};
-use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::system::lock::lock;
+use crate::system::lock;
 
 /// The values that are served until the next tick.
 struct Published {
@@ -41,7 +41,10 @@ impl Pages for Site {
         let began = Instant::now();
         let Published { snapshot, values } = &*self.latest()?;
         let text = expose(snapshot, values, &self.status.service(values.merged));
-        self.status.scraped(began.elapsed());
+        self.status.update(|service| {
+            service.scrapes += 1;
+            service.scrape_took = Some(began.elapsed().into());
+        });
         text.map_err(|error| format!("cannot format the metrics: {error}"))
     }
 
@@ -55,7 +58,7 @@ impl Pages for Site {
     }
 
     fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>) {
-        self.status.web_config_was_read(outcome.is_ok());
+        self.status.update(|service| service.web_config_ok = outcome.is_ok());
         match outcome {
             Ok(()) => tracing::info!("web-config file and certificates reloaded"),
             Err(error) => tracing::error!(%error, "TLS and basic auth are unchanged"),
@@ -69,13 +72,9 @@ pub(super) struct Metrics {
     site: Arc<Site>,
 }
 
-fn settings(config: &Config) -> Settings {
-    Settings { top_flows: config.top_flows as usize }
-}
-
 impl Metrics {
     pub(super) fn new(config: &Config, site: Arc<Site>) -> Self {
-        Self { totals: Totals::new(settings(config)), site }
+        Self { totals: Totals::new(config.top_flows as usize), site }
     }
 }
 
@@ -87,6 +86,6 @@ impl SnapshotSink for Metrics {
     }
 
     fn configure(&mut self, config: &Config) {
-        self.totals.configure(settings(config));
+        self.totals.set_top_flows(config.top_flows as usize);
     }
 }

@@ -12,7 +12,6 @@ mod metrics;
 mod notify;
 mod process;
 mod reload;
-mod sink;
 mod socket;
 mod status;
 mod store;
@@ -27,28 +26,44 @@ use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::snapshot::Snapshot;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
 use crate::error::KERNEL;
-use crate::live::journal::Journal;
+use crate::live::EventSource;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource;
 use crate::system::companion;
-use crate::system::lock::lock;
+use crate::system::lock;
 use crate::system::privilege::{drop_to_kept, without_any};
-use crate::system::signals::stop_flag_for;
+use crate::system::stop_flag_for;
 #[cfg(feature = "control")]
 use control::Elimination;
 use metrics::{Metrics, Site};
 use reload::Reloaded;
-use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
 use store::Database;
+
+/// A destination of the daemon's snapshots, which it receives in order.
+trait SnapshotSink {
+    /// Called once per tick on the tracker's thread, so it must not wait: slow work belongs on another thread, behind a queue that drops
+    /// and counts when it is full. A closed connection is in at least one snapshot with its final counters.
+    fn consume(&mut self, snapshot: &Arc<Snapshot>);
+
+    /// Adds the losses of this sink so far, which every snapshot reports.
+    fn add_losses(&self, _losses: &mut Losses) {}
+
+    /// The configuration has changed (SIGHUP). Called before the next snapshot.
+    fn configure(&mut self, _config: &Config) {}
+
+    /// Called after the last snapshot, whose state open flows keep. All sinks together have 5 s.
+    fn finish(&mut self) {}
+}
 
 /// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel.
 pub(crate) fn run(
@@ -79,12 +94,11 @@ pub(crate) fn run(
     if config.eliminate != EliminationMode::Off {
         live = live.without_backoff();
     }
-    let journal = Journal::default();
     let mut sinks: Vec<Box<dyn SnapshotSink>> = Vec::new();
     #[cfg(feature = "control")]
     let registration = control::register(config)?;
     #[cfg(feature = "control")]
-    if let Some(elimination) = Elimination::start(config, journal.clone(), Arc::clone(&status), stop)? {
+    if let Some(elimination) = Elimination::start(config, live.journal.clone(), Arc::clone(&status), stop)? {
         sinks.push(Box::new(elimination));
     }
     drop_to_kept()?;
@@ -100,8 +114,7 @@ pub(crate) fn run(
         sinks.push(Box::new(database));
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
-    let mut source = journal.insert_into(&mut live);
-    let outcome = serve(&mut source, settings, &mut sinks, &reloaded, &status);
+    let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
     notify::send("STOPPING=1");
     tracing::info!("stopping");
     for sink in &mut sinks {

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use jiff::Timestamp;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
@@ -14,7 +15,7 @@ use super::notify;
 use super::status::Status;
 use crate::config::{Config, Layers};
 use crate::system::clock::ClockPair;
-use crate::system::lock::lock;
+use crate::system::lock;
 
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -26,9 +27,9 @@ pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
 pub(super) fn start(layers: Layers, config: Config, status: Arc<Status>) -> anyhow::Result<Reloaded> {
     let signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
     let changed = Reloaded::default();
-    let reload = Reload { layers, at_start: config, changed: Arc::clone(&changed) };
-    let work = move || watch(signals, &reload, &status);
-    thread::Builder::new().name("mpwatch-control".to_owned()).spawn(work).context("cannot start a thread")?;
+    let reload = Reload { layers, at_start: config, changed: Arc::clone(&changed), status };
+    let thread = thread::Builder::new().name("mpwatch-control".to_owned());
+    thread.spawn(move || reload.watch(signals)).context("cannot start a thread")?;
     Ok(changed)
 }
 
@@ -36,40 +37,38 @@ struct Reload {
     layers: Layers,
     at_start: Config,
     changed: Reloaded,
-}
-
-fn watch(mut signals: Signals, reload: &Reload, status: &Status) {
-    let watchdog = notify::watchdog_interval();
-    let mut notified = Instant::now();
-    while !status.stopping.load(Ordering::Relaxed) {
-        if signals.pending().next().is_some() {
-            reload.run(status);
-        }
-        // Only while there are snapshots, so that systemd restarts a daemon whose tracker hangs.
-        if watchdog.is_some_and(|interval| notified.elapsed() >= interval) && status.readiness().is_ok() {
-            notify::send("WATCHDOG=1");
-            notified = Instant::now();
-        }
-        thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
-    }
+    status: Arc<Status>,
 }
 
 impl Reload {
-    fn run(&self, status: &Status) {
+    fn watch(&self, mut signals: Signals) {
+        let watchdog = notify::watchdog_interval();
+        let mut notified = Instant::now();
+        while !self.status.stopping.load(Ordering::Relaxed) {
+            if signals.pending().next().is_some() {
+                self.run();
+            }
+            // Only while there are snapshots, so that systemd restarts a daemon whose tracker hangs.
+            let is_due = watchdog.is_some_and(|interval| notified.elapsed() >= interval);
+            if is_due && self.status.readiness().is_ok() {
+                notify::send("WATCHDOG=1");
+                notified = Instant::now();
+            }
+            thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
+        }
+    }
+
+    fn run(&self) {
         let since_boot = ClockPair::now().monotonic.0 / 1_000;
         notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
         let loaded = self.layers.load();
-        status.config_was_read(loaded.is_ok());
+        self.status.update(|service| service.config_ok = loaded.is_ok());
         match loaded {
             Ok(loaded) => {
-                let keys = loaded.needs_restart(&self.at_start);
-                if keys.is_empty() {
-                    tracing::info!("configuration reloaded");
-                } else {
-                    tracing::warn!(
-                        keys = keys.join(", "),
-                        "configuration reloaded; these keys need a restart"
-                    );
+                self.status.update(|service| service.config_read_at = Some(Timestamp::now()));
+                match loaded.needs_restart(&self.at_start).join(", ") {
+                    keys if keys.is_empty() => tracing::info!("configuration reloaded"),
+                    keys => tracing::warn!(keys, "configuration reloaded; these keys need a restart"),
                 }
                 *lock(&self.changed) = Some(loaded.config);
             }

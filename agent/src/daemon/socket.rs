@@ -23,11 +23,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
-use crate::socket::protocol::Greeting;
-use crate::system::lock::lock;
+use crate::socket::Greeting;
+use crate::system::lock;
 use crate::system::privilege::without_any;
 
 /// Maximum number of readers.
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_sips_is_idle_until_it_has_read_everything() {
+    fn a_slow_reader_is_idle_until_it_has_read_everything() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
         let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
         let lines = mpsc::sync_channel(1).0;
@@ -308,7 +308,7 @@ mod tests {
             peer.read_exact(&mut [0; 100]).unwrap();
             reader.note_progress();
         }
-        assert_eq!(reader.behind_since, Some(behind), "a sip does not count");
+        assert_eq!(reader.behind_since, Some(behind), "reading a part does not count");
         assert!(reader.idle_since().is_none(), "the time is not over");
         reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
         assert!(reader.idle_since().is_some());

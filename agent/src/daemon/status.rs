@@ -6,18 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-#[cfg(feature = "control")]
-use mpwatch_model::flow::elimination::EliminationStep;
-#[cfg(feature = "control")]
-use mpwatch_model::metric::service::EliminationCounts;
 #[cfg(feature = "http-client")]
 use mpwatch_model::metric::service::ExportState;
-use mpwatch_model::metric::service::{Service, StoreState};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::metric::service::Service;
 
 use super::process;
 use crate::config::Config;
-use crate::system::lock::lock;
+use crate::system::lock;
 
 /// Time beyond three intervals for which a snapshot is current: the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
@@ -34,15 +29,11 @@ pub(super) struct Status {
     pub(super) clients_refused: Arc<AtomicU64>,
 }
 
-fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-}
-
 impl Status {
     pub(super) fn new(config: &Config) -> Self {
         let started_at = Timestamp::now();
         let service = Service {
-            interval: nanos(config.interval),
+            interval: config.interval.into(),
             config_ok: true,
             web_config_ok: true,
             config_read_at: Some(started_at),
@@ -63,25 +54,12 @@ impl Status {
     pub(super) fn ticked(&self, took: Duration) {
         let mut service = lock(&self.service);
         service.ticks += 1;
-        service.tick_took = nanos(took);
+        service.tick_took = took.into();
         *lock(&self.ticked_at) = Some(Instant::now());
     }
 
-    /// Exports its counters from now on.
-    #[cfg(feature = "control")]
-    pub(super) fn elimination_is_on(&self) {
-        lock(&self.service).elimination = Some(EliminationCounts::default());
-    }
-
-    #[cfg(feature = "control")]
-    pub(super) fn eliminated(&self, step: &EliminationStep) {
-        if let Some(counts) = &mut lock(&self.service).elimination {
-            counts.add(step);
-        }
-    }
-
-    pub(super) fn store_is(&self, state: StoreState) {
-        lock(&self.service).store = Some(state);
+    pub(super) fn update(&self, change: impl FnOnce(&mut Service)) {
+        change(&mut lock(&self.service));
     }
 
     #[cfg(feature = "http-client")]
@@ -91,24 +69,6 @@ impl Status {
             Some(export) => *export = state,
             None => exports.push(state),
         }
-    }
-
-    pub(super) fn scraped(&self, took: Duration) {
-        let mut service = lock(&self.service);
-        service.scrapes += 1;
-        service.scrape_took = Some(nanos(took));
-    }
-
-    pub(super) fn config_was_read(&self, succeeded: bool) {
-        let mut service = lock(&self.service);
-        service.config_ok = succeeded;
-        if succeeded {
-            service.config_read_at = Some(Timestamp::now());
-        }
-    }
-
-    pub(super) fn web_config_was_read(&self, succeeded: bool) {
-        lock(&self.service).web_config_ok = succeeded;
     }
 
     /// Fails if the latest snapshot is not current.

@@ -16,7 +16,7 @@ use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 use nix::unistd::Gid;
 
-use super::sink::SnapshotSink;
+use super::SnapshotSink;
 use super::socket::group;
 use super::status::Status;
 use crate::config::Config;
@@ -119,7 +119,7 @@ impl Database {
         let figures = self.store.as_ref().map(Store::figures).unwrap_or_default();
         let StoreFigures { written, retired, waiting, bytes } = figures;
         let state = StoreState { paused: self.is_paused, written, retired, waiting, size: Bytes(bytes) };
-        self.status.store_is(state);
+        self.status.update(|service| service.store = Some(state));
     }
 }
 

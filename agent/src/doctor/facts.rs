@@ -9,7 +9,7 @@ use mpwatch_model::host::energy::EnergySource;
 use crate::energy::discovery::{Hardware, Note};
 use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
-use crate::system::procfs::read;
+use crate::system::read_file as read;
 
 /// Effective capabilities of this process, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,11 +68,7 @@ impl Facts {
             in_initial_user_namespace: read(proc.join("self/uid_map")).map(|map| is_initial(&map)),
             lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
-            energy: Energy {
-                source: sampler.source(),
-                zones: sampler.zones(),
-                notes: sampler.notes().to_vec(),
-            },
+            energy: Energy { source: sampler.source(), zones: sampler.zones(), notes: sampler.notes },
         }
     }
 }
@@ -96,18 +92,12 @@ fn chosen(modes: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+    use crate::system::folder_with;
 
     /// The facts of a machine with these files.
     fn facts_of(files: &[(&str, &str)]) -> Facts {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        let root = folder_with(files);
         let sys = root.path().join("sys");
         Facts::read(&root.path().join("proc"), &sys, Some(&sys))
     }

@@ -50,11 +50,8 @@ pub(crate) fn measure(
             None => planned,
         };
         let watts = spent.energy.joules() / spent.elapsed.seconds();
-        (zone.zone.source.is_measured() && watts.is_finite()).then(|| Reading {
-            zone: zone.zone.label.clone(),
-            busy,
-            watts,
-        })
+        let is_valid = zone.zone.source.is_measured() && watts.is_finite();
+        is_valid.then(|| Reading { zone: zone.zone.label.clone(), busy, watts })
     };
     window.zones.iter().filter_map(reading).collect()
 }

@@ -9,7 +9,7 @@ use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Version of the file's format.
 const SCHEMA: u32 = 1;
@@ -101,17 +101,17 @@ impl MachineSetup {
     }
 
     fn read(proc: &Path, sys: &Path, cpus: u32) -> Self {
-        let cpuinfo = procfs::read(proc.join("cpuinfo")).unwrap_or_default();
+        let cpuinfo = read_file(proc.join("cpuinfo")).unwrap_or_default();
         let cpu = sys.join("devices/system/cpu");
-        let flag = |name: &str| procfs::read(cpu.join(name)).map(|value| value == "1");
+        let flag = |name: &str| read_file(cpu.join(name)).map(|value| value == "1");
         Self {
             cpu_model: cpu_model(&cpuinfo),
             microcode: cpuinfo_field(&cpuinfo, "microcode").map(str::to_owned),
             cpus,
-            governor: procfs::read(cpu.join("cpu0/cpufreq/scaling_governor")),
+            governor: read_file(cpu.join("cpu0/cpufreq/scaling_governor")),
             turbo: flag("intel_pstate/no_turbo").map(|off| !off).or_else(|| flag("cpufreq/boost")),
             smt: flag("smt/active"),
-            kernel: procfs::read(proc.join("sys/kernel/osrelease")),
+            kernel: read_file(proc.join("sys/kernel/osrelease")),
         }
     }
 
@@ -139,6 +139,7 @@ mod tests {
     use mpwatch_model::host::energy::power::CurvePoint;
 
     use super::*;
+    use crate::system::folder_with;
 
     fn file() -> PowerFile {
         let machine = MachineSetup {
@@ -209,18 +210,13 @@ mod tests {
 
     #[test]
     fn the_machine_setup_is_read_from_proc_and_sys() {
-        let root = tempfile::tempdir().unwrap();
-        for (path, content) in [
+        let root = folder_with(&[
             ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU\nmicrocode\t: 0x2b\n"),
             ("proc/sys/kernel/osrelease", "6.12.1\n"),
             ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n"),
             ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
             ("sys/devices/system/cpu/smt/active", "0\n"),
-        ] {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
+        ]);
         let found = MachineSetup::read(&root.path().join("proc"), &root.path().join("sys"), 4);
         assert_eq!((found.turbo, found.smt, found.cpus), (Some(false), Some(false), 4));
         assert_eq!(

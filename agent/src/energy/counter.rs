@@ -16,7 +16,8 @@ pub(crate) struct Counter {
     modulus: Option<u64>,
     /// Highest plausible power, microwatts.
     peak: u64,
-    last: Option<u64>,
+    /// The previous value. `None`: there is none, or it was forgotten.
+    pub(crate) last: Option<u64>,
 }
 
 impl Counter {
@@ -25,16 +26,6 @@ impl Counter {
         let limit = limit.map_or(MAX_POWER, |limit| MAX_POWER.max(limit.saturating_mul(2)));
         let peak = (limit / 10).saturating_mul(PEAK_TENTHS);
         Self { modulus: max.filter(|max| *max > 0).map(modulus), peak, last: None }
-    }
-
-    /// Forgets the previous value.
-    pub(crate) fn reset(&mut self) {
-        self.last = None;
-    }
-
-    /// The previous value.
-    pub(crate) fn last(&self) -> Option<u64> {
-        self.last
     }
 
     /// The midpoint of two values that were read shortly after each other.

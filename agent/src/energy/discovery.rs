@@ -144,7 +144,8 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_lab::raplsim::{Fault, Platform, PowercapTree, SysfsLayout};
+    use crate::energy::tests::tree;
+    use mpwatch_lab::raplsim::{Fault, Platform, SysfsLayout};
 
     fn hardware(root: &Path) -> Hardware {
         Hardware { in_vm: false, cpus: 2, ..Hardware::detect(Some(root)) }
@@ -159,8 +160,7 @@ mod tests {
     #[test]
     fn every_shape_has_its_source() {
         for shape in Platform::ALL {
-            let root = tempfile::tempdir().unwrap();
-            let _tree = PowercapTree::create(root.path(), shape, SysfsLayout::Linked).unwrap();
+            let (root, _tree) = tree(shape, SysfsLayout::Linked);
             let expected = match shape {
                 Platform::Empty => EnergySource::Model,
                 Platform::VmShare => EnergySource::VmShare,
@@ -172,8 +172,7 @@ mod tests {
 
     #[test]
     fn counters_in_a_virtual_machine_are_a_share() {
-        let root = tempfile::tempdir().unwrap();
-        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
+        let (root, _tree) = tree(Platform::Intel1, SysfsLayout::Linked);
         let hardware = Hardware { in_vm: true, ..hardware(root.path()) };
         assert_eq!(discover(&hardware).source, EnergySource::VmShare);
     }
@@ -188,8 +187,7 @@ mod tests {
 
     #[test]
     fn counters_without_a_number_are_not_used_and_noted() {
-        let root = tempfile::tempdir().unwrap();
-        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Flat).unwrap();
+        let (root, _tree) = tree(Platform::Intel1, SysfsLayout::Flat);
         let class = root.path().join("class/powercap");
         for folder in std::fs::read_dir(&class).unwrap().flatten() {
             let counter = folder.path().join("energy_uj");
@@ -211,8 +209,7 @@ mod tests {
 
     #[test]
     fn denied_counters_are_not_used() {
-        let root = tempfile::tempdir().unwrap();
-        let mut tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
+        let (root, mut tree) = tree(Platform::Intel1, SysfsLayout::Linked);
         tree.inject_fault("intel-rapl:0", Fault::Denied).unwrap();
         let found = discover(&hardware(root.path()));
         // Root can read it nevertheless.
@@ -223,8 +220,7 @@ mod tests {
 
     #[test]
     fn the_pmu_is_preferred_and_powercap_replaces_a_denied_one() {
-        let root = tempfile::tempdir().unwrap();
-        let _tree = PowercapTree::create(root.path(), Platform::Intel1, SysfsLayout::Linked).unwrap();
+        let (root, _tree) = tree(Platform::Intel1, SysfsLayout::Linked);
         let power = root.path().join("bus/event_source/devices/power");
         fs::create_dir_all(power.join("events")).unwrap();
         for (name, text) in [

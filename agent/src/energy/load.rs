@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Busy time of each CPU since the start, by the idle time in `/proc/stat`. The kernel measures idle time to the microsecond and prints it
-//! in ticks of 10 ms; because the figures are totals, this rounding does not add up.
+//! in ticks of 10 ms; because the figures are totals, rounding errors do not accumulate.
 
 use mpwatch_model::kernel::cpu::CpuLoad;
 use mpwatch_model::unit::Nanos;
@@ -44,7 +44,7 @@ impl LoadReader {
         let elapsed = at.since(self.at);
         self.at = at;
         for cpu in &mut self.cpus {
-            let now = ticks.iter().find(|ticks| ticks.cpu() == cpu.load.cpu).map(|ticks| ticks.idle());
+            let now = ticks.iter().find(|ticks| ticks.cpu == cpu.load.cpu).map(|ticks| ticks.idle);
             if let (Some(before), Some(now)) = (cpu.ticks, now) {
                 cpu.load.wall += elapsed;
                 cpu.idle += Nanos(now.saturating_sub(before) * self.tick.0);
@@ -53,9 +53,9 @@ impl LoadReader {
             cpu.ticks = now;
         }
         for new in ticks {
-            if self.cpus.iter().all(|cpu| cpu.load.cpu != new.cpu()) {
-                let load = CpuLoad { cpu: new.cpu(), ..CpuLoad::default() };
-                self.cpus.push(Cpu { load, idle: Nanos(0), ticks: Some(new.idle()) });
+            if self.cpus.iter().all(|cpu| cpu.load.cpu != new.cpu) {
+                let load = CpuLoad { cpu: new.cpu, ..CpuLoad::default() };
+                self.cpus.push(Cpu { load, idle: Nanos(0), ticks: Some(new.idle) });
             }
         }
         self.cpus.iter().map(|cpu| cpu.load).collect()

@@ -35,7 +35,7 @@ impl CounterOptions {
 
 /// Reads windows.
 pub(crate) struct Meter {
-    machine: MachinePower,
+    pub(crate) machine: MachinePower,
     sampler: Sampler,
     window: EnergyWindow,
     ledger: Ledger,
@@ -86,11 +86,6 @@ impl Meter {
             cpus: Vec::new(),
             load: (mode == LedgerMode::Sampled).then(Load::start),
         }
-    }
-
-    /// The machine, for the start of the event stream.
-    pub(crate) fn machine(&self) -> &MachinePower {
-        &self.machine
     }
 
     /// Closes a window of the energy counters. `charges`: see [`CpuSampling`].

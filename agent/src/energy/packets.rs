@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// Counts from its start.
+/// Counts packets from its start.
 #[derive(Default)]
 pub(crate) struct PacketCounter {
     latest: Option<Reading>,

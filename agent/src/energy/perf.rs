@@ -11,7 +11,7 @@ use perf_event::events::Software;
 use super::powercap::{FoundZone, ReadCounter};
 use super::topology::Topology;
 use super::zone::{Backend, CpuLocation, Zone};
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Opens a counter, which is then read in its own unit.
 pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
@@ -40,19 +40,16 @@ pub(crate) fn open(event: Event) -> io::Result<ReadCounter> {
 /// All zones of the PMU below `/sys` or its replacement. Empty: there is no such PMU.
 pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZone> {
     let directory = root.join("bus/event_source/devices/power");
-    let text = |name: &str| procfs::read(directory.join(name));
+    let text = |name: &str| read_file(directory.join(name));
     let (Some(pmu), Some(cpus)) = (text("type").and_then(|text| text.parse().ok()), text("cpumask")) else {
         return Vec::new();
     };
     let cpus = cpus::parse(&cpus);
     let mut found = Vec::new();
     for (event, name) in EVENTS {
-        let Some(config) = text(&format!("events/{event}")).as_deref().and_then(parse_config) else {
-            continue;
-        };
-        let Some(unit) = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse) else {
-            continue;
-        };
+        let config = text(&format!("events/{event}")).as_deref().and_then(parse_config);
+        let unit = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse);
+        let (Some(config), Some(unit)) = (config, unit) else { continue };
         // There is one platform, and each CPU of the mask would count it again.
         let readers = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
         found.extend(readers.iter().map(|cpu| FoundZone {
@@ -130,33 +127,11 @@ fn parse_config(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::energy::zone::{Role, assign_roles};
+    use crate::system::folder_with;
 
-    fn pmu(events: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("bus/event_source/devices/power/type", "32\n");
-        write("bus/event_source/devices/power/cpumask", "0,4\n");
-        for (event, config) in events {
-            write(&format!("bus/event_source/devices/power/events/{event}"), &format!("event={config}\n"));
-            let scale = "2.3283064365386962890625e-10\n";
-            write(&format!("bus/event_source/devices/power/events/{event}.scale"), scale);
-        }
-        for (cpu, package) in [(0, 1), (4, 0)] {
-            write(
-                &format!("devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
-                &format!("{package}\n"),
-            );
-        }
-        root
-    }
+    const SCALE: &str = "2.3283064365386962890625e-10\n";
 
     /// A counter whose value identifies it: its configuration as joules.
     #[allow(clippy::unnecessary_wraps, reason = "stands in for a system call")]
@@ -167,7 +142,18 @@ mod tests {
 
     #[test]
     fn events_become_zones_of_their_cpus_packages() {
-        let root = pmu(&[("energy-pkg", "0x02"), ("energy-ram", "0x03"), ("energy-psys", "0x05")]);
+        let root = folder_with(&[
+            ("bus/event_source/devices/power/type", "32\n"),
+            ("bus/event_source/devices/power/cpumask", "0,4\n"),
+            ("bus/event_source/devices/power/events/energy-pkg", "event=0x02\n"),
+            ("bus/event_source/devices/power/events/energy-pkg.scale", SCALE),
+            ("bus/event_source/devices/power/events/energy-ram", "event=0x03\n"),
+            ("bus/event_source/devices/power/events/energy-ram.scale", SCALE),
+            ("bus/event_source/devices/power/events/energy-psys", "event=0x05\n"),
+            ("bus/event_source/devices/power/events/energy-psys.scale", SCALE),
+            ("devices/system/cpu/cpu0/topology/physical_package_id", "1\n"),
+            ("devices/system/cpu/cpu4/topology/physical_package_id", "0\n"),
+        ]);
         let mut found = scan(root.path(), &Topology::read(root.path()), fake);
         let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
         let labels: Vec<String> = zones.iter().map(|zone| zone.label(&zones)).collect();
@@ -187,7 +173,7 @@ mod tests {
 
     #[test]
     fn counts_are_scaled_exactly() {
-        let unit = Unit::parse("2.3283064365386962890625e-10").unwrap();
+        let unit = Unit::parse(SCALE.trim()).unwrap();
         assert_eq!(unit.microjoules(1 << 32), 1_000_000);
         assert_eq!(unit.microjoules((1 << 32) * 1_000_000_007), 1_000_000_007_000_000);
         assert_eq!(Unit::parse("1").unwrap().microjoules(3), 3_000_000);

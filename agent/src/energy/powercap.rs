@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::zone::{Backend, Zone};
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Reads a counter in microjoules.
 pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;
@@ -79,7 +79,7 @@ fn open(directory: &Path) -> Option<FoundZone> {
 }
 
 fn text(directory: &Path, name: &str) -> Option<String> {
-    procfs::read(directory.join(name)).filter(|text| !text.is_empty())
+    read_file(directory.join(name)).filter(|text| !text.is_empty())
 }
 
 /// Keeps the file open: sysfs computes a new value for every read at offset 0.
@@ -97,16 +97,11 @@ fn reader(file: File) -> ReadCounter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::energy::tests::tree;
     use crate::energy::zone::{Role, assign_roles};
-    use mpwatch_lab::raplsim::{Platform, PowercapTree, SysfsLayout};
+    use mpwatch_lab::raplsim::{Platform, SysfsLayout};
 
     const LAYOUTS: [SysfsLayout; 3] = [SysfsLayout::Linked, SysfsLayout::Nested, SysfsLayout::Flat];
-
-    fn tree(shape: Platform, layout: SysfsLayout) -> (tempfile::TempDir, PowercapTree) {
-        let root = tempfile::tempdir().unwrap();
-        let tree = PowercapTree::create(root.path(), shape, layout).unwrap();
-        (root, tree)
-    }
 
     #[test]
     fn the_right_zones_are_counted_in_every_shape_and_layout() {

@@ -37,7 +37,8 @@ pub(crate) struct Sampler {
     source: EnergySource,
     zones: Vec<ZoneReader>,
     model: Arc<ZoneId>,
-    notes: Vec<Note>,
+    /// Why no better source is used.
+    pub(crate) notes: Vec<Note>,
     last: Option<ClockPair>,
     /// Number of windows so far.
     windows: u64,
@@ -63,16 +64,10 @@ impl Sampler {
         sampler
     }
 
-    /// Why no better source is used.
-    pub(crate) fn notes(&self) -> &[Note] {
-        &self.notes
-    }
-
     /// How to get measured figures, in one line. `None`: they are measured, or there is no advice.
     pub(crate) fn advice(&self) -> Option<String> {
-        let note =
-            self.notes.iter().find(|note| note.fix.is_some()).filter(|_| !self.source.is_measured())?;
-        Some(format!("{}; {}", note.what, note.fix.as_deref().unwrap_or_default()))
+        let advice = |note: &Note| Some(format!("{}; {}", note.what, note.fix.as_ref()?));
+        self.notes.iter().find_map(advice).filter(|_| !self.source.is_measured())
     }
 
     /// The current source of energy figures.
@@ -154,18 +149,19 @@ impl Sampler {
         };
         for zone in &mut self.zones {
             let Some(outcome) = zone.step(&times) else { continue };
-            match (zone.role(), &outcome) {
+            match (zone.role, &outcome) {
                 (Role::Counted(_), _) => {
-                    window.zones.push(ZoneWindow { zone: zone.id(), epoch: zone.epoch(), outcome });
+                    let id = Arc::clone(&zone.id);
+                    window.zones.push(ZoneWindow { zone: id, epoch: zone.epoch, outcome });
                 }
                 (Role::DisplayOnly, ZoneOutcome::Energy(spent)) => {
-                    window.shown.push((zone.id(), spent.energy));
+                    window.shown.push((Arc::clone(&zone.id), spent.energy));
                 }
                 (Role::DisplayOnly | Role::Excluded(_), _) => {}
             }
         }
         find_mirrors(&mut self.zones, &mut self.notes);
-        let is_mirror = |id: &Arc<ZoneId>| self.zones.iter().any(|zone| zone.is_mirror() && zone.id() == *id);
+        let is_mirror = |id: &Arc<ZoneId>| self.zones.iter().any(|zone| zone.is_mirror() && zone.id == *id);
         window.zones.retain(|window| !is_mirror(&window.zone));
         window.source = self.source();
         window.advice = self.advice();

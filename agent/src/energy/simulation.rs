@@ -13,10 +13,7 @@ use tempfile::TempDir;
 use crate::cli::CounterOptions;
 use crate::energy::calibration::{MachineSetup, PowerFile};
 
-/// Idle power of a small server, and what full load adds, in watts.
-const IDLE: f64 = 18.0;
-const DYNAMIC: f64 = 32.0;
-/// The same, in milliwatts.
+/// Idle power of a small server, and the additional power at full load, in milliwatts.
 const POWER: PowerModel = PowerModel::Linear { idle: 18_000, dynamic: 32_000 };
 /// File name in the directory that replaces `/sys`.
 const CALIBRATION: &str = "power.toml";
@@ -58,14 +55,9 @@ impl Simulation {
     }
 }
 
-/// What `mpwatch calibrate` would measure.
+/// The result that `mpwatch calibrate` would have.
 fn power_curve() -> MeasuredZone {
-    let knots = vec![CurvePoint { busy: 0.0, watts: IDLE }, CurvePoint { busy: 1.0, watts: IDLE + DYNAMIC }];
-    MeasuredZone {
-        name: "package-0".to_owned(),
-        idle_watts: IDLE,
-        idle_sigma_watts: 0.0,
-        is_fitted: false,
-        knots,
-    }
+    let knots = [(0.0, 18.0), (1.0, 50.0)].map(|(busy, watts)| CurvePoint { busy, watts }).into();
+    let name = "package-0".to_owned();
+    MeasuredZone { name, idle_watts: 18.0, idle_sigma_watts: 0.0, is_fitted: false, knots }
 }

@@ -10,8 +10,9 @@ use nix::unistd::{SysconfVar, sysconf};
 /// Ticks of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuTicks {
-    cpu: u32,
-    idle: u64,
+    pub(crate) cpu: u32,
+    /// Ticks without work.
+    pub(crate) idle: u64,
     all: u64,
 }
 
@@ -20,21 +21,9 @@ pub(crate) fn now() -> Vec<CpuTicks> {
     parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-impl CpuTicks {
-    /// CPU number.
-    pub(crate) fn cpu(self) -> u32 {
-        self.cpu
-    }
-
-    /// Ticks without work.
-    pub(crate) fn idle(self) -> u64 {
-        self.idle
-    }
-}
-
 /// Idle time of all CPUs since boot, as the kernel counts it, rounded down to a tick for each CPU.
 pub(crate) fn idle_time() -> Nanos {
-    Nanos(now().into_iter().map(CpuTicks::idle).sum::<u64>() * tick().0)
+    Nanos(now().into_iter().map(|cpu| cpu.idle).sum::<u64>() * tick().0)
 }
 
 /// Length of a tick.

@@ -8,7 +8,7 @@ use std::path::Path;
 use mpwatch_model::host::energy::window::Cpus;
 
 use super::zone::CpuLocation;
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// All CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Topology {
         let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
         let cpus = entries.filter_map(|entry| {
             let number = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
-            let read = |name: &str| procfs::read(entry.path().join("topology").join(name))?.parse().ok();
+            let read = |name: &str| read_file(entry.path().join("topology").join(name))?.parse().ok();
             let location = CpuLocation { package: read("physical_package_id"), die: read("die_id") };
             location.package.map(|_| (number, location))
         });
@@ -56,12 +56,12 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpwatch_lab::raplsim::{Platform, PowerModel, PowercapTree, SimulatedMachine, SysfsLayout};
+    use crate::energy::tests::tree;
+    use mpwatch_lab::raplsim::{Platform, PowerModel, SimulatedMachine, SysfsLayout};
 
     #[test]
     fn cpus_are_found_by_package_and_die() {
-        let root = tempfile::tempdir().unwrap();
-        let tree = PowercapTree::create(root.path(), Platform::Dies, SysfsLayout::Linked).unwrap();
+        let (root, tree) = tree(Platform::Dies, SysfsLayout::Linked);
         let power = PowerModel::Linear { idle: 1, dynamic: 1 };
         tree.write_topology(&SimulatedMachine { packages: 2, cpus: 4, power }).unwrap();
         let topology = Topology::read(root.path());

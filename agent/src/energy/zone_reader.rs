@@ -62,17 +62,17 @@ enum State {
 
 /// Reader of one zone.
 pub(crate) struct ZoneReader {
-    id: Arc<ZoneId>,
+    pub(crate) id: Arc<ZoneId>,
     zone: Zone,
     path: PathBuf,
-    role: Role,
+    pub(crate) role: Role,
     read: Option<ReadCounter>,
     /// Why the counter cannot be opened.
     denied: Option<String>,
     counter: Counter,
     state: State,
     /// Counts the times that the zone vanished or became live again.
-    epoch: u32,
+    pub(crate) epoch: u32,
     /// Length of the open window.
     open: Nanos,
     /// How long the counter has not advanced while the machine was busy.
@@ -126,7 +126,7 @@ impl ZoneReader {
     }
 
     fn reset(&mut self) {
-        self.counter.reset();
+        self.counter.last = None;
         self.open = Nanos(0);
         self.unchanged = Nanos(0);
         self.last = None;
@@ -135,18 +135,6 @@ impl ZoneReader {
 
     pub(crate) fn is(&self, label: &str, zone: &Zone) -> bool {
         self.id.label == label && self.zone.backend == zone.backend && self.zone.device == zone.device
-    }
-
-    pub(crate) fn id(&self) -> Arc<ZoneId> {
-        Arc::clone(&self.id)
-    }
-
-    pub(crate) fn role(&self) -> Role {
-        self.role
-    }
-
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
     }
 
     /// Whether its energy is part of the total.
@@ -165,41 +153,38 @@ impl ZoneReader {
 
     pub(crate) fn report(&self) -> ZoneReport {
         let reason = match (self.role, self.state) {
-            (Role::Excluded(reason), _) => Some(reason.to_owned()),
-            (Role::DisplayOnly, _) => Some("overlaps with counted zones".to_owned()),
-            (Role::Counted(_), State::Stuck) => {
-                Some("does not advance although the machine is busy".to_owned())
-            }
-            (Role::Counted(_), State::Mirror) => Some("has the counter of another die".to_owned()),
-            (Role::Counted(_), State::Live) if self.read.is_none() => {
-                Some(self.denied.clone().unwrap_or_else(|| "vanished".to_owned()))
-            }
-            (Role::Counted(_), State::Live) => None,
+            (Role::Excluded(reason), _) => Some(reason),
+            (Role::DisplayOnly, _) => Some("overlaps with counted zones"),
+            (_, State::Stuck) => Some("does not advance although the machine is busy"),
+            (_, State::Mirror) => Some("has the counter of another die"),
+            (_, State::Live) if self.read.is_some() => None,
+            (_, State::Live) => Some(self.denied.as_deref().unwrap_or("vanished")),
         };
-        let counted = self.is_live();
-        ZoneReport { label: self.id.label.clone(), device: self.zone.device.clone(), counted, reason }
+        let reason = reason.map(str::to_owned);
+        let (label, device) = (self.id.label.clone(), self.zone.device.clone());
+        ZoneReport { label, device, counted: self.is_live(), reason }
     }
 
     pub(crate) fn read_before(&mut self) {
-        self.before = self.take();
+        self.before = self.read_counter();
     }
 
     pub(crate) fn read_after(&mut self) {
-        let after = self.take();
+        let after = self.read_counter();
         self.value = match (self.before.take(), after) {
             (Some(Ok(before)), Some(Ok(after))) => Some(Ok(Counter::midpoint(before, after))),
             (_, after) => after,
         };
     }
 
-    fn take(&mut self) -> Option<io::Result<u64>> {
+    fn read_counter(&mut self) -> Option<io::Result<u64>> {
         if matches!(self.role, Role::Excluded(_)) {
             return None;
         }
         self.read.as_mut().map(|read| read())
     }
 
-    /// Outcome of the window. `None`: there is no window yet, or none any more.
+    /// Outcome of the window. `None`: no window is open.
     pub(crate) fn step(&mut self, times: &WindowTimes) -> Option<ZoneOutcome> {
         let elapsed = times.elapsed;
         match self.value.take() {
@@ -227,7 +212,7 @@ impl ZoneReader {
     }
 
     fn apply_value(&mut self, value: u64, times: &WindowTimes) -> Option<ZoneOutcome> {
-        let last = self.counter.last();
+        let last = self.counter.last;
         if self.state == State::Stuck {
             // The counter advances again.
             if last.is_some_and(|last| last != value) {
@@ -280,7 +265,7 @@ impl ZoneReader {
             return ZoneOutcome::Pending;
         }
         let elapsed = self.open;
-        let value = self.counter.last();
+        let value = self.counter.last;
         self.reset();
         self.state = State::Stuck;
         if let Some(value) = value {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From an error to the exit code that scripts check and the one line that people read.
+//! The exit code and the message of an error: scripts check the code, people read the message.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,14 +10,19 @@ use mpwatch_lab::Error as LabError;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
-use super::failure::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
+use super::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 use crate::socket::client::AttachError;
 
 /// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
-        _ if is_not_permitted(error) || is_lab_permission(error) || is_private(error) => PERMISSION,
+        _ if is_not_permitted(error)
+            || has(error, StoreError::is_denied)
+            || has(error, |error| matches!(error, LabError::Os { source, .. } if is_denied(source))) =>
+        {
+            PERMISSION
+        }
         _ => match error.downcast_ref::<AttachError>() {
             Some(AttachError::TracingOptions { .. }) => USAGE,
             _ => error.downcast_ref::<Failure>().map_or(RUNTIME, |failure| failure.code),
@@ -25,26 +30,24 @@ pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     })
 }
 
+/// Whether one of the causes has this type and property.
+fn has<T: std::error::Error + 'static>(error: &anyhow::Error, property: impl Fn(&T) -> bool) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref()).any(property)
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
 /// Whether tracing, or reading from the daemon, needs more privileges.
 pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. }))
-        || matches!(error.downcast_ref::<AttachError>(), Some(AttachError::Permission { .. }))
-}
-
-fn is_private(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref()).any(StoreError::is_denied)
-}
-
-fn is_lab_permission(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref::<LabError>()).any(
-        |error| matches!(error, LabError::Os { source, .. } if source.kind() == io::ErrorKind::PermissionDenied),
-    )
+    has(error, |error| matches!(error, TracerError::Permission { .. }))
+        || has(error, |error| matches!(error, AttachError::Permission { .. }))
 }
 
 /// The error of a daemon. Without rights, it already fails where it creates its socket or its database.
-pub(crate) fn of_daemon(error: anyhow::Error) -> anyhow::Error {
-    let is_denied = |cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied;
-    if is_not_permitted(&error) || !error.chain().filter_map(|cause| cause.downcast_ref()).any(is_denied) {
+pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
+    if is_not_permitted(&error) || !has(&error, is_denied) {
         return error;
     }
     let advice = "run the daemon as root, or as the service, whose user has cap_bpf, cap_perfmon, cap_sys_admin and cap_sys_ptrace: \
@@ -53,8 +56,8 @@ pub(crate) fn of_daemon(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// The error of a command that shows snapshots: unprivileged users read them from the daemon.
-pub(crate) fn of_view(error: anyhow::Error) -> anyhow::Error {
-    if !matches!(error.downcast_ref::<TracerError>(), Some(TracerError::Permission { .. })) {
+pub(crate) fn view_error(error: anyhow::Error) -> anyhow::Error {
+    if !has(&error, |error| matches!(error, TracerError::Permission { .. })) {
         return error;
     }
     let message = format!("{}; or read from the daemon: {JOIN_GROUP}", message(&error));
@@ -95,7 +98,7 @@ mod tests {
     #[test]
     fn missing_rights_have_their_exit_code_wherever_they_show_first() {
         let denied = anyhow::Error::new(io::Error::from(io::ErrorKind::PermissionDenied));
-        let error = of_daemon(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
+        let error = daemon_error(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
         let text = message(&error);
         assert!(
@@ -103,10 +106,10 @@ mod tests {
             "{text}"
         );
         let database = Failure::at_start(true, "cannot open the database".to_owned());
-        assert_eq!(code(&of_daemon(database.into())), ExitCode::from(PERMISSION));
-        let other = of_daemon(io::Error::from(io::ErrorKind::AddrInUse).into());
+        assert_eq!(code(&daemon_error(database.into())), ExitCode::from(PERMISSION));
+        let other = daemon_error(io::Error::from(io::ErrorKind::AddrInUse).into());
         assert_eq!(code(&other), ExitCode::from(RUNTIME));
-        let error = of_view(TracerError::Permission { what: "load".to_owned() }.into());
+        let error = view_error(TracerError::Permission { what: "load".to_owned() }.into());
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
         assert!(message(&error).contains("usermod -aG mpwatch"), "{error}");
     }

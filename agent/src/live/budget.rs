@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use self::Reducible::{Rtt, Samples, Windows};
 use mpwatch_ebpf::tracer::SamplingRate;
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::host::overhead::Overhead;
@@ -28,58 +29,45 @@ pub(crate) enum Reducible {
     Rtt,
 }
 
-/// Saves CPU time, including the savings of the preceding reductions.
+impl Reducible {
+    fn what(self) -> &'static str {
+        match self {
+            Windows => "window of the CPU ledger every second",
+            Samples => "delay samples at full rate",
+            Rtt => "RTTs of most segments of fast subflows",
+        }
+    }
+}
+
+/// A reduction saves CPU time.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Reduction {
+struct Reduction {
     reduces: Reducible,
-    /// Minimum time from one window of a sampled ledger to the next.
-    pub(crate) window_period: Duration,
-    pub(crate) pace: SamplingRate,
-    /// The work that is omitted, and the values that are less precise without it.
-    what: &'static str,
+    /// The window period in seconds, or the factor of the interval between delay samples.
+    factor: u32,
+    /// Values that are less precise with it.
     costs: &'static str,
 }
 
-const WINDOWS: &str = "window of the CPU ledger every second";
-const SAMPLES: &str = "delay samples at full rate";
+/// Sampling of received segments with the last reduction.
+const FEW_SEGMENTS: SamplingRate =
+    SamplingRate { segments_per_tick: 1, every_nth: 256, ..SamplingRate::FULL };
+
+const fn reduction(reduces: Reducible, factor: u32, costs: &'static str) -> Reduction {
+    Reduction { reduces, factor, costs }
+}
 
 /// In the order in which they are made. They are undone in the reverse order.
 static REDUCTIONS: [Reduction; 5] = [
-    Reduction {
-        reduces: Reducible::Windows,
-        window_period: Duration::from_secs(4),
-        pace: SamplingRate::FULL,
-        what: WINDOWS,
-        costs: "precise CPU time and energy of flows: windows are 4 s apart",
-    },
-    Reduction {
-        reduces: Reducible::Windows,
-        window_period: Duration::from_secs(16),
-        pace: SamplingRate::FULL,
-        what: WINDOWS,
-        costs: "precise CPU time and energy of flows: windows are 16 s apart",
-    },
-    Reduction {
-        reduces: Reducible::Samples,
-        window_period: Duration::from_secs(16),
-        pace: SamplingRate { interval_factor: 4, ..SamplingRate::FULL },
-        what: SAMPLES,
-        costs: "fast verdicts on bottlenecks: only a quarter of the delay samples",
-    },
-    Reduction {
-        reduces: Reducible::Samples,
-        window_period: Duration::from_secs(16),
-        pace: SamplingRate { interval_factor: 16, ..SamplingRate::FULL },
-        what: SAMPLES,
-        costs: "fast verdicts on bottlenecks: only a sixteenth of the delay samples",
-    },
-    Reduction {
-        reduces: Reducible::Rtt,
-        window_period: Duration::from_secs(16),
-        pace: SamplingRate { segments_per_tick: 1, every_nth: 256, interval_factor: 16 },
-        what: "RTTs of most segments of fast subflows",
-        costs: "precise RTT percentiles and times of stalls: only one segment per timer tick and 256 segments",
-    },
+    reduction(Windows, 4, "precise CPU time and energy of flows: windows are 4 s apart"),
+    reduction(Windows, 16, "precise CPU time and energy of flows: windows are 16 s apart"),
+    reduction(Samples, 4, "fast verdicts on bottlenecks: only a quarter of the delay samples"),
+    reduction(Samples, 16, "fast verdicts on bottlenecks: only a sixteenth of the delay samples"),
+    reduction(
+        Rtt,
+        1,
+        "precise RTT percentiles and times of stalls: one segment per timer tick and 256 segments",
+    ),
 ];
 
 /// The budget and the reductions in force. A pure function of the measured costs.
@@ -123,16 +111,19 @@ impl Budget {
 
     /// Current sampling rate of received segments.
     pub(crate) fn pace(&self) -> SamplingRate {
-        self.current().map_or(SamplingRate::FULL, |reduction| reduction.pace)
+        let rate = if self.factor(Rtt).is_some() { FEW_SEGMENTS } else { SamplingRate::FULL };
+        SamplingRate { interval_factor: self.factor(Samples).unwrap_or(rate.interval_factor), ..rate }
     }
 
     /// Current minimum time from one window to the next.
     pub(crate) fn window_period(&self) -> Duration {
-        self.current().map_or(PERIOD, |reduction| reduction.window_period)
+        self.factor(Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
     }
 
-    fn current(&self) -> Option<&'static Reduction> {
-        self.in_force.checked_sub(1).map(|last| self.reductions[last])
+    /// The factor of the last reduction of this work in force.
+    fn factor(&self, work: Reducible) -> Option<u32> {
+        let mut in_force = self.reductions[..self.in_force].iter().rev();
+        in_force.find(|reduction| reduction.reduces == work).map(|reduction| reduction.factor)
     }
 
     /// Values that are less precise now, and why.
@@ -144,7 +135,7 @@ impl Budget {
         let why = format!("mpwatch would use more than {limit} of the CPU time, see trace.budget");
         let last = in_force.iter().enumerate().filter(|(index, _)| is_last_of_its_kind(*index));
         last.map(|(_, reduction)| MissingHook {
-            what: reduction.what.to_owned(),
+            what: reduction.reduces.what().to_owned(),
             costs: reduction.costs.to_owned(),
             why: why.clone(),
         })
@@ -162,7 +153,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const ALL: [Reducible; 3] = [Reducible::Windows, Reducible::Samples, Reducible::Rtt];
+    const ALL: [Reducible; 3] = [Windows, Samples, Rtt];
 
     /// Number of reductions in force after each of some snapshots of the same cost.
     fn run(budget: &mut Budget, cost: f64, snapshots: usize) -> Vec<u8> {
@@ -179,7 +170,7 @@ mod tests {
         let up = run(&mut budget, 0.02, 60);
         assert!(up.windows(2).all(|pair| (0..=1).contains(&(pair[1] - pair[0]))), "{up:?}");
         assert_eq!((up[0], up[59]), (0, 5));
-        assert_eq!(budget.pace(), REDUCTIONS[4].pace);
+        assert_eq!(budget.pace(), SamplingRate { interval_factor: 16, ..FEW_SEGMENTS });
         let missing: Vec<String> = budget.missing().into_iter().map(|hook| hook.costs).collect();
         assert_eq!(missing, [REDUCTIONS[1].costs, REDUCTIONS[3].costs, REDUCTIONS[4].costs]);
 
@@ -212,7 +203,7 @@ mod tests {
 
     #[test]
     fn reductions_that_save_nothing_are_skipped() {
-        let mut budget = Budget::new(Some(0.01), &[Reducible::Rtt]);
+        let mut budget = Budget::new(Some(0.01), &[Rtt]);
         assert_eq!(run(&mut budget, 0.02, 60)[59], 1);
         assert_eq!(budget.missing().len(), 1);
     }

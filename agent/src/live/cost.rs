@@ -42,8 +42,7 @@ fn share(before: &Usage, now: &Usage) -> Option<f64> {
 /// CPU time of all threads of this process.
 fn own_cpu_time() -> Nanos {
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    let nanos = time.map(|time| Duration::from(time).as_nanos());
-    Nanos(nanos.ok().and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or_default())
+    time.map_or(Nanos(0), |time| Duration::from(time).into())
 }
 
 fn cpus() -> f64 {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The running kernel as a source of events: final records as they arrive, and at every tick a snapshot, counters and energy.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
+use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::host::overhead::Overhead;
 use mpwatch_model::host::setup::Setup;
@@ -20,12 +23,12 @@ use crate::live::budget::{Budget, Reducible};
 use crate::live::cost::CostMeter;
 use crate::live::owners::OwnerSearch;
 use crate::live::playback::Playback;
-use crate::live::source::{EventSink, EventSource};
-use crate::live::windows::{Step, Windows};
+use crate::live::windows::Windows;
+use crate::live::{EventSink, EventSource};
 use crate::names::Names;
-use crate::system::clock::{self, Calendar, SuspendMeter};
+use crate::system::clock::{self, ClockPair};
 use crate::system::mib::Mib;
-use crate::system::procfs;
+use crate::system::read_file;
 use crate::system::setup;
 
 /// Wait for final records after the stop signal: a socket is removed from the kernel's tables shortly before its end is traced.
@@ -49,12 +52,17 @@ impl Notes {
     }
 }
 
+/// Steps of elimination that enter the stream before the next tick, so that timelines, the database and recordings contain them.
+pub(crate) type Journal = Rc<RefCell<Vec<EliminationRecord>>>;
+
 /// A kernel that is being traced.
 pub(crate) struct Live {
+    pub(crate) journal: Journal,
     tracer: Tracer,
     start: Start,
-    calendar: Calendar,
-    suspended: SuspendMeter,
+    boot_epoch_ns: i64,
+    /// The clocks at the latest tick.
+    clocks: ClockPair,
     notes: Notes,
     interval: Duration,
     next_tick: Instant,
@@ -83,31 +91,32 @@ impl Live {
         let mut tracer = Tracer::start(settings)?;
         tracer.adopt(&namespace::all());
         tracer.find_owners()?;
-        let calendar = Calendar::from_system()?;
+        let boot_epoch_ns = clock::boot_epoch_ns()?;
         let notes =
             Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
         let mode = tracer.ledger_mode();
         let meter = (mode != LedgerMode::Off).then(|| Meter::start(counters, mode));
         let start = Start {
             host: this_host(&tracer),
-            boot_epoch_ns: calendar.boot_epoch_ns(),
+            boot_epoch_ns,
             at: clock::boot_now()?,
             setup: Arc::new(setup::read(interval)),
             traces: tracer.traces(),
             backoff: true,
             ledger: mode,
-            machine: meter.as_ref().map(|meter| meter.machine().clone()),
+            machine: meter.as_ref().map(|meter| meter.machine.clone()),
         };
-        // The runs of an exact ledger are not counted, and the user asked for it.
+        // The kernel does not measure the programs of an exact ledger, and the user asked for them.
         let cost = (mode != LedgerMode::Exact)
             .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {
+            journal: Journal::default(),
             windows: Windows::start(&tracer, Instant::now()),
             cost,
             tracer,
             start,
-            calendar,
-            suspended: SuspendMeter::start(),
+            boot_epoch_ns,
+            clocks: ClockPair::now(),
             notes,
             interval,
             next_tick: Instant::now(),
@@ -187,7 +196,7 @@ impl Live {
     /// Opens or closes a window of the ledger if this is due. Returns the time until the next change.
     fn step_window(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Duration {
         let Some(windows) = &mut self.windows else { return Duration::MAX };
-        if windows.step(&mut self.tracer, Instant::now(), self.next_tick) == Step::Ok {
+        if windows.step(&mut self.tracer, Instant::now(), self.next_tick) {
             return windows.due_in(Instant::now());
         }
         (self.windows, self.meter) = (None, None);
@@ -203,6 +212,9 @@ impl Live {
 
     /// Passes on the events up to the next tick, their names, and the tick.
     fn tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<()> {
+        for record in self.journal.take() {
+            sink(&KernelEvent::Elimination(record))?;
+        }
         let mut outcome = Ok(());
         let mut notes = std::mem::take(&mut self.notes);
         let read = self.read_events(&mut |event: &KernelEvent| {
@@ -221,10 +233,12 @@ impl Live {
         for name in self.notes.names.resolve() {
             sink(&name)?;
         }
-        if let Some(boot_epoch_ns) = self.calendar.change() {
+        if let Some(boot_epoch_ns) = clock::calendar_change(self.boot_epoch_ns, clock::boot_epoch_ns()) {
+            self.boot_epoch_ns = boot_epoch_ns;
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
         }
-        tick.suspended = self.suspended.take();
+        let clocks = ClockPair::now();
+        tick.suspended = clocks.suspended_since(std::mem::replace(&mut self.clocks, clocks));
         tick.clock_error = system_clock::error();
         tick.overhead = self.keep_budget(sink)?;
         sink(&KernelEvent::Tick(tick))
@@ -246,7 +260,7 @@ impl Live {
         let losses = Losses { ticks_failed: self.failures.count, ..losses };
         let tick = Tick { at: clock::boot_now()?, losses, counters, ..Tick::default() };
         let Some(meter) = &mut self.meter else { return Ok(tick) };
-        let charges = self.windows.as_mut().is_some_and(|windows| windows.take_charge(Instant::now()))
+        let charges = self.windows.as_mut().is_some_and(|windows| windows.charge_if_due(Instant::now()))
             || self.has_ended;
         let in_windows = self.windows.as_ref().map(Windows::counted).unwrap_or_default();
         let read = meter.read(&self.tracer, in_windows, charges)?;
@@ -332,7 +346,7 @@ fn reducible(tracer: &Tracer) -> Vec<Reducible> {
 }
 
 fn this_host(tracer: &Tracer) -> Host {
-    let sysctl = |name: &str| procfs::read(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let sysctl = |name: &str| read_file(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
     Host {
         name: sysctl("hostname"),
         kernel: sysctl("osrelease"),

@@ -10,7 +10,7 @@ use mpwatch_model::unit::Nanos;
 
 /// Maximum age of a socket whose owner is searched: an older socket without an owner is orphaned, or belongs to the kernel.
 const MAX_AGE: Nanos = Nanos(120_000_000_000);
-/// A search that takes a millisecond is followed by this many milliseconds without one.
+/// A search is followed by a pause of this many times its duration.
 const PAUSE: u32 = 100;
 
 #[derive(Default)]
@@ -41,15 +41,13 @@ impl OwnerSearch {
 }
 
 fn lacks_owner(event: &KernelEvent) -> bool {
-    let (owner, is_over, age) = match event {
-        KernelEvent::Connection(record) => {
-            (record.owner, record.closed.is_some(), record.at.since(record.first_seen))
-        }
+    let (owner, closed, at, since) = match event {
+        KernelEvent::Connection(flow) => (flow.owner, flow.closed.is_some(), flow.at, flow.first_seen),
         // Other subflows have the owner of their connection.
-        KernelEvent::Subflow(record) if record.msk.is_none() => {
-            (record.owner, record.closed.is_some(), record.at.since(record.first_seen))
+        KernelEvent::Subflow(flow) if flow.msk.is_none() => {
+            (flow.owner, flow.closed.is_some(), flow.at, flow.first_seen)
         }
         _ => return false,
     };
-    owner.is_none() && !is_over && age < MAX_AGE
+    owner.is_none() && !closed && at.since(since) < MAX_AGE
 }

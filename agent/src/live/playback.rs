@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::system::lock::lock;
+use crate::system::lock;
 
-/// How often the stop flag is checked: a signal cannot wake the condition variable.
+/// Time between two checks of the stop flag: a signal cannot wake the condition variable.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]

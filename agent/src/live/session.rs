@@ -10,8 +10,8 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
+use crate::live::EventSource;
 use crate::live::recording::Recorder;
-use crate::live::source::EventSource;
 use crate::system::companion;
 
 /// How often free memory is returned to the kernel.
@@ -30,6 +30,13 @@ pub(crate) struct TrackerSettings {
     pub(crate) method: DetectionMethod,
     /// Whether snapshots share idle connections (`Snapshot::idle`) instead of listing them.
     pub(crate) shares_idle: bool,
+}
+
+impl TrackerSettings {
+    /// The default method, and every connection listed.
+    pub(crate) fn new(closed: Closed) -> Self {
+        Self { closed, method: DetectionMethod::default(), shares_idle: false }
+    }
 }
 
 /// Decides when to return free memory.

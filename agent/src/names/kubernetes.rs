@@ -91,75 +91,40 @@ mod tests {
     const STATIC: &str = "5b1f3a0c9d2e4f6a8b7c0d1e2f3a4b5c";
     const ID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-    /// The paths of all drivers, runtimes and classes, each with the UID of its pod and whether it has the id of a container.
-    fn paths() -> Vec<(String, &'static str, bool)> {
-        vec![
-            (
-                format!(
-                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"
-                ),
-                UID,
-                true,
-            ),
-            (
-                format!(
-                    "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{SLICE}.slice/crio-{ID}.scope"
-                ),
-                UID,
-                true,
-            ),
-            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/docker-{ID}.scope"), UID, true),
-            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/crio-{ID}.scope/container"), UID, true),
-            (format!("/kubepods.slice/kubepods-pod{STATIC}.slice/cri-containerd-{ID}.scope"), STATIC, true),
-            (
-                format!(
-                    "/kubepods.slice/kubepods-pod{SLICE}.slice/cri-containerd-{ID}.scope/system.slice/a.service"
-                ),
-                UID,
-                true,
-            ),
-            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice/crio-conmon-{ID}.scope"), UID, false),
-            (format!("/kubepods.slice/kubepods-pod{SLICE}.slice"), UID, false),
-            (format!("/kubepods/burstable/pod{UID}/{ID}"), UID, true),
-            (format!("/kubepods/besteffort/pod{UID}/crio-{ID}"), UID, true),
-            (format!("/kubepods/pod{UID}/{ID}/init"), UID, true),
-            (format!("/kubepods/pod{STATIC}"), STATIC, false),
-            (
-                format!(
-                    "/system.slice/containerd.service/kubepods-burstable-pod{SLICE}.slice:cri-containerd:{ID}"
-                ),
-                UID,
-                true,
-            ),
-            (format!("/kubelet/kubepods/burstable/pod{UID}/{ID}"), UID, true),
-            (
-                format!(
-                    "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"
-                ),
-                UID,
-                true,
-            ),
-            (
-                format!(
-                    "/docker/{ID}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{SLICE}.slice/cri-containerd-{ID}.scope"
-                ),
-                UID,
-                true,
-            ),
-            (format!("/.../kubepods-burstable-pod{SLICE}.slice/cri-containerd-{ID}.scope"), UID, true),
-        ]
-    }
+    /// The paths of all drivers, runtimes and classes. `@U`, `@S` and `@M` stand for the UID of a pod, `@I` for the id of its container, `@C` for another one.
+    const PATHS: [&str; 17] = [
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
+        "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod@S.slice/crio-@I.scope",
+        "/kubepods.slice/kubepods-pod@S.slice/docker-@I.scope",
+        "/kubepods.slice/kubepods-pod@S.slice/crio-@I.scope/container",
+        "/kubepods.slice/kubepods-pod@M.slice/cri-containerd-@I.scope",
+        "/kubepods.slice/kubepods-pod@S.slice/cri-containerd-@I.scope/system.slice/a.service",
+        "/kubepods.slice/kubepods-pod@S.slice/crio-conmon-@C.scope",
+        "/kubepods.slice/kubepods-pod@S.slice",
+        "/kubepods/burstable/pod@U/@I",
+        "/kubepods/besteffort/pod@U/crio-@I",
+        "/kubepods/pod@U/@I/init",
+        "/kubepods/pod@M",
+        "/system.slice/containerd.service/kubepods-burstable-pod@S.slice:cri-containerd:@I",
+        "/kubelet/kubepods/burstable/pod@U/@I",
+        "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
+        "/docker/@C/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod@S.slice/cri-containerd-@I.scope",
+        "/.../kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
+    ];
 
     #[test]
     fn the_path_of_a_control_group_has_the_pod_and_the_container() {
-        for (path, uid, has_container) in paths() {
-            let expected = PodGroup { uid: uid.to_owned(), container: has_container.then(|| ID.to_owned()) };
-            assert_eq!(pod_group(&path), Some(expected), "{path}");
+        for path in PATHS {
+            let uid = if path.contains("@M") { STATIC } else { UID }.to_owned();
+            let container = path.contains("@I").then(|| ID.to_owned());
+            let placeholders = [("@U", UID), ("@S", SLICE), ("@M", STATIC), ("@I", ID), ("@C", ID)];
+            let path = placeholders.iter().fold(path.to_owned(), |path, (name, id)| path.replace(name, id));
+            assert_eq!(pod_group(&path), Some(PodGroup { uid, container }), "{path}");
         }
     }
 
     #[test]
-    fn other_control_groups_are_of_no_pod() {
+    fn other_control_groups_belong_to_no_pod() {
         for path in [
             String::new(),
             "/".to_owned(),

@@ -20,7 +20,7 @@ use watch::{Change, Watcher};
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
 /// Maximum number of namespaces that are remembered. If it is exceeded, all are forgotten, and their names are reported again. It is half the
 /// number of names that the tracker keeps, so that the tracker discards none for good.
-const MAX_SEEN: usize = 8_192;
+const MAX_NAMESPACES: usize = 8_192;
 
 /// Names of namespaces, by cookie because the kernel reuses inodes, and whether they have connections; names of pods.
 #[derive(Default)]
@@ -92,9 +92,9 @@ impl Names {
             self.unnamed.remove(&netns);
             self.reported.remove(&netns);
         }
-        for seen in [&mut self.unnamed, &mut self.reported] {
-            if seen.len() > MAX_SEEN {
-                seen.clear();
+        for namespaces in [&mut self.unnamed, &mut self.reported] {
+            if namespaces.len() > MAX_NAMESPACES {
+                namespaces.clear();
             }
         }
     }
@@ -111,8 +111,8 @@ mod tests {
         (netns, NetnsName { netns, inode: 1, name: name.to_owned() })
     }
 
-    /// A namespace with a connection.
-    fn seen(cookies: &[u64]) -> Names {
+    /// Names with connections in these namespaces.
+    fn with_connections(cookies: &[u64]) -> Names {
         Names { unnamed: cookies.iter().copied().map(NetnsCookie).collect(), ..Names::default() }
     }
 
@@ -127,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_reported_once_and_only_where_a_connection_was_seen() {
-        let mut names = seen(&[7]);
+    fn a_name_is_reported_once_and_only_where_there_is_a_connection() {
+        let mut names = with_connections(&[7]);
         let now = Instant::now();
         assert!(resolved(&mut names).is_empty(), "the name is unknown");
         for (netns, name) in [named(7, "a"), named(8, "b"), named(7, "second")] {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_removed_namespace_is_kept_for_its_last_connections_and_then_forgotten() {
-        let mut names = seen(&[]);
+        let mut names = with_connections(&[]);
         let now = Instant::now();
         let (netns, name) = named(7, "a");
         names.apply(Change::Named(netns, name), now);

@@ -227,7 +227,7 @@ mod tests {
         assert!(resolved(&mut pods, start + SEARCH_TIME).is_empty());
         assert!(pods.searched.is_empty());
         make_container(folder.path(), "nginx", None);
-        assert!(resolved(&mut pods, start + 2 * SEARCH_TIME).is_empty(), "nobody asks");
+        assert!(resolved(&mut pods, start + 2 * SEARCH_TIME).is_empty(), "the search has ended");
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Learner {
         }
     }
 
-    /// Waits for the end, files, or mounts.
+    /// Waits for shutdown, file or mount events.
     fn wait(&self, stop: &OwnedFd) -> [bool; 3] {
         let mut waiting = [
             PollFd::new(stop.as_fd(), PollFlags::POLLIN),
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// The errors with which reading a cookie fails, last first; then files are plain ones. And how often it was tried.
+    /// The errors with which the next attempts to read a cookie fail, last first (later attempts find a plain file), and the number of attempts.
     type Attempts = Arc<Mutex<(Vec<io::ErrorKind>, usize)>>;
 
     fn learner(attempts: &Attempts) -> (Learner, Receiver<Change>) {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_namespace_is_opened_once_until_it_changes() {
+    fn a_file_that_is_not_a_namespace_is_opened_once_until_it_changes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("left-over");
         for error in [None, Some(io::ErrorKind::PermissionDenied)] {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_of_descriptors_is_no_reason_to_give_a_file_up() {
+    fn a_file_is_tried_again_after_a_shortage_of_descriptors() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("name");
         fs::write(&path, "").unwrap();

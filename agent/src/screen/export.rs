@@ -14,7 +14,7 @@ use mpwatch_report::markdown;
 use mpwatch_store::SheetKind;
 use mpwatch_tui::screen::ExportFormat;
 
-use crate::command::sheet;
+use crate::command::output::sheet;
 
 /// Maximum number of files with the same name.
 const MAX_FILES: u32 = 1_000;
@@ -30,7 +30,7 @@ pub(super) fn write(report: &Report, format: ExportFormat) -> anyhow::Result<Str
 fn text(report: &Report, format: ExportFormat) -> anyhow::Result<String> {
     Ok(match format {
         ExportFormat::Json => format!("{}\n", json::text(report, Layout::Pretty)?),
-        ExportFormat::Csv => sheet::text(report, &CounterSeries::new(), SheetKind::Subflows)?,
+        ExportFormat::Csv => sheet(report, &CounterSeries::new(), SheetKind::Subflows)?,
         ExportFormat::Markdown => markdown::report(report),
     })
 }

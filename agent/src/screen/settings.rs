@@ -86,9 +86,8 @@ fn nearest(wrong: &str, names: &[&str]) -> String {
 }
 
 fn theme(value: &Value) -> Result<Theme, String> {
-    let words: Vec<&str> = Theme::ALL.into_iter().map(Theme::as_str).collect();
     let found = value.as_str().and_then(Theme::from_word);
-    found.ok_or_else(|| format!("use one of {}", words.join(", ")))
+    found.ok_or_else(|| format!("use one of {}", Theme::WORDS.join(", ")))
 }
 
 fn one_of(value: &Value, words: [&str; 2]) -> Result<usize, String> {

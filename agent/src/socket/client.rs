@@ -12,7 +12,7 @@ use mpwatch_model::snapshot::{SCHEMA, Snapshot};
 
 use crate::cli::ViewOptions;
 use crate::quantity::MAX_INTERVAL;
-use crate::socket::protocol::{self, Greeting};
+use crate::socket::{Greeting, VERSION};
 use crate::system::paths;
 
 /// Maximum wait for the socket between two checks of the stop flag.
@@ -51,7 +51,7 @@ pub(crate) enum AttachError {
 
 /// A connection to a daemon.
 pub(crate) struct Daemon {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     lines: BufReader<UnixStream>,
     stop: Arc<AtomicBool>,
     /// Time between its snapshots. Zero before the first.
@@ -107,7 +107,7 @@ impl Daemon {
         let line = line.ok_or_else(|| AttachError::Full { path: self.path.clone() })?;
         let Greeting { proto, version } =
             serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
-        if proto == protocol::VERSION {
+        if proto == VERSION {
             return Ok(());
         }
         Err(self.protocol_error(&format!("version {proto}, of mpwatch {version}")))
@@ -115,10 +115,6 @@ impl Daemon {
 
     fn protocol_error(&self, reason: &impl ToString) -> AttachError {
         AttachError::Protocol { path: self.path.clone(), reason: reason.to_string() }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The next snapshot. `None`: the stop flag is set.

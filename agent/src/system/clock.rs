@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Smaller differences between two measurements are noise, or a slewed clock, which exceeds this soon.
 const TOLERANCE_NS: u64 = 1_000_000;
@@ -32,29 +32,10 @@ impl ClockPair {
         Self { monotonic: now(ClockId::CLOCK_MONOTONIC), boot: now(ClockId::CLOCK_BOOTTIME) }
     }
 
-    /// How long the machine was suspended since an earlier time.
+    /// How long the machine was suspended since an earlier time. Zero if the clocks differ by less than [`TOLERANCE_NS`], which happens without
+    /// a suspension.
     pub(crate) fn suspended_since(self, earlier: Self) -> Nanos {
-        self.boot.since(earlier.boot).since(self.monotonic.since(earlier.monotonic))
-    }
-}
-
-/// Measures how long the machine was suspended.
-pub(crate) struct SuspendMeter {
-    last: ClockPair,
-    now: Box<dyn FnMut() -> ClockPair + Send>,
-}
-
-impl SuspendMeter {
-    /// Measures on the system's clocks from now on.
-    pub(crate) fn start() -> Self {
-        Self { last: ClockPair::now(), now: Box::new(ClockPair::now) }
-    }
-
-    /// Time suspended since the last call. Zero if the clocks differ by less than [`TOLERANCE_NS`], which happens without a suspension.
-    pub(crate) fn take(&mut self) -> Nanos {
-        let now = (self.now)();
-        let asleep = now.suspended_since(self.last);
-        self.last = now;
+        let asleep = self.boot.since(earlier.boot).since(self.monotonic.since(earlier.monotonic));
         if asleep.0 < TOLERANCE_NS { Nanos(0) } else { asleep }
     }
 }
@@ -69,7 +50,7 @@ pub fn boot_now() -> io::Result<Nanos> {
 fn namespace_offset_ns() -> i64 {
     static OFFSET_NS: OnceLock<i64> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {
-        let offsets = procfs::read("/proc/self/timens_offsets").unwrap_or_default();
+        let offsets = read_file("/proc/self/timens_offsets").unwrap_or_default();
         boottime_offset_ns(&offsets).unwrap_or_default()
     })
 }
@@ -81,43 +62,18 @@ fn boottime_offset_ns(offsets: &str) -> Option<i64> {
     Some(numbers.next()?.ok()? * 1_000_000_000 + numbers.next()?.ok()?)
 }
 
-/// The calendar time of boot-clock zero, in nanoseconds since 1970. It changes when the calendar is set. The kernel does not announce that, so
-/// it is measured at every tick.
-pub(crate) struct Calendar {
-    boot_epoch_ns: i64,
-    measure: Box<dyn FnMut() -> io::Result<i64> + Send>,
+/// The calendar time of boot-clock zero, if it differs from `before` by more than [`TOLERANCE_NS`]: the calendar was set. The kernel does not
+/// announce that, so it is measured at every tick. Both in nanoseconds since 1970.
+pub(crate) fn calendar_change(before: i64, now: io::Result<i64>) -> Option<i64> {
+    let now = now.ok().filter(|now| now.abs_diff(before) > TOLERANCE_NS)?;
+    if let Some(by) = clock::step(before, now) {
+        tracing::warn!(seconds = by as f64 / 1e9, "the calendar clock was set; times follow it");
+    }
+    Some(now)
 }
 
-impl Calendar {
-    /// The calendar of the system.
-    pub(crate) fn from_system() -> io::Result<Self> {
-        Self::new(Box::new(measure))
-    }
-
-    fn new(mut measure: Box<dyn FnMut() -> io::Result<i64> + Send>) -> io::Result<Self> {
-        Ok(Self { boot_epoch_ns: measure()?, measure })
-    }
-
-    pub(crate) fn boot_epoch_ns(&self) -> i64 {
-        self.boot_epoch_ns
-    }
-
-    /// Measures again. `None`: unchanged within [`TOLERANCE_NS`].
-    pub(crate) fn change(&mut self) -> Option<i64> {
-        let now = (self.measure)().ok()?;
-        if now.abs_diff(self.boot_epoch_ns) <= TOLERANCE_NS {
-            return None;
-        }
-        if let Some(by) = clock::step(self.boot_epoch_ns, now) {
-            tracing::warn!(seconds = by as f64 / 1e9, "the calendar clock was set; times follow it");
-        }
-        self.boot_epoch_ns = now;
-        Some(now)
-    }
-}
-
-/// The best of a few attempts: the process may be interrupted between the readings.
-fn measure() -> io::Result<i64> {
+/// Measures the calendar time of boot-clock zero. The best of a few attempts: the process may be interrupted between the readings.
+pub(crate) fn boot_epoch_ns() -> io::Result<i64> {
     let attempt = || -> io::Result<(u64, i64)> {
         let before = boot_now()?.0;
         let calendar = read(ClockId::CLOCK_REALTIME)?;
@@ -145,25 +101,17 @@ mod tests {
     #[test]
     fn the_calendar_is_followed_when_it_is_set_and_not_for_noise() {
         const DAY_NS: i64 = 86_400_000_000_000;
-        let mut readings =
-            vec![10 * DAY_NS, 10 * DAY_NS + 900_000, 20 * DAY_NS, 20 * DAY_NS, 19 * DAY_NS].into_iter();
-        let measure = move || readings.next().ok_or_else(|| io::Error::other("no reading"));
-        let mut calendar = Calendar::new(Box::new(measure)).unwrap();
-        assert_eq!(calendar.boot_epoch_ns(), 10 * DAY_NS);
-        let changes: Vec<_> = (0..4).map(|_| calendar.change()).collect();
-        assert_eq!(changes, [None, Some(20 * DAY_NS), None, Some(19 * DAY_NS)]);
-        assert_eq!((calendar.change(), calendar.boot_epoch_ns()), (None, 19 * DAY_NS), "a failed reading");
+        assert_eq!(calendar_change(DAY_NS, Ok(DAY_NS + 900_000)), None);
+        assert_eq!(calendar_change(DAY_NS, Ok(20 * DAY_NS)), Some(20 * DAY_NS));
+        assert_eq!(calendar_change(DAY_NS, Ok(0)), Some(0));
+        assert_eq!(calendar_change(DAY_NS, Err(io::Error::other("no reading"))), None);
     }
 
     #[test]
     fn only_the_boot_clock_counts_suspended_time() {
         let at = |monotonic, boot| ClockPair { monotonic: Nanos(monotonic), boot: Nanos(boot) };
-        let (noise, asleep) = (TOLERANCE_NS / 2, 3_600_000_000_000);
-        let mut readings =
-            vec![at(200, 1_200), at(300, 1_300 + noise), at(400, 1_400 + noise + asleep)].into_iter();
-        let mut meter =
-            SuspendMeter { last: at(100, 1_100), now: Box::new(move || readings.next().unwrap()) };
-        assert_eq!([meter.take(), meter.take(), meter.take()], [Nanos(0), Nanos(0), Nanos(asleep)]);
+        let suspended = |by| at(200, 1_200 + by).suspended_since(at(100, 1_100)).0;
+        assert_eq!([0, TOLERANCE_NS / 2, 3_600_000_000_000].map(suspended), [0, 0, 3_600_000_000_000]);
     }
 
     #[test]

@@ -4,10 +4,51 @@
 pub(crate) mod capability;
 pub(crate) mod clock;
 pub(crate) mod companion;
-pub(crate) mod lock;
 pub(crate) mod mib;
 pub(crate) mod paths;
 pub(crate) mod privilege;
-pub(crate) mod procfs;
 pub(crate) mod setup;
-pub(crate) mod signals;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context as _;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Locks a mutex whose value is replaced as a whole, so that a panic leaves no value half written.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The content of a small file of `/proc` or `/sys`, without blanks around it. `None`: it cannot be read.
+pub(crate) fn read_file(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// A folder with these files.
+#[cfg(test)]
+pub(crate) fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = root.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+/// A flag that SIGINT, SIGTERM and SIGHUP set. The kernel sends SIGHUP when the terminal is closed.
+pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    stop_flag_for(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+/// A flag that these signals set.
+pub(crate) fn stop_flag_for(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in signals {
+        signal_hook::flag::register(*signal, Arc::clone(&stop)).context("cannot listen for signals")?;
+    }
+    Ok(stop)
+}

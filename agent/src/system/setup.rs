@@ -9,7 +9,7 @@ use std::time::Duration;
 use mpwatch_ebpf::namespace;
 use mpwatch_model::host::setup::{Setup, cpu_model};
 
-use crate::system::procfs;
+use crate::system::read_file;
 
 /// Where the sysctls of MPTCP are. Each network namespace has its own there.
 const SYSCTLS: &str = "/proc/sys/net/mptcp";
@@ -27,7 +27,7 @@ pub(crate) fn read(interval: Duration) -> Setup {
 }
 
 /// The sysctls of a namespace by its name. `None`: there is no such namespace, or it cannot be entered.
-pub(crate) fn sysctls_of(netns: &str) -> Option<BTreeMap<String, String>> {
+pub(crate) fn namespace_sysctls(netns: &str) -> Option<BTreeMap<String, String>> {
     let named = |found: &namespace::Namespace| found.name.as_deref() == Some(netns);
     let found = namespace::all().into_iter().find(named)?;
     namespace::inside(&found, || Ok(sysctls(Path::new(SYSCTLS)))).ok()
@@ -36,8 +36,7 @@ pub(crate) fn sysctls_of(netns: &str) -> Option<BTreeMap<String, String>> {
 /// All files of the directory that can be read.
 fn sysctls(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let read =
-        |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, procfs::read(entry.path())?));
+    let read = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, read_file(entry.path())?));
     entries.filter_map(read).collect()
 }
 
@@ -45,25 +44,25 @@ fn sysctls(directory: &Path) -> BTreeMap<String, String> {
 fn governor(cpus: &Path) -> Option<String> {
     let entries = fs::read_dir(cpus).into_iter().flatten().flatten();
     let found: BTreeSet<String> =
-        entries.filter_map(|entry| procfs::read(entry.path().join("cpufreq/scaling_governor"))).collect();
+        entries.filter_map(|entry| read_file(entry.path().join("cpufreq/scaling_governor"))).collect();
     (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::folder_with;
 
     #[test]
     fn settings_are_read_from_files() {
-        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder_with(&[
+            ("cpu0/cpufreq/scaling_governor", "schedutil\n"),
+            ("cpu1/cpufreq/scaling_governor", "performance\n"),
+            ("cpu2/cpufreq/scaling_governor", "schedutil\n"),
+        ]);
+        assert_eq!(governor(cpus.path()).as_deref(), Some("performance, schedutil"));
+        let folder = folder_with(&[("scheduler", "default\n")]);
         assert_eq!(governor(folder.path()), None);
-        for (cpu, governor) in [("cpu0", "schedutil\n"), ("cpu1", "performance\n"), ("cpu2", "schedutil\n")] {
-            let directory = folder.path().join(cpu).join("cpufreq");
-            fs::create_dir_all(&directory).unwrap();
-            fs::write(directory.join("scaling_governor"), governor).unwrap();
-        }
-        assert_eq!(governor(folder.path()).as_deref(), Some("performance, schedutil"));
-        fs::write(folder.path().join("scheduler"), "default\n").unwrap();
         assert_eq!(sysctls(folder.path()), BTreeMap::from([("scheduler".to_owned(), "default".to_owned())]));
         assert!(sysctls(Path::new("/nonexistent")).is_empty());
     }
@@ -71,6 +70,6 @@ mod tests {
     #[test]
     fn the_interval_is_part_of_the_settings() {
         assert_eq!(read(Duration::from_millis(250)).interval_ms, Some(250));
-        assert_eq!(sysctls_of("there is no such namespace"), None);
+        assert_eq!(namespace_sysctls("there is no such namespace"), None);
     }
 }

@@ -65,7 +65,7 @@ fn copied(evaluation: &engine::Evaluation<'_>) -> Evaluation {
     let pair = |evaluation: &PairEvaluation| {
         let PairEvaluation { a, b, verdict, evidence, .. } = *evaluation;
         let terms =
-            evidence.map(|evidence| TERMS.iter().map(|term| (term.name, (term.of)(&evidence))).collect());
+            evidence.map(|evidence| TERMS.iter().map(|term| (term.name, (term.value)(&evidence))).collect());
         Pair { a, b, verdict, terms }
     };
     Evaluation {

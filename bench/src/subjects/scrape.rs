@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mpwatch_exporters::http::{Access, Pages, Server, WebConfigError};
-use mpwatch_exporters::prometheus::{MetricValues, Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{MetricValues, Totals, expose};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::metric::service::Service;
@@ -68,7 +68,7 @@ impl Pages for Site {
 
 fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
     let snapshot = fixture::snapshot((0..flows).map(flow).collect());
-    let mut totals = Totals::new(Settings { top_flows });
+    let mut totals = Totals::new(top_flows);
     totals.update(&snapshot);
     let (mut ticks, mut writes, mut scrapes) = (Vec::new(), Vec::new(), Vec::new());
     let mut text = String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which subflows of a connection are extra: all of a group but its best one, as far as the verdicts are stable.
+//! Selects the extra subflows of a connection: all of a group but the best, as far as the verdicts are stable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,34 +9,34 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 
 use super::history::History;
-
 use super::stability::Stability;
 use super::state::ConnectionState;
 
 /// Facts about a connection from earlier snapshots.
-pub(super) struct Known<'a> {
-    pub(super) history: &'a History,
-    pub(super) stability: &'a Stability,
-    /// Subflows that are to go already: none of them is kept instead of another.
-    pub(super) decided: &'a BTreeSet<SubflowId>,
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) history: History,
+    pub(super) stability: Stability,
+    /// Subflows with a decision. Each gets only one, and none of them is kept instead of another.
+    pub(super) decided: BTreeSet<SubflowId>,
 }
 
 /// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last one.
 pub(super) fn removals(
     at: Nanos,
     state: &ConnectionState,
-    known: &Known<'_>,
+    known: &Known,
     policy: &EliminationPolicy,
 ) -> Vec<Removal> {
     let mut all = Vec::new();
     let mut kept = BTreeSet::new();
     for group in &state.groups {
-        let mut members = members(state, group, known.history);
+        let mut members = members(state, group, &known.history);
         members.retain(|member| !known.decided.contains(&member.subflow));
         let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
         kept.insert(best.subflow);
-        // Where nothing flows, there is nothing to gain, and no best subflow either. The path of one that has just stopped may have failed:
-        // the others are needed then.
+        // Without traffic there is nothing to gain, and no best subflow. If traffic has just stopped, the path may have failed, and the other
+        // subflows are needed.
         if !known.history.is_progressing(best.subflow) {
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) fn removals(
             (stable >= policy.stable).then(|| removal(state, group, [best, *extra], stable, policy))
         }));
     }
-    // Groups are disjoint. If they were not, the best one of another group would still stay.
+    // Groups are disjoint. If they were not, the best subflow of another group would still stay.
     all.retain(|removal| !kept.contains(&removal.removed.subflow));
     all
 }
@@ -77,9 +77,8 @@ fn removal(
     stable: Nanos,
     policy: &EliminationPolicy,
 ) -> Removal {
-    let is_pair =
-        |a: SubflowId, b: SubflowId| [a, b].iter().all(|id| [kept.subflow, removed.subflow].contains(id));
-    let pair = state.pairs.iter().find(|pair| is_pair(pair.a, pair.b));
+    let ids = [kept.subflow, removed.subflow];
+    let pair = state.pairs.iter().find(|pair| ids.contains(&pair.a) && ids.contains(&pair.b));
     Removal {
         action: policy.action,
         method: state.method,

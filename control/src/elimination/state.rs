@@ -12,43 +12,38 @@ use mpwatch_model::unit::{Bytes, Micros};
 
 /// A connection in one snapshot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ConnectionState {
-    /// Its id.
-    pub id: ConnectionId,
+pub(crate) struct ConnectionState {
+    pub(crate) id: ConnectionId,
     /// Whether subflows may be removed from it. If not, only the watch after an earlier action goes on.
-    pub is_selected: bool,
+    pub(crate) is_selected: bool,
     /// The method that found the groups.
-    pub method: DetectionMethod,
+    pub(crate) method: DetectionMethod,
     /// Payload that the peer has acknowledged.
-    pub acked: Bytes,
-    /// Its open subflows.
-    pub subflows: Vec<SubflowState>,
+    pub(crate) acked: Bytes,
+    pub(crate) subflows: Vec<SubflowState>,
     /// Its subflows, grouped by bottleneck. Empty: there are no verdicts.
-    pub groups: Vec<Vec<SubflowId>>,
+    pub(crate) groups: Vec<Vec<SubflowId>>,
     /// The verdicts on pairs of subflows.
-    pub pairs: Vec<PairVerdict>,
+    pub(crate) pairs: Vec<PairVerdict>,
 }
 
 /// An open subflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SubflowState {
-    /// Its id.
-    pub id: SubflowId,
-    /// Local address and port.
-    pub local: SocketAddr,
-    /// Remote address and port.
-    pub remote: SocketAddr,
+pub(crate) struct SubflowState {
+    pub(crate) id: SubflowId,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
     /// Whether it carries data: established, no backup, and not failed.
-    pub is_usable: bool,
+    pub(crate) is_usable: bool,
     /// Payload that the peer has acknowledged on it.
-    pub acked: Bytes,
+    pub(crate) acked: Bytes,
     /// Smoothed RTT. `None`: no sample yet.
-    pub srtt: Option<Micros>,
+    pub(crate) srtt: Option<Micros>,
 }
 
 impl ConnectionState {
     /// `None`: it does not use MPTCP, or cannot send.
-    pub fn from_connection(connection: &Connection, is_selected: bool) -> Option<Self> {
+    pub(crate) fn from_connection(connection: &Connection, is_selected: bool) -> Option<Self> {
         let is_sending = connection.is_open()
             && connection.state == TcpState::Established
             && connection.carried_by() == CarriedBy::Mptcp;
@@ -57,26 +52,22 @@ impl ConnectionState {
         }
         // Kernels before 6.5 do not count the bytes of a connection.
         let of_subflows = || connection.subflows.iter().map(|subflow| subflow.bytes_acked).sum();
+        let open = connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
         let found = connection.bottlenecks.as_ref();
         Some(Self {
             id: connection.id,
             is_selected,
             method: found.map(|found| found.method).unwrap_or_default(),
             acked: connection.bytes_acked.unwrap_or_else(of_subflows),
-            subflows: connection
-                .subflows
-                .iter()
-                .filter(|subflow| subflow.closed.is_none())
-                .map(Into::into)
-                .collect(),
+            subflows: open.map(SubflowState::from_subflow).collect(),
             groups: found.map(|found| found.groups.clone()).unwrap_or_default(),
             pairs: found.map(|found| found.pairs.clone()).unwrap_or_default(),
         })
     }
 }
 
-impl From<&Subflow> for SubflowState {
-    fn from(subflow: &Subflow) -> Self {
+impl SubflowState {
+    fn from_subflow(subflow: &Subflow) -> Self {
         Self {
             id: subflow.id,
             local: subflow.local,

@@ -8,12 +8,7 @@
 #define REPEAT_PATH_NS 60000000000ull
 
 /* When the path of a group was last sent, by its id. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, __u64);
-} named_cgroups SEC(".maps");
+MAP(named_cgroups, LRU_HASH, 8192, __u64, __u64);
 
 /* A path that does not fit does not count as a lost record: it is sent with a later record. */
 static __always_inline struct mpw_cgroup *reserve_path(void)

@@ -16,12 +16,7 @@ struct cost {
 	__u64 _reserved[2];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cost);
-} costs SEC(".maps") __weak;
+MAP(costs, ARRAY, 1, __u32, struct cost);
 
 /* Slots that were freed. */
 struct {
@@ -30,7 +25,7 @@ struct {
 	__type(value, __u32);
 } free_slots SEC(".maps") __weak;
 
-/* Slot of a socket for which none was left: its CPU time is unknown. */
+/* No slot was left for the socket: its CPU time is unknown. */
 #define NO_SLOT (~0u)
 
 /* Allocates a slot. NO_SLOT: none is left. */

@@ -10,8 +10,7 @@
 /* Records which end closed first, and whether the connection was still established. */
 static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *tp, int new)
 {
-	struct mptcp_subflow_context *subflow = subflow_of(tp);
-	struct mptcp_sock *msk;
+	struct mptcp_sock *msk = msk_of_subflow(observed, tp);
 
 	if (observed->flags & (MPW_SF_FIN_SENT_FIRST | MPW_SF_FIN_RECEIVED_FIRST))
 		return 0;
@@ -19,44 +18,24 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 		observed->flags |= MPW_SF_FIN_SENT_FIRST;
 	else if (new == TCP_CLOSE_WAIT)
 		observed->flags |= MPW_SF_FIN_RECEIVED_FIRST;
-	if (!(observed->flags & MPW_SF_MPTCP) || !subflow)
-		return 0;
-	msk = msk_of(subflow);
 	/* After a fallback, the connection ends with its only subflow. */
-	if (READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED &&
+	if (msk && READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) == TCP_ESTABLISHED &&
 	    !msk_fell_back(msk))
 		observed->flags |= MPW_SF_ENDED_ALONE;
 	return 0;
 }
 
-/* A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. */
-static __noinline int note_removed_address(struct mpw_observed *observed, struct tcp_sock *tp)
+/*
+ * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. If the peer sent
+ * MP_FASTCLOSE on one subflow, the kernel resets the others, maybe before the peer's own resets arrive.
+ */
+static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
-	struct mptcp_subflow_context *subflow = subflow_of(tp);
-	struct mptcp_sock *msk;
-
-	if (!(observed->flags & MPW_SF_MPTCP) || !subflow)
-		return 0;
-	msk = msk_of(subflow);
-	if (!msk)
-		return 0;
 	if (rm_list_has(&msk->pm.rm_list_rx, observed->remote.id))
 		observed->flags |= MPW_SF_RM_ADDR_RECEIVED;
 	if (rm_list_has(&msk->pm.rm_list_tx, observed->local.id))
 		observed->flags |= MPW_SF_RM_ADDR_SENT;
-	return 0;
-}
-
-/* The peer sent MP_FASTCLOSE on one subflow. The kernel resets the others, maybe before the peer's own resets arrive. */
-static __noinline int note_fast_close(struct mpw_observed *observed, struct tcp_sock *tp)
-{
-	struct mptcp_subflow_context *subflow = subflow_of(tp);
-	struct mptcp_sock *msk;
-
-	if (!(observed->flags & MPW_SF_MPTCP) || !subflow)
-		return 0;
-	msk = msk_of(subflow);
-	if (msk && bpf_core_field_exists(msk->rcv_fastclose) && READ_BITS(msk, rcv_fastclose))
+	if (bpf_core_field_exists(msk->rcv_fastclose) && READ_BITS(msk, rcv_fastclose))
 		observed->flags |= MPW_SF_RST_RECEIVED;
 	return 0;
 }

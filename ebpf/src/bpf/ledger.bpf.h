@@ -93,12 +93,7 @@ struct cpu_ledger {
 };
 
 /* One per CPU; holds no state of flows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cpu_ledger);
-} ledger SEC(".maps") __weak;
+MAP(ledger, PERCPU_ARRAY, 1, __u32, struct cpu_ledger);
 
 /* State of a thread while it does not run. Freed with the task. */
 struct thread_ledger {
@@ -109,12 +104,7 @@ struct thread_ledger {
 	__u32 window;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread_ledger);
-} threads SEC(".maps") __weak;
+STORAGE(threads, TASK_STORAGE, struct thread_ledger);
 
 static __always_inline struct cpu_ledger *this_cpu(void)
 {
@@ -177,10 +167,7 @@ static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 
 static __always_inline __u64 process_clock(struct cpu_ledger *cpu)
 {
-	__u64 now = bpf_ktime_get_ns();
-
-	barrier();
-	return softirq_clock_at(cpu, now) - cpu->soft_ns;
+	return softirq_clock(cpu) - cpu->soft_ns;
 }
 
 static __always_inline bool in_softirq(struct cpu_ledger *cpu)

@@ -11,15 +11,6 @@ const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 
 static const struct subflow_state new_subflow;
 
-static __always_inline void note_owner(struct mpw_owner *owner)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	owner->pid = bpf_get_current_pid_tgid() >> 32;
-	/* The name of the process, not of the calling thread. */
-	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
-}
-
 /*
  * Owner of an accepted socket, unless it is known: the process that calls close() or shutdown(). That call holds the socket's lock. All other
  * changes of state happen in softirqs, without the lock, or in kernel threads.
@@ -32,7 +23,7 @@ static __always_inline void note_closing_owner(struct mpw_owner *owner, struct s
 		return;
 	if (new == TCP_FIN_WAIT1 || new == TCP_LAST_ACK ||
 	    (new == TCP_CLOSE && sk->sk_shutdown == SHUTDOWN_MASK))
-		note_owner(owner);
+		set_owner(owner, task);
 }
 
 static __always_inline void send_subflow(struct subflow_state *state, struct sock *sk)
@@ -57,13 +48,10 @@ static __always_inline void send_subflow(struct subflow_state *state, struct soc
 
 static __always_inline struct subflow_state *track_subflow(struct sock *sk, __u64 now)
 {
-	struct subflow_state *state =
-		bpf_sk_storage_get(&subflows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct subflow_state *state = create_storage(&subflows, sk);
 
-	if (!state) {
-		count(MPW_COUNT_STORAGE_FAILED, 1);
+	if (!state)
 		return NULL;
-	}
 	if (!state->observed.cookie)
 		state->observed.cookie = bpf_get_socket_cookie(sk);
 	state->observed.first_seen_ns = now;
@@ -95,7 +83,7 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 		return;
 	state->observed.created_ns = now;
 	if (!tp->is_mptcp) {
-		note_owner(&state->observed.owner);
+		set_current_owner(&state->observed.owner);
 		return;
 	}
 	state->observed.flags |= MPW_SF_MPTCP;
@@ -137,7 +125,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	if (old == TCP_SYN_SENT)
 		state->observed.syn_bytes =
 			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
-	msk = state->observed.flags & MPW_SF_MPTCP ? msk_of(subflow_of(tp)) : NULL;
+	msk = msk_of_subflow(&state->observed, tp);
 	if (msk) {
 		note_handshake(&state->handshake, msk);
 		state->observed.joined_bytes = payload_so_far(&state->handshake, msk);
@@ -159,11 +147,11 @@ static __noinline int close_subflow(struct subflow_state *state, struct sock *sk
 		observed->error = sk->sk_err;
 	note_end(observed, tp, TCP_CLOSE);
 	refresh(observed, tp);
-	msk = msk_of_subflow(state, sk);
-	if (msk)
+	msk = msk_of_subflow(observed, tp);
+	if (msk) {
 		note_handshake(&state->handshake, msk);
-	note_removed_address(observed, tp);
-	note_fast_close(observed, tp);
+		note_cause(observed, msk);
+	}
 	fill_tcp(&state->final, tp, observed->flags);
 	observed->closed_ns = bpf_ktime_get_boot_ns();
 	return 0;
@@ -229,28 +217,18 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 	charge_subflow(state);
 }
 
-static __always_inline struct connection_state *track_connection(struct sock *sk, __u64 now,
-								 bool seen_open)
+static __always_inline struct connection_state *open_connection(struct sock *sk, __u64 now)
 {
-	struct connection_state *connection =
-		bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct connection_state *connection = adopt_connection(sk);
 
-	if (!connection) {
-		count(MPW_COUNT_STORAGE_FAILED, 1);
+	if (!connection)
 		return NULL;
-	}
-	if (!connection->cookie)
-		connection->cookie = bpf_get_socket_cookie(sk);
-	if (!connection->first_seen_ns)
-		connection->first_seen_ns = now;
-	if (seen_open) {
-		connection->opened_ns = now;
-		connection->closed_ns = 0;
-		connection->fin_queued = 0;
-		connection->lost = 0;
-		__builtin_memset(&connection->reported, 0, sizeof(connection->reported));
-		__builtin_memset(&connection->handshake, 0, sizeof(connection->handshake));
-	}
+	connection->opened_ns = now;
+	connection->closed_ns = 0;
+	connection->fin_queued = 0;
+	connection->lost = 0;
+	__builtin_memset(&connection->reported, 0, sizeof(connection->reported));
+	__builtin_memset(&connection->handshake, 0, sizeof(connection->handshake));
 	return connection;
 }
 
@@ -285,13 +263,14 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	if (connection && connection->last_state == new)
 		return;
 	if (new == TCP_SYN_SENT) {
-		connection = track_connection(sk, now, true);
+		connection = open_connection(sk, now);
 		if (connection)
-			note_owner(&connection->owner);
+			set_current_owner(&connection->owner);
 	} else if (new == TCP_ESTABLISHED) {
 		/* Without storage this is an accepted connection. Its owner is found at the next tick, or when it closes. */
 		if (!connection)
-			connection = track_connection(sk, now, old != TCP_SYN_SENT);
+			connection = old == TCP_SYN_SENT ? adopt_connection(sk)
+							 : open_connection(sk, now);
 		/* A snapshot since SYN_SENT may have read the keys of the socket's previous connection. */
 		if (connection && old == TCP_SYN_SENT)
 			__builtin_memset(&connection->handshake, 0, sizeof(connection->handshake));
@@ -300,7 +279,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	} else if (new == TCP_CLOSE) {
 		/* Its opening was missed. (A listener has no token.) A second change to CLOSE may follow when the application closes it. */
 		if (!connection && old != TCP_CLOSE && READ(msk, token)) {
-			connection = track_connection(sk, now, false);
+			connection = adopt_connection(sk);
 			if (!connection)
 				count_lost_connection(NULL, msk);
 		}
@@ -374,13 +353,11 @@ int on_set_state_nested(void *ctx)
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(on_destroy, struct sock *sk)
 {
-	struct subflow_state *state;
-	struct tcp_sock *tp;
+	struct subflow_state *state = bpf_sk_storage_get(&subflows, sk, 0, 0);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 
-	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state || !state->observed.closed_ns)
 		on_close(sk, tp);
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);

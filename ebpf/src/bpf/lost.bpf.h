@@ -7,12 +7,7 @@
 #include "record.bpf.h"
 
 /* Tokens of closed connections whose payload is in a record or counted as lost. It includes the payload of their subflows. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, __u32);
-	__type(value, __u8);
-} counted_tokens SEC(".maps");
+MAP(counted_tokens, LRU_HASH, 8192, __u32, __u8);
 
 static __always_inline void note_counted(__u32 token)
 {
@@ -39,7 +34,7 @@ static __noinline int count_lost_subflow(struct subflow_state *state, struct soc
 	if (!tp)
 		return 0;
 	if (msk_counts_bytes() || state->handshake.first_received)
-		msk = msk_of_subflow(state, sk);
+		msk = msk_of_subflow(&state->observed, tp);
 	if (!counts_with_connection(state->handshake.token, msk))
 		count_lost(state->final.payload_sent, payload_received(tp), state->reported);
 	return 0;

@@ -5,6 +5,27 @@
 
 #include "read.bpf.h"
 
+#define MAP(name, kind, entries, key_type, value_type) \
+	struct {                                       \
+		__uint(type, BPF_MAP_TYPE_##kind);     \
+		__uint(max_entries, entries);          \
+		__type(key, key_type);                 \
+		__type(value, value_type);             \
+	} name SEC(".maps") __weak
+#define RING(name, bytes)                           \
+	struct {                                    \
+		__uint(type, BPF_MAP_TYPE_RINGBUF); \
+		__uint(max_entries, bytes);         \
+	} name SEC(".maps") __weak
+/* Storage that the kernel frees with the socket or task. */
+#define STORAGE(name, kind, value_type)               \
+	struct {                                      \
+		__uint(type, BPF_MAP_TYPE_##kind);    \
+		__uint(map_flags, BPF_F_NO_PREALLOC); \
+		__type(key, int);                     \
+		__type(value, value_type);            \
+	} name SEC(".maps") __weak
+
 /* Result of a connection's handshake, saved because the kernel clears it before it traces the change to CLOSE. 0: unknown. */
 struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
@@ -94,47 +115,21 @@ struct connection_state {
 	__u32 cost_slot;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct subflow_state);
-} subflows SEC(".maps") __weak;
+STORAGE(subflows, SK_STORAGE, struct subflow_state);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct connection_state);
-} connections SEC(".maps") __weak;
+STORAGE(connections, SK_STORAGE, struct connection_state);
 
 /* Final records of subflows and connections. User space may change the size. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, MPW_EVENTS_BYTES);
-} events SEC(".maps") __weak;
+RING(events, MPW_EVENTS_BYTES);
 
 /* Records that did not fit into `events`. User space reads it at every tick. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, MPW_OVERFLOW_BYTES);
-} overflow SEC(".maps") __weak;
+RING(overflow, MPW_OVERFLOW_BYTES);
 
 /* One value with all counters, so that a program that counts two things needs one lookup. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mpw_counters);
-} counters SEC(".maps") __weak;
+MAP(counters, PERCPU_ARRAY, 1, __u32, struct mpw_counters);
 
 /* Sampling rate of received segments. Set before the programs are attached. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mpw_sampling_rate);
-} sampling_rate SEC(".maps") __weak;
+MAP(sampling_rate, ARRAY, 1, __u32, struct mpw_sampling_rate);
 
 static __always_inline const struct mpw_sampling_rate *current_sampling_rate(void)
 {
@@ -144,20 +139,10 @@ static __always_inline const struct mpw_sampling_rate *current_sampling_rate(voi
 }
 
 /* Copy of each CPU's accounts from the last run of `ledger_read` or `ledger_close`. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mpw_cpu_accounts);
-} cpu_accounts SEC(".maps") __weak;
+MAP(cpu_accounts, PERCPU_ARRAY, 1, __u32, struct mpw_cpu_accounts);
 
 /* Buffer in which iterators build a record, because a record is too large for the stack. One snapshot is read at a time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mpw_subflow);
-} scratch SEC(".maps") __weak;
+MAP(scratch, PERCPU_ARRAY, 1, __u32, struct mpw_subflow);
 
 /* Adds to two counters; to add to one, pass it twice with a `second_amount` of 0. */
 static __always_inline void count_both(__u32 first, __u64 amount, __u32 second, __u64 second_amount)
@@ -174,6 +159,40 @@ static __always_inline void count_both(__u32 first, __u64 amount, __u32 second, 
 static __always_inline void count(__u32 which, __u64 amount)
 {
 	count_both(which, amount, which, 0);
+}
+
+/* Storage of a socket, created if there is none. NULL: the kernel has no memory. */
+static __always_inline void *create_storage(void *map, void *sk)
+{
+	void *state = bpf_sk_storage_get(map, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!state)
+		count(MPW_COUNT_STORAGE_FAILED, 1);
+	return state;
+}
+
+/* Traces an MPTCP socket from now on, if it was not traced before. */
+static __always_inline struct connection_state *adopt_connection(struct sock *sk)
+{
+	struct connection_state *connection = create_storage(&connections, sk);
+
+	if (connection && !connection->first_seen_ns) {
+		connection->first_seen_ns = bpf_ktime_get_boot_ns();
+		connection->cookie = bpf_get_socket_cookie(sk);
+	}
+	return connection;
+}
+
+/* The name of the process, not of the thread. The process id comes last: it shows that the owner is known. */
+static __always_inline void set_owner(struct mpw_owner *owner, struct task_struct *task)
+{
+	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
+	owner->pid = BPF_CORE_READ(task, tgid);
+}
+
+static __always_inline void set_current_owner(struct mpw_owner *owner)
+{
+	set_owner(owner, (struct task_struct *)bpf_get_current_task());
 }
 
 /* Reserves memory for one record in `events`, else in `overflow`. NULL: both are full, and the record counts as lost. */

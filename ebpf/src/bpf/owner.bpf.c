@@ -4,40 +4,11 @@
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 
-static __always_inline void set_owner(struct mpw_owner *owner, __u32 pid, struct task_struct *task)
-{
-	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);
-	owner->pid = pid;
-}
-
-static __always_inline struct connection_state *adopt_connection(struct sock *sk)
-{
-	struct connection_state *connection =
-		bpf_sk_storage_get(&connections, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (!connection) {
-		count(MPW_COUNT_STORAGE_FAILED, 1);
-		return NULL;
-	}
-	if (!connection->first_seen_ns) {
-		connection->first_seen_ns = bpf_ktime_get_boot_ns();
-		connection->cookie = bpf_get_socket_cookie(sk);
-	}
-	return connection;
-}
-
 static __always_inline bool is_connection(struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
 
 	return state != TCP_LISTEN && state != TCP_CLOSE;
-}
-
-static __always_inline void set_owner_if_unknown(struct mpw_owner *owner)
-{
-	if (!owner->pid)
-		set_owner(owner, bpf_get_current_pid_tgid() >> 32,
-			  (struct task_struct *)bpf_get_current_task());
 }
 
 static __always_inline void charge_use(struct sock *sk)
@@ -51,13 +22,15 @@ static __always_inline void charge_use(struct sock *sk)
 			connection = adopt_connection(sk);
 		if (!connection)
 			return;
-		set_owner_if_unknown(&connection->owner);
+		if (!connection->owner.pid)
+			set_current_owner(&connection->owner);
 		charge_connection(connection);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
 		if (!subflow)
 			return;
-		set_owner_if_unknown(&subflow->observed.owner);
+		if (!subflow->observed.owner.pid)
+			set_current_owner(&subflow->observed.owner);
 		charge_subflow(subflow);
 	}
 }
@@ -97,22 +70,18 @@ int find_owners(struct bpf_iter__task_file *ctx)
 	struct socket *socket;
 	struct sock *sk;
 
-	if (!file || !task)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	if (!socket)
+	socket = file && task ? bpf_sock_from_file(file) : NULL;
+	if (!socket || !socket->sk)
 		return 0;
 	sk = socket->sk;
-	if (!sk)
-		return 0;
 	if (sk->sk_protocol == IPPROTO_MPTCP && is_connection(sk)) {
 		connection = adopt_connection(sk);
 		if (connection && !connection->owner.pid)
-			set_owner(&connection->owner, task->tgid, task);
+			set_owner(&connection->owner, task);
 	} else if (settings.trace_tcp && sk->sk_protocol == IPPROTO_TCP) {
 		subflow = bpf_sk_storage_get(&subflows, sk, 0, 0);
 		if (subflow && !subflow->observed.owner.pid)
-			set_owner(&subflow->observed.owner, task->tgid, task);
+			set_owner(&subflow->observed.owner, task);
 	}
 	return 0;
 }

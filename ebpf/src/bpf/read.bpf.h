@@ -37,4 +37,13 @@ static __always_inline struct mptcp_sock *msk_of(struct mptcp_subflow_context *s
 	return (struct mptcp_sock *)READ(subflow, conn);
 }
 
+/* NULL: plain TCP, or a subflow that has left its connection. */
+static __always_inline struct mptcp_sock *msk_of_subflow(const struct mpw_observed *observed,
+							 const struct tcp_sock *tp)
+{
+	if (!(observed->flags & MPW_SF_MPTCP) || !subflow_of(tp))
+		return NULL;
+	return msk_of(subflow_of(tp));
+}
+
 #endif

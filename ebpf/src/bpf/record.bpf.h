@@ -165,18 +165,12 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 
 	if (!subflow)
 		return 0;
-	if (READ_BITS(subflow, mp_capable))
-		flags |= MPW_SF_MP_CAPABLE;
-	if (READ_BITS(subflow, mp_join))
-		flags |= MPW_SF_MP_JOIN;
-	if (READ_BITS(subflow, request_join))
-		flags |= MPW_SF_ASKED_JOIN;
-	if (READ_BITS(subflow, backup))
-		flags |= MPW_SF_BACKUP_BY_PEER;
-	if (READ_BITS(subflow, request_bkup))
-		flags |= MPW_SF_BACKUP_BY_US;
-	if (READ_BITS(subflow, stale))
-		flags |= MPW_SF_STALE;
+	flags |= READ_BITS(subflow, mp_capable) ? MPW_SF_MP_CAPABLE : 0;
+	flags |= READ_BITS(subflow, mp_join) ? MPW_SF_MP_JOIN : 0;
+	flags |= READ_BITS(subflow, request_join) ? MPW_SF_ASKED_JOIN : 0;
+	flags |= READ_BITS(subflow, backup) ? MPW_SF_BACKUP_BY_PEER : 0;
+	flags |= READ_BITS(subflow, request_bkup) ? MPW_SF_BACKUP_BY_US : 0;
+	flags |= READ_BITS(subflow, stale) ? MPW_SF_STALE : 0;
 	observed->flags = (observed->flags & ~CONTEXT_FLAGS) | flags;
 	observed->local.id = subflow_local_id(subflow);
 	observed->remote.id = READ(subflow, remote_id);
@@ -222,16 +216,6 @@ static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp
 	return 0;
 }
 
-static __always_inline struct mptcp_sock *msk_of_subflow(struct subflow_state *state,
-							 struct sock *sk)
-{
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-
-	if (!tp || !(state->observed.flags & MPW_SF_MPTCP) || !subflow_of(tp))
-		return NULL;
-	return msk_of(subflow_of(tp));
-}
-
 /* Fills the part of a record that snapshot.bpf.c hashes to detect a change; complete_subflow() fills the rest. */
 static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				    struct sock *sk)
@@ -258,7 +242,7 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 		out->tcp = state->final;
 	else
 		fill_tcp(&out->tcp, tp, state->observed.flags);
-	msk = msk_of_subflow(state, sk);
+	msk = msk_of_subflow(&state->observed, tp);
 	out->cgroup_id = cgroup_of(msk ? &msk->sk.icsk_inet.sk : sk);
 	return 0;
 }
@@ -282,14 +266,6 @@ static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *k
 		out->flags |= MPW_MSK_FALLBACK;
 }
 
-static __always_inline void read_congestion(__u8 *name, struct sock *sk)
-{
-	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
-
-	if (tp)
-		bpf_core_read(name, MPW_NAME_LEN, &tp->inet_conn.icsk_ca_ops->name);
-}
-
 /*
  * Fills the histogram, the congestion control and the connection, and reports the control group's path. The hash excludes the congestion
  * control, so its change is reported with the next change of a counter.
@@ -297,10 +273,14 @@ static __always_inline void read_congestion(__u8 *name, struct sock *sk)
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
 {
-	struct mptcp_sock *msk = msk_of_subflow(state, sk);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	struct mptcp_sock *msk;
 
 	bpf_probe_read_kernel(out->rtt_histogram, sizeof(out->rtt_histogram), state->rtt_histogram);
-	read_congestion(out->congestion, sk);
+	if (!tp)
+		return 0;
+	bpf_core_read(&out->congestion, MPW_NAME_LEN, &tp->inet_conn.icsk_ca_ops->name);
+	msk = msk_of_subflow(&state->observed, tp);
 	if (msk && is_same_connection(&state->handshake, msk)) {
 		fill_msk(&out->msk, &state->handshake, msk);
 		read_payload_of_parent(&out->msk, msk);
@@ -314,14 +294,9 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 /* Starts to trace an open socket: it is older than the agent, or its opening was missed because the event interrupted the same program. */
 static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 {
-	struct subflow_state *state =
-		bpf_sk_storage_get(&subflows, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct subflow_state *state = create_storage(&subflows, tp);
 
-	if (!state) {
-		count(MPW_COUNT_STORAGE_FAILED, 1);
-		return NULL;
-	}
-	if (state->observed.first_seen_ns)
+	if (!state || state->observed.first_seen_ns)
 		return state;
 	state->observed.first_seen_ns = bpf_ktime_get_boot_ns();
 	state->observed.cookie = bpf_get_socket_cookie(tp);

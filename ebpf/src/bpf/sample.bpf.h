@@ -18,18 +18,10 @@
 #define RECHECK_US 50000
 
 /* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct mpw_sample_batch);
-} batches SEC(".maps") __weak;
+STORAGE(batches, SK_STORAGE, struct mpw_sample_batch);
 
 /* Batches for user space, which may change the size. If it is full, samples are dropped and counted, and verdicts take longer. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, MPW_SAMPLES_BYTES);
-} samples SEC(".maps") __weak;
+RING(samples, MPW_SAMPLES_BYTES);
 
 /* Where neither field exists, every connection counts as having one subflow, and no samples are taken. */
 static __always_inline bool has_several_subflows(struct mptcp_sock *msk)

@@ -12,23 +12,13 @@ static __always_inline __u32 log2_u32(__u32 v)
 {
 	__u32 r = 0;
 
-	if (v >> 16) {
-		v >>= 16;
-		r += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		r += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		r += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		r += 2;
-	}
-	return r + (v >> 1);
+#pragma clang loop unroll(full)
+	for (__u32 step = 16; step; step >>= 1)
+		if (v >> step) {
+			v >>= step;
+			r += step;
+		}
+	return r;
 }
 
 /* Same buckets as RttHistogram (model/src/kernel/histogram.rs). */

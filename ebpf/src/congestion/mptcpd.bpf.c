@@ -77,15 +77,8 @@ static __always_inline __u64 coupled_increase(struct tcp_sock *tp, struct subflo
 SEC("struct_ops")
 void BPF_PROG(mptcpd_init, struct sock *sk)
 {
-	struct subflow_control *own = control_of(sk);
-
 	/* An accepted socket has a copy of its listener's state. */
-	own->key.netns_cookie = 0;
-	own->key.token = 0;
-	own->key._reserved = 0;
-	own->credit = 0;
-	own->id = 0;
-	own->place = 0;
+	*control_of(sk) = (struct subflow_control){};
 }
 
 SEC("struct_ops")

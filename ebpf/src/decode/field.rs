@@ -4,7 +4,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 
 use mpwatch_model::id::{SocketCookie, Token};
-use mpwatch_model::kernel::endpoint::{Name, unmapped};
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::event::{MskBytes, MskView, Process};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -16,10 +16,10 @@ pub(super) fn nanos(value: u64) -> Option<Nanos> {
     (value != 0).then_some(Nanos(value))
 }
 
-/// An address and its MPTCP address id.
+/// An address as it is on the wire (a v4-mapped IPv6 address becomes IPv4), and its MPTCP address id.
 pub(super) fn address(raw: abi::mpw_address) -> (SocketAddr, u8) {
     let abi::mpw_address { ip, port, id, _reserved } = raw;
-    (unmapped(Ipv6Addr::from(ip), port), id)
+    (SocketAddr::new(Ipv6Addr::from(ip).to_canonical(), port), id)
 }
 
 pub(super) fn owner(raw: abi::mpw_owner) -> Option<Process> {

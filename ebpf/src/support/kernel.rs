@@ -8,7 +8,6 @@ use libbpf_rs::btf::types::{Func, FuncProto, Struct, Typedef};
 use libbpf_rs::btf::{Btf, ReferencesType};
 
 use super::hook::{HOOKS, Hook};
-use crate::log::quiet_libbpf;
 
 use super::congestion::CongestionSupport;
 use super::named_types::NamedTypes;
@@ -81,6 +80,13 @@ pub enum SupportError {
         "{path} is not a kernel's BTF; give the raw .BTF section, for example a copy of /sys/kernel/btf/vmlinux"
     )]
     NotBtf { path: String, source: libbpf_rs::Error },
+}
+
+/// Disables libbpf's messages unless `MPWATCH_LIBBPF_LOG=1`: formatting thousands of them took a third of the instructions of a start.
+pub(crate) fn quiet_libbpf() {
+    if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
+        libbpf_rs::set_print(None);
+    }
 }
 
 /// Names of the BTF types that decide the facts.

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Host-wide counters of the programs.
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::object::map;
 use crate::abi;
 use crate::error::{TracerError, bpf_error};
-
-pub(crate) struct Counters {
-    map: MapHandle,
-}
 
 /// Sums of the counters over all CPUs.
 pub(crate) struct Sums([u64; abi::MPW_COUNTERS as usize]);
@@ -21,21 +16,13 @@ impl Sums {
     }
 }
 
-impl Counters {
-    pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
-        Ok(Self { map: map(object, "counters")? })
+pub(crate) fn read(map: &MapHandle) -> Result<Sums, TracerError> {
+    let per_cpu = map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+    let per_cpu = per_cpu.map_err(bpf_error("read the counters"))?;
+    let mut sums = [0; abi::MPW_COUNTERS as usize];
+    for cpu in per_cpu.iter().flatten() {
+        let Ok(counters) = bytemuck::try_pod_read_unaligned::<abi::mpw_counters>(cpu) else { continue };
+        sums.iter_mut().zip(counters.values).for_each(|(sum, value)| *sum += value);
     }
-
-    pub(crate) fn read(&self) -> Result<Sums, TracerError> {
-        let per_cpu = self.map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let per_cpu = per_cpu.map_err(bpf_error("read the counters"))?;
-        let mut sums = [0; abi::MPW_COUNTERS as usize];
-        for cpu in per_cpu.iter().flatten() {
-            let Ok(counters) = bytemuck::try_pod_read_unaligned::<abi::mpw_counters>(cpu) else { continue };
-            for (sum, value) in sums.iter_mut().zip(counters.values) {
-                *sum += value;
-            }
-        }
-        Ok(Sums(sums))
-    }
+    Ok(Sums(sums))
 }

@@ -8,7 +8,7 @@ use mpwatch_model::unit::Nanos;
 use super::object::map;
 use crate::abi;
 use crate::cpus;
-use crate::error::{TracerError, bpf_error};
+use crate::error::TracerError;
 
 pub(crate) struct Ledger {
     accounts: MapHandle,
@@ -17,15 +17,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Starts an exact ledger on each CPU.
-    pub(crate) fn new_exact(object: &Object) -> Result<Self, TracerError> {
-        let ledger = Self { accounts: map(object, "cpu_accounts")?, window: 0 };
-        ledger.read(object).map_err(bpf_error("start the CPU ledger"))?;
-        Ok(ledger)
-    }
-
-    /// A ledger that counts in sampling windows only.
-    pub(crate) fn new_sampled(object: &Object) -> Result<Self, TracerError> {
+    /// An exact ledger starts on each CPU when it is first read, a sampled one with its first window.
+    pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
         Ok(Self { accounts: map(object, "cpu_accounts")?, window: 0 })
     }
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore as _, MapFlags, Object};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
 use mpwatch_model::host::machine::{KernelCounters, Losses, MappingErrors, MissingHook};
 use mpwatch_model::kernel::cpu::{CpuAccounts, LedgerMode};
 use mpwatch_model::kernel::event::{KernelEvent, Traces};
@@ -13,13 +13,12 @@ use mpwatch_model::unit::{Bytes, Nanos};
 use crate::abi;
 use crate::decode;
 use crate::error::{bpf_error, is_shortage};
-use crate::log::quiet_libbpf;
 use crate::namespace::{self, Namespace};
 use crate::netns_cookie::CookieReader;
 use crate::support::KernelSupport;
 use crate::support::hook::Hook;
+use crate::support::kernel::quiet_libbpf;
 use crate::support::plan::AttachPlan;
-use counters::Counters;
 use ledger::Ledger;
 use object::{Links, attach, attach_again, load, map};
 use ring::Rings;
@@ -62,7 +61,7 @@ pub struct FlowWork {
 /// The attached programs.
 pub struct Tracer {
     rings: Rings,
-    counters: Counters,
+    counters: MapHandle,
     ledger: Option<Ledger>,
     mode: LedgerMode,
     links: Links,
@@ -106,10 +105,12 @@ impl Tracer {
             LedgerMode::Off => {}
             LedgerMode::Exact => {
                 links.extend(ledger_links);
-                ledger = Some(Ledger::new_exact(&object)?);
+                let exact = Ledger::open(&object)?;
+                exact.read(&object).map_err(bpf_error("start the CPU ledger"))?;
+                ledger = Some(exact);
             }
             LedgerMode::Sampled => {
-                let mut sampled = Ledger::new_sampled(&object)?;
+                let mut sampled = Ledger::open(&object)?;
                 sampled.open_window(&object, run_time);
                 run_time = run_time::per_run(without_ledger, run_time::time_calls());
                 (ledger, window) = (Some(sampled), Some(ledger_links));
@@ -117,7 +118,7 @@ impl Tracer {
         }
         Ok(Self {
             rings: Rings::open(&object)?,
-            counters: Counters::open(&object)?,
+            counters: map(&object, "counters")?,
             ledger,
             mode,
             window,
@@ -184,7 +185,7 @@ impl Tracer {
     /// Host-wide counters and losses since the start.
     /// Fails if the counters or the statistics of the programs cannot be read.
     pub fn counters(&self) -> Result<(KernelCounters, Losses), TracerError> {
-        let sums = self.counters.read()?;
+        let sums = counters::read(&self.counters)?;
         let programs = self.programs()?;
         let measured = program::measured(&programs);
         let received = self.rings.received;
@@ -272,7 +273,7 @@ impl Tracer {
     /// of any TCP connection of this machine; the programs of a sampled ledger; and all runs that led to final records.
     /// Fails if the counters cannot be read.
     pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
-        let sums = self.counters.read()?;
+        let sums = counters::read(&self.counters)?;
         let segments = sums.get(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
         let records = sums.get(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
         let ledger = self.ledger.as_ref().map(Ledger::time_of_programs).transpose();
@@ -285,7 +286,7 @@ impl Tracer {
     pub fn work(&self) -> Result<FlowWork, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(FlowWork::default()) };
         let accounts = ledger.last_read().map_err(bpf_error("read the CPU ledger"))?;
-        let sums = self.counters.read()?;
+        let sums = counters::read(&self.counters)?;
         Ok(FlowWork {
             all: sums.get(abi::MPW_COUNT_WORK),
             in_windows: sums.get(abi::MPW_COUNT_WINDOW_WORK),

@@ -70,8 +70,8 @@ impl Backoff {
             State::Suspended { since, until } if (since..until).contains(&at) && change == Change::None => {
                 return Step::Skip;
             }
-            State::Suspended { since, .. } => Step::Resume(at.since(since)),
             State::Evaluating { since } if at >= since && change != Change::Restart => return Step::Evaluate,
+            State::Suspended { since, .. } => Step::Resume(at.since(since)),
             State::Evaluating { .. } => Step::Evaluate,
         };
         self.state = State::Evaluating { since: at };

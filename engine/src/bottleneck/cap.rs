@@ -9,7 +9,7 @@ use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Micros, Nanos};
 
-use super::evaluation::Cap;
+use super::evaluation::{Cap, SubflowPair};
 use super::feature::{Features, Total};
 
 /// Shorter windows have too little variation.
@@ -37,7 +37,7 @@ const CAP_LIFETIME: u32 = 40;
 /// Evidence of one evaluation for or against a cap that a pair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapEvidence {
-    /// There is one if the sum of the rates is constant.
+    /// The pair shares a cap if the sum of all rates is constant.
     For,
     Neutral,
     Against,
@@ -64,8 +64,6 @@ impl CapEvidence {
         }
     }
 }
-
-type SubflowPair = (SubflowId, SubflowId);
 
 /// A pair that may share a cap: consecutive evaluations for it, against it, and without evidence for it.
 #[derive(Clone, Copy, Default)]

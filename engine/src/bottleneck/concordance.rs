@@ -12,7 +12,7 @@ use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{CapEvidence, Caps};
-use super::evaluation::{Cap, PairEvaluation};
+use super::evaluation::{Cap, PairEvaluation, SubflowPair, pair_of};
 use super::feature::{Features, SubflowFeatures};
 use super::method::Method;
 use super::odds::log_odds;
@@ -43,7 +43,7 @@ const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
 #[derive(Default)]
 pub struct Concordance {
     series: BTreeMap<SubflowId, Series>,
-    pairs: BTreeMap<(SubflowId, SubflowId), Pair>,
+    pairs: BTreeMap<SubflowPair, Pair>,
     caps: Caps,
 }
 
@@ -87,7 +87,7 @@ struct Finding {
 /// The windows of one evaluation, by length in bins.
 type Windows = BTreeMap<u64, Features>;
 /// Log-odds of pairs of subflows.
-type Odds = BTreeMap<(SubflowId, SubflowId), f64>;
+type Odds = BTreeMap<SubflowPair, f64>;
 
 impl Method for Concordance {
     fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
@@ -136,7 +136,7 @@ impl Method for Concordance {
 
 impl Concordance {
     /// The window in which a pair is compared. `None`: one of the two is too new or idle.
-    fn window(&self, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Window> {
+    fn window(&self, (a, b): SubflowPair, at: Nanos) -> Option<Window> {
         let now = at.0 / BIN_NS;
         let from = self.pairs.get(&(a, b)).map_or(0, |pair| pair.from);
         let (a, b) = (self.series.get(&a)?, self.series.get(&b)?);
@@ -148,7 +148,7 @@ impl Concordance {
         (bins >= MIN_WINDOW).then(|| Window::before(at, bins.min(MAX_WINDOW) / 50 * 50))
     }
 
-    fn compare(&self, windows: &mut Windows, (a, b): (SubflowId, SubflowId), at: Nanos) -> Option<Finding> {
+    fn compare(&self, windows: &mut Windows, (a, b): SubflowPair, at: Nanos) -> Option<Finding> {
         let window = self.window((a, b), at)?;
         let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.verdict);
         let features =
@@ -177,10 +177,10 @@ impl Concordance {
 
 /// The evidence of third subflows on a pair: if one shares with both, they share; if it shares with one of them only, they do not. Each
 /// counts with the smaller of its two log-odds; the result is their mean.
-fn implied(odds: &Odds, ids: &[SubflowId], (a, b): (SubflowId, SubflowId)) -> f64 {
-    let of = |a: SubflowId, b: SubflowId| odds.get(&(a.min(b), a.max(b))).copied();
+fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
+    let odds_of = |a: SubflowId, b: SubflowId| odds.get(&pair_of(a, b)).copied();
     let through = |other: &SubflowId| {
-        let (x, y) = (of(a, *other)?, of(b, *other)?);
+        let (x, y) = (odds_of(a, *other)?, odds_of(b, *other)?);
         let least = x.abs().min(y.abs());
         Some(if x > 0.0 && y > 0.0 {
             least

@@ -5,6 +5,14 @@ use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 
+/// Two subflows of a connection, the lower id first.
+pub(super) type SubflowPair = (SubflowId, SubflowId);
+
+/// The pair of these subflows.
+pub(super) fn pair_of(a: SubflowId, b: SubflowId) -> SubflowPair {
+    (a.min(b), a.max(b))
+}
+
 /// The result for one pair of subflows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairEvaluation {
@@ -12,7 +20,7 @@ pub struct PairEvaluation {
     pub a: SubflowId,
     /// The other subflow.
     pub b: SubflowId,
-    /// What they have in common.
+    /// Whether they share a bottleneck.
     pub verdict: Verdict,
     /// Probability that they share a bottleneck. `None`: the method computes none, or has no samples.
     pub probability: Option<f64>,

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use mpwatch_model::flow::bottleneck::Evidence;
 use mpwatch_model::id::SubflowId;
-use mpwatch_model::statistics::mean;
+use mpwatch_model::statistics::{mean, variance};
 
+use super::evaluation::{SubflowPair, pair_of};
 use super::series::{BIN_NS, Series, Window};
-use super::statistics::{
-    aligned, concordance, high_pass, partial_correlations, smoothness, variance, variation,
-};
+use super::statistics::{aligned, concordance, high_pass, partial_correlations, smoothness, variation};
 
 /// Steps in which queueing is counted: 10 ms.
 const QUEUE_STEP: u64 = 2;
@@ -33,7 +32,7 @@ pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
 const MIN_TOTAL_STEPS: usize = 15;
 /// Minimum fraction of the window with rates of a subflow that is included in partial correlations.
 const MIN_RATE_COVERAGE: f64 = 0.8;
-/// Variation of delays, in milliseconds, up to which it is noise of the end hosts.
+/// Delays that vary by at most this, in milliseconds, are noise of the end hosts.
 const NOISE_MS: f64 = 0.1;
 /// Delay in milliseconds above which a packet was queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
@@ -41,7 +40,7 @@ const QUEUE_MS: f64 = 1.0;
 const PART_OF_BASE_RTT: f64 = 0.1;
 /// A subflow is congested if it queues for this part of the time.
 const CONGESTED: f64 = 0.2;
-/// Maximum correlation of rates that compete, if only for the data of the application.
+/// Rates with at most this correlation compete, maybe only for the data of the application.
 const COMPETING: f64 = -0.5;
 /// Losses at most this many bins apart coincide.
 const LOSS_DISTANCE: u64 = 10;
@@ -162,16 +161,20 @@ pub(super) struct Total {
     pub(super) segments_per_second: Vec<f64>,
 }
 
-/// Indices at which all rows have a value.
-fn common_indices(rows: &[&[Option<f64>]]) -> Vec<usize> {
-    let length = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-    (0..length).filter(|index| rows.iter().all(|row| row[*index].is_some())).collect()
+/// The values of each row at the positions, counted from the end, at which all rows have one. `None`: fewer than `min_common`.
+fn common_values(rows: &[&[Option<f64>]], min_common: usize) -> Option<Vec<Vec<f64>>> {
+    let length = rows.iter().map(|row| row.len()).min()?;
+    let rows: Vec<_> = rows.iter().map(|row| &row[row.len() - length..]).collect();
+    let common: Vec<usize> =
+        (0..length).filter(|index| rows.iter().all(|row| row[*index].is_some())).collect();
+    let values = |row: &&[Option<f64>]| common.iter().filter_map(|index| row[*index]).collect();
+    (common.len() >= min_common).then(|| rows.iter().map(values).collect())
 }
 
 /// The features of all subflows of a connection in one window.
 pub(super) struct Features {
     subflows: BTreeMap<SubflowId, SubflowFeatures>,
-    rate_correlations: BTreeMap<(SubflowId, SubflowId), f64>,
+    rate_correlations: BTreeMap<SubflowPair, f64>,
 }
 
 impl Features {
@@ -201,26 +204,17 @@ impl Features {
 
     /// Whether a subflow is not limited by the network: it neither queues nor competes with another subflow.
     pub(super) fn is_uncongested(&self, id: SubflowId) -> bool {
-        let competes = |((one, other), correlation): (&(SubflowId, SubflowId), &f64)| {
-            (*one == id || *other == id) && *correlation <= COMPETING
-        };
+        let competes =
+            |((a, b), correlation): (&SubflowPair, &f64)| (*a == id || *b == id) && *correlation <= COMPETING;
         self.subflow(id).is_some_and(SubflowFeatures::is_uncongested)
             && !self.rate_correlations.iter().any(competes)
     }
 
     /// The rates of these subflows together, over the steps in which all have one. `None`: there are too few.
     pub(super) fn total(&self, ids: &[SubflowId]) -> Option<Total> {
-        let subflows: Vec<&SubflowFeatures> =
-            ids.iter().map(|id| self.subflow(*id)).collect::<Option<_>>()?;
-        let rows: Vec<&[Option<f64>]> =
-            subflows.iter().map(|subflow| subflow.coarse_rates.as_slice()).collect();
-        let common = common_indices(&rows);
-        if common.len() < MIN_TOTAL_STEPS {
-            return None;
-        }
-        let rates: Vec<Vec<f64>> =
-            rows.iter().map(|row| common.iter().filter_map(|index| row[*index]).collect()).collect();
-        let sum: Vec<f64> = (0..common.len()).map(|step| rates.iter().map(|row| row[step]).sum()).collect();
+        let rows = ids.iter().map(|id| Some(&self.subflow(*id)?.coarse_rates[..]));
+        let rates = common_values(&rows.collect::<Option<Vec<_>>>()?, MIN_TOTAL_STEPS)?;
+        let sum: Vec<f64> = (0..rates[0].len()).map(|step| rates.iter().map(|row| row[step]).sum()).collect();
         let parts: f64 = rates.iter().filter_map(|row| variance(row)).sum();
         let steps_per_second = 1e9 / (VARIATION_STEP * BIN_NS) as f64;
         Some(Total {
@@ -231,17 +225,17 @@ impl Features {
         })
     }
 
-    fn rate_correlation(&self, one: SubflowId, other: SubflowId) -> Option<f64> {
-        self.rate_correlations.get(&(one.min(other), one.max(other))).copied().or_else(|| {
-            // One of them has too many gaps to be related to all other subflows.
-            let two = [(&one, self.subflow(one)?), (&other, self.subflow(other)?)];
+    fn rate_correlation(&self, a: SubflowId, b: SubflowId) -> Option<f64> {
+        self.rate_correlations.get(&pair_of(a, b)).copied().or_else(|| {
+            // A subflow has too many gaps to be related to all other subflows.
+            let two = [(&a, self.subflow(a)?), (&b, self.subflow(b)?)];
             rate_correlations(&two).into_values().next()
         })
     }
 
     /// The evidence on a pair of subflows. `None`: one of them has too few samples.
-    pub(super) fn compare(&self, one: SubflowId, other: SubflowId) -> Option<Evidence> {
-        let (a, b) = (self.subflow(one)?, self.subflow(other)?);
+    pub(super) fn compare(&self, id_a: SubflowId, id_b: SubflowId) -> Option<Evidence> {
+        let (a, b) = (self.subflow(id_a)?, self.subflow(id_b)?);
         if !a.is_comparable() || !b.is_comparable() {
             return None;
         }
@@ -254,7 +248,7 @@ impl Features {
             queue_concordance: varies.then(|| best_concordance(a, b, |subflow| &subflow.delays)).flatten(),
             burst_concordance: varies.then(|| best_concordance(a, b, |subflow| &subflow.bursts)).flatten(),
             queue_signal: a.signal.zip(b.signal).map(|(a, b)| a.min(b)),
-            rate_correlation: self.rate_correlation(one, other),
+            rate_correlation: self.rate_correlation(id_a, id_b),
             sum_variation: parts
                 .filter(|parts| *parts > 0.0)
                 .and_then(|parts| variance(&sum).map(|sum| sum / parts)),
@@ -270,21 +264,14 @@ impl Features {
 }
 
 /// Partial correlations of the rates of some subflows, over the steps in which all have one. Empty: there are too few steps.
-fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<(SubflowId, SubflowId), f64> {
-    let steps = subflows.iter().map(|(_, subflow)| subflow.rates.len()).min().unwrap_or(0);
-    let rates: Vec<&[Option<f64>]> =
-        subflows.iter().map(|(_, subflow)| &subflow.rates[subflow.rates.len() - steps..]).collect();
-    let common = common_indices(&rates);
+fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<SubflowPair, f64> {
+    let rates: Vec<_> = subflows.iter().map(|(_, subflow)| &subflow.rates[..]).collect();
     let mut found = BTreeMap::new();
-    if common.len() < MIN_RATES.max(2 * subflows.len()) {
-        return found;
-    }
-    let rows: Vec<Vec<f64>> =
-        rates.iter().map(|row| common.iter().filter_map(|index| row[*index]).collect()).collect();
+    let Some(rows) = common_values(&rates, MIN_RATES.max(2 * subflows.len())) else { return found };
     let partial = partial_correlations(&rows);
-    for (i, (one, _)) in subflows.iter().enumerate() {
-        for (j, (other, _)) in subflows.iter().enumerate().skip(i + 1) {
-            found.insert((**one.min(other), **one.max(other)), partial[i][j]);
+    for (i, (a, _)) in subflows.iter().enumerate() {
+        for (j, (b, _)) in subflows.iter().enumerate().skip(i + 1) {
+            found.insert(pair_of(**a, **b), partial[i][j]);
         }
     }
     found

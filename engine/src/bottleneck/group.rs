@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 
-use super::evaluation::PairEvaluation;
+use super::evaluation::{PairEvaluation, SubflowPair, pair_of};
 
 /// Minimum mean probability of sharing between two groups that are merged.
 const MIN_LINKAGE: f64 = 0.8;
@@ -17,8 +17,7 @@ pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<Subfl
     if !pairs.iter().any(|pair| pair.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();
     }
-    let by_ids: BTreeMap<(SubflowId, SubflowId), &PairEvaluation> =
-        pairs.iter().map(|pair| (ordered(pair.a, pair.b), pair)).collect();
+    let by_ids: ByIds<'_> = pairs.iter().map(|pair| (pair_of(pair.a, pair.b), pair)).collect();
     // By id, so that ties do not depend on the order of the subflows.
     let mut sorted = subflows.to_vec();
     sorted.sort_unstable();
@@ -35,15 +34,10 @@ pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<Subfl
     groups
 }
 
-fn ordered(a: SubflowId, b: SubflowId) -> (SubflowId, SubflowId) {
-    if a <= b { (a, b) } else { (b, a) }
-}
+type ByIds<'a> = BTreeMap<SubflowPair, &'a PairEvaluation>;
 
 /// The two groups with the highest linkage, the lower index first. `None`: no two can be merged.
-fn closest(
-    groups: &[Vec<SubflowId>],
-    by_ids: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
-) -> Option<(usize, usize)> {
+fn closest(groups: &[Vec<SubflowId>], by_ids: &ByIds<'_>) -> Option<(usize, usize)> {
     let mut best: Option<(f64, usize, usize)> = None;
     for (into, group) in groups.iter().enumerate() {
         for (from, other) in groups.iter().enumerate().skip(into + 1) {
@@ -58,31 +52,18 @@ fn closest(
 }
 
 /// Mean probability of sharing between two groups. `None`: they must not be merged.
-fn linkage(
-    group: &[SubflowId],
-    other: &[SubflowId],
-    by_ids: &BTreeMap<(SubflowId, SubflowId), &PairEvaluation>,
-) -> Option<f64> {
+fn linkage(group: &[SubflowId], other: &[SubflowId], by_ids: &ByIds<'_>) -> Option<f64> {
     let (mut sum, mut count, mut shared) = (0.0, 0.0, false);
-    for a in group {
-        for b in other {
-            let pair = by_ids.get(&ordered(*a, *b));
-            match pair.map(|pair| pair.verdict) {
-                Some(Verdict::Disjoint | Verdict::NoBottleneck) => return None,
-                Some(Verdict::Shared) => {
-                    shared = true;
-                    sum += pair.and_then(|pair| pair.probability).unwrap_or(1.0);
-                    count += 1.0;
-                }
-                Some(Verdict::Unknown) => {
-                    if let Some(probability) = pair.and_then(|pair| pair.probability) {
-                        sum += probability;
-                        count += 1.0;
-                    }
-                }
-                None => {}
-            }
-        }
+    let pairs = group.iter().flat_map(|a| other.iter().filter_map(|b| by_ids.get(&pair_of(*a, *b))));
+    for pair in pairs {
+        let probability = match pair.verdict {
+            Verdict::Disjoint | Verdict::NoBottleneck => return None,
+            Verdict::Shared => pair.probability.or(Some(1.0)),
+            Verdict::Unknown => pair.probability,
+        };
+        shared |= pair.verdict == Verdict::Shared;
+        sum += probability.unwrap_or(0.0);
+        count += f64::from(u8::from(probability.is_some()));
     }
     let linkage = sum / count;
     (shared && linkage > MIN_LINKAGE).then_some(linkage)

@@ -10,7 +10,7 @@ pub struct Term {
     pub name: &'static str,
     weight: f64,
     /// Its value for some evidence, before it is weighted.
-    pub of: fn(&Evidence) -> f64,
+    pub value: fn(&Evidence) -> f64,
 }
 
 /// The regression weights single evaluations. A verdict needs several that agree, so each weight is this much larger.
@@ -22,20 +22,20 @@ const BIAS: f64 = -2.6;
 
 /// All terms.
 pub const TERMS: [Term; 9] = [
-    Term { name: "concordance", weight: 5.6, of: queue_concordance },
-    Term { name: "high concordance", weight: 4.6, of: high_concordance },
-    Term { name: "discordance", weight: 4.1, of: discordance },
-    Term { name: "competing rates", weight: 7.0, of: competing_rates },
-    Term { name: "rising together", weight: 6.8, of: rates_rise_together },
-    Term { name: "steady rate", weight: 5.0, of: steady_rate },
-    Term { name: "varying rates", weight: 3.1, of: varying_rates },
-    Term { name: "bursts", weight: 5.0, of: bursts },
-    Term { name: "losses", weight: 2.2, of: coinciding_losses },
+    Term { name: "concordance", weight: 5.6, value: queue_concordance },
+    Term { name: "high concordance", weight: 4.6, value: high_concordance },
+    Term { name: "discordance", weight: 4.1, value: discordance },
+    Term { name: "competing rates", weight: 7.0, value: competing_rates },
+    Term { name: "rising together", weight: 6.8, value: rates_rise_together },
+    Term { name: "steady rate", weight: 5.0, value: steady_rate },
+    Term { name: "varying rates", weight: 3.1, value: varying_rates },
+    Term { name: "bursts", weight: 5.0, value: bursts },
+    Term { name: "losses", weight: 2.2, value: coinciding_losses },
 ];
 
 /// Log-odds that two congested subflows share a bottleneck.
 pub(super) fn log_odds(evidence: &Evidence) -> f64 {
-    BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.of)(evidence)).sum::<f64>()
+    BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.value)(evidence)).sum::<f64>()
 }
 
 /// How much the absence of evidence counts. Without rates it counts only as far as the delays are not noise.
@@ -58,7 +58,7 @@ fn queue_concordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| concordance.max(0.0) * credit(evidence))
 }
 
-/// Two queues may be similar for a while, but hardly as similar as one queue is to itself.
+/// Delays of two queues may be similar for a while, but rarely as similar as two measurements of one queue.
 fn high_concordance(evidence: &Evidence) -> f64 {
     const HIGH: f64 = 0.75;
     evidence
@@ -73,15 +73,15 @@ fn discordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// One gains what the other loses while both queue. An application with a constant rate divides it in the same way, but without a queue.
+/// While both queue, a subflow gains what the other loses. An application with a constant rate makes subflows compete without a queue.
 fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);
     if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { (-correlation).max(0.0) }
 }
 
-/// Rates that compete do not rise and fall together, unless cross traffic makes them. This uses the two rates alone: where all subflows
-/// rise together, the partial correlation hides it.
+/// Rates that compete do not rise and fall together, except with cross traffic. Uses these two rates only: the partial correlation is small
+/// where all subflows rise together.
 fn rates_rise_together(evidence: &Evidence) -> f64 {
     -evidence.sum_variation.map_or(0.0, |variation| (variation - 1.0).max(0.0))
 }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn every_term_is_zero_without_evidence() {
         let nothing = Evidence::default();
-        assert!(TERMS.iter().all(|term| (term.of)(&nothing).abs() < f64::EPSILON));
+        assert!(TERMS.iter().all(|term| (term.value)(&nothing).abs() < f64::EPSILON));
     }
 
     /// The result of the regression on the training runs.

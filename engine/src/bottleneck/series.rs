@@ -10,7 +10,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 pub(super) const BIN_NS: u64 = 5_000_000;
 /// Bins kept: the longest window, and a reserve for late samples.
 const MAX_BINS: usize = 800;
-/// The base RTT is the lowest one of this many seconds: a new route has a new one.
+/// The base RTT is the minimum over this many seconds, so it follows route changes.
 const BASE_RTT_SECONDS: usize = 10;
 /// Maximum gap between known delays that is interpolated: 80 ms.
 const MAX_DELAY_GAP: u64 = 16;

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The statistics that bottleneck detection needs, over rows in which values may be missing. Pure.
 
-use mpwatch_model::statistics::mean;
-
-/// Population variance. `None`: no values.
-pub(super) fn variance(values: &[f64]) -> Option<f64> {
-    let mean = mean(values)?;
-    Some(values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64)
-}
+use mpwatch_model::statistics::{mean, variance};
 
 /// Coefficient of variation: standard deviation over mean. `None`: the mean is not positive.
 pub(super) fn variation(values: &[f64]) -> Option<f64> {
@@ -109,23 +103,14 @@ pub(super) fn high_pass(row: &[Option<f64>], half: usize) -> Vec<Option<f64>> {
     row.iter().enumerate().map(|(index, value)| value.map(|value| value - mean_around(index))).collect()
 }
 
+fn without_first(row: &[Option<f64>], count: isize) -> &[Option<f64>] {
+    row.get(count.max(0).unsigned_abs()..).unwrap_or_default()
+}
+
 /// The values at positions where both rows have one, with the second row shifted by `lag` positions.
 pub(super) fn aligned(x: &[Option<f64>], y: &[Option<f64>], lag: isize) -> (Vec<f64>, Vec<f64>) {
-    let skipped = lag.unsigned_abs();
-    let (x, y) = if lag < 0 {
-        (x.get(skipped..).unwrap_or_default(), y)
-    } else {
-        (x, y.get(skipped..).unwrap_or_default())
-    };
-    let length = x.len().min(y.len());
-    let (mut both_x, mut both_y) = (Vec::with_capacity(length), Vec::with_capacity(length));
-    for (x, y) in x.iter().zip(y) {
-        if let (Some(x), Some(y)) = (x, y) {
-            both_x.push(*x);
-            both_y.push(*y);
-        }
-    }
-    (both_x, both_y)
+    let (x, y) = (without_first(x, -lag), without_first(y, lag));
+    x.iter().zip(y).filter_map(|(x, y)| x.zip(*y)).unzip()
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use super::feature::MIN_SAMPLES_PER_SECOND;
 
 /// Rates are measured over this time.
 const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// Traffic after this long with too few samples to evaluate is new traffic.
+/// After this long with too few samples to evaluate, traffic counts as new.
 const IDLE_AFTER: Nanos = Nanos(3_000_000_000);
-/// A value is out of range if it is this many times the highest or a fraction of the lowest one before it.
+/// A value above the highest earlier value times this, or below the lowest divided by it, is out of range.
 const CHANGE_FACTOR: f64 = 1.5;
 
 /// How traffic has changed; a later variant outranks an earlier one.

@@ -56,6 +56,9 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Adds CPU time to the open window.
     pub(crate) fn add_time(&mut self, account: Account, time: u64) {
+        if time == 0 {
+            return;
+        }
         let slot =
             *self.slots.entry(account).or_insert_with(|| self.states.insert(AccountState::new(account)));
         self.states[slot].time += time;

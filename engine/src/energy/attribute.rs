@@ -65,9 +65,9 @@ impl Split {
                 ZoneSplit::new(&zone.zone, self.cpus, self.calibration.zone(&zone.zone.label))
             });
             split.totals.epoch = zone.epoch;
-            ledger.on(&zone.zone.cpus, |account, time| split.add(account, time));
+            ledger.on(&zone.zone.cpus, |account, time| split.accounts.add_time(account, time));
             match &zone.outcome {
-                ZoneOutcome::Energy(spent) => self.broken += u64::from(split.close(self.now, spent).is_err()),
+                ZoneOutcome::Energy(spent) => self.broken += u64::from(!split.close(self.now, spent)),
                 ZoneOutcome::Pending => {}
                 ZoneOutcome::Lost { reason, elapsed } => {
                     split.lose(*elapsed);
@@ -85,17 +85,19 @@ impl Split {
 
     /// Whether all CPU time of a subflow is charged; not while the window of a zone is pending.
     pub fn is_settled(&self, id: SubflowId) -> bool {
-        self.zones.iter().flatten().all(|zone| zone.is_settled(Account::Flow(id)))
+        let mut accounts =
+            self.zones.iter().flatten().filter_map(|zone| zone.accounts.get(Account::Flow(id)));
+        accounts.all(|account| account.time == 0)
     }
 
     /// In how many zones the idle power is known.
     pub fn zones_with_idle_power(&self) -> usize {
-        self.zones.iter().flatten().filter(|zone| zone.is_idle_known()).count()
+        self.zones.iter().flatten().filter(|zone| zone.is_idle_known).count()
     }
 
     /// Removes a closed subflow. The totals of the zones keep its energy.
     pub fn forget(&mut self, id: SubflowId) {
-        self.zones.iter_mut().flatten().for_each(|zone| zone.forget(Account::Flow(id)));
+        self.zones.iter_mut().flatten().for_each(|zone| zone.accounts.remove(Account::Flow(id)));
     }
 
     /// Windows whose sums did not match, so no account was charged. Anything but zero is a bug in mpwatch.

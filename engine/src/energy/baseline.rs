@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Idle power without a calibration: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. Pure.
 
+use mpwatch_model::statistics::variance;
 use mpwatch_model::unit::Nanos;
 
 use super::samples::{Limits, Sample, Samples};
@@ -74,11 +75,8 @@ impl Baseline {
         self.scratch.clear();
         self.scratch.extend(self.samples.iter().map(idle));
         self.scratch.sort_unstable_by(f64::total_cmp);
-        let count = self.scratch.len() as f64;
-        let mean = self.scratch.iter().sum::<f64>() / count;
-        let variance = self.scratch.iter().map(|power| (power - mean).powi(2)).sum::<f64>() / count;
         let low = self.scratch[self.scratch.len() / 20];
-        let sigma = variance.sqrt();
+        let sigma = variance(&self.scratch).unwrap_or(0.0).sqrt();
         IdlePower::new(low, low - sigma, low + sigma)
     }
 

@@ -2,7 +2,7 @@
 //! The energy that an account was charged with.
 
 use mpwatch_model::host::energy::{Convention, EnergySource, FlowEnergy, IdleSource};
-use mpwatch_model::unit::{Microjoules, Nanos};
+use mpwatch_model::unit::{Microjoules, Nanos, sum_if_all_known};
 
 /// Energy of a flow over all zones, and its quality.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ impl Charge {
     /// The charges of two zones together.
     pub(super) fn plus(self, other: Self) -> Self {
         Self {
-            active: self.active.zip(other.active).map(|(one, other)| one + other),
+            active: sum_if_all_known([self.active, other.active]),
             lo: self.lo + other.lo,
             hi: self.hi + other.hi,
             full: self.full + other.full,

@@ -4,10 +4,10 @@
 
 use super::baseline::IdlePower;
 
-/// What one account got in windows with unknown idle power.
+/// Share of an account in windows with unknown idle power.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Deferred {
-    /// Its share of the windows' length, seconds.
+    /// Length of the windows times its share, seconds.
     share: f64,
     /// Length of the windows, seconds.
     length: f64,

@@ -2,6 +2,7 @@
 //! The pure part of `mpwatch calibrate`: which loads to run, and the power curve that the readings give.
 
 use mpwatch_model::host::energy::power::{CurvePoint, MeasuredZone};
+use mpwatch_model::statistics::{mean, variance};
 
 use super::line::{Knot, Line};
 
@@ -57,18 +58,33 @@ fn names(readings: &[Reading]) -> Vec<&str> {
 }
 
 fn zone(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
+    let own = ascending(name, readings);
+    let idle: Vec<f64> =
+        own.iter().filter(|reading| reading.busy < 1e-6).map(|reading| reading.watts).collect();
+    Some(MeasuredZone {
+        name: name.to_owned(),
+        idle_watts: mean(&idle)?,
+        idle_sigma_watts: variance(&idle)?.sqrt(),
+        is_fitted: false,
+        knots: own.chunk_by(|a, b| b.busy - a.busy < 1e-6).filter_map(mean_point).collect(),
+    })
+}
+
+/// The readings of a zone, ascending by load.
+fn ascending<'a>(name: &str, readings: &'a [Reading]) -> Vec<&'a Reading> {
     let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
     own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
-    let mut knots: Vec<CurvePoint> = Vec::new();
-    // The mean of the readings under one load is one knot.
-    for same in own.chunk_by(|a, b| (a.busy - b.busy).abs() < 1e-6) {
-        knots.push(CurvePoint { busy: same[0].busy, watts: mean(same) });
-    }
-    let idle: Vec<&Reading> = own.into_iter().filter(|reading| reading.busy < 1e-6).collect();
-    let idle_watts = if idle.is_empty() { return None } else { mean(&idle) };
-    let spread = idle.iter().map(|reading| (reading.watts - idle_watts).powi(2)).sum::<f64>();
-    let idle_sigma_watts = (spread / idle.len() as f64).sqrt();
-    Some(MeasuredZone { name: name.to_owned(), idle_watts, idle_sigma_watts, is_fitted: false, knots })
+    own
+}
+
+/// The mean of readings under about the same load.
+fn mean_point(same: &[&Reading]) -> Option<CurvePoint> {
+    let mean_of =
+        |value: fn(&Reading) -> f64| mean(&same.iter().map(|reading| value(reading)).collect::<Vec<_>>());
+    Some(CurvePoint {
+        busy: mean_of(|reading| reading.busy)?.clamp(0.0, 1.0),
+        watts: mean_of(|reading| reading.watts)?,
+    })
 }
 
 /// The power curve of each zone from readings under other load, whose `busy` includes that load. The idle power is the intercept of a
@@ -78,8 +94,7 @@ pub fn summarise_under_load(readings: &[Reading]) -> Vec<MeasuredZone> {
 }
 
 fn zone_under_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
-    let mut own: Vec<&Reading> = readings.iter().filter(|reading| reading.zone == name).collect();
-    own.sort_by(|a, b| a.busy.total_cmp(&b.busy));
+    let own = ascending(name, readings);
     let range = own.last()?.busy - own.first()?.busy;
     let unmerged: Vec<Knot> =
         own.iter().map(|reading| Knot { x: reading.busy, y: reading.watts, weight: 1.0 }).collect();
@@ -87,10 +102,7 @@ fn zone_under_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
         Line::fit(&unmerged).filter(|line| range >= MIN_RANGE && line.intercept > 0.0 && line.slope > 0.0)?;
     let error = line.at_zero().1 - line.intercept;
     let mut knots = vec![CurvePoint { busy: 0.0, watts: line.intercept }];
-    for same in own.chunk_by(|a, b| b.busy - a.busy < SAME_LOAD) {
-        let busy = same.iter().map(|reading| reading.busy).sum::<f64>() / same.len() as f64;
-        knots.push(CurvePoint { busy: busy.clamp(0.0, 1.0), watts: mean(same) });
-    }
+    knots.extend(own.chunk_by(|a, b| b.busy - a.busy < SAME_LOAD).filter_map(mean_point));
     let is_useful = error <= MAX_ERROR * line.intercept;
     // `error` is half of a 95 % interval: about two standard deviations.
     is_useful.then(|| MeasuredZone {
@@ -100,10 +112,6 @@ fn zone_under_load(name: &str, readings: &[Reading]) -> Option<MeasuredZone> {
         is_fitted: true,
         knots,
     })
-}
-
-fn mean(readings: &[&Reading]) -> f64 {
-    readings.iter().map(|reading| reading.watts).sum::<f64>() / readings.len() as f64
 }
 
 /// The largest relative change of a zone's power between two measurements under the same load, for `--verify`.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A robust straight line through weighted knots (Huber), with confidence intervals. Pure.
 
+use mpwatch_model::statistics::student_t;
+
 /// A point and its weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Knot {
@@ -12,8 +14,6 @@ pub(crate) struct Knot {
 /// Residuals above this many standard deviations count less (Huber's constant, 95 % efficient under normal errors).
 const HUBER: f64 = 1.345;
 const ITERATIONS: usize = 20;
-/// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; beyond, the last.
-const T_95: [f64; 10] = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 /// `y = intercept + slope * x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Line {
         let squares: f64 =
             knots.iter().zip(&weights).map(|(knot, weight)| weight * line.residual(knot).powi(2)).sum();
         let variance = squares / freedom as f64;
-        let t = T_95.get(freedom - 1).copied().unwrap_or(T_95[T_95.len() - 1]);
+        let t = student_t(freedom as f64);
         line.slope_error = t * (variance / sums.xx).sqrt();
         let center = sums.x / sums.weight;
         line.intercept_error = t * (variance * (1.0 / sums.weight + center.powi(2) / sums.xx)).sqrt();

@@ -27,7 +27,7 @@ const MIN_WORK: f64 = 16.0 * PACKET;
 const EDGE: f64 = 0.1;
 /// Assumed relative difference between the flows of a class before the first measurement.
 const UNKNOWN_SPREAD: f64 = 0.5;
-/// Part of an estimate that may be wrong in the same way in all windows.
+/// Relative error that all windows may have in common.
 const SYSTEMATIC: f64 = 0.03;
 
 /// The counters of a flow at a tick.

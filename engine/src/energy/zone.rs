@@ -15,19 +15,15 @@ use super::charge::Charge;
 use super::idle::Idle;
 use super::ledger::Account;
 
-/// The sums of a window do not match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
-
 /// One zone.
 pub(crate) struct ZoneSplit {
     zone: Arc<ZoneId>,
     cpus: u32,
     calibrated: Option<ZonePower>,
     idle: Idle,
-    /// Whether the idle power is known; it stays known.
-    is_idle_known: bool,
-    accounts: Accounts,
+    /// Whether the idle power is known and was subtracted from earlier charges; it stays known.
+    pub(crate) is_idle_known: bool,
+    pub(crate) accounts: Accounts,
     /// Totals of the zone.
     pub(crate) totals: ZoneEnergy,
     /// Whether any window was closed with energy. Until then the totals are unknown, not 0.
@@ -73,15 +69,8 @@ impl ZoneSplit {
         }
     }
 
-    /// Adds CPU time of an account to the window.
-    pub(crate) fn add(&mut self, account: Account, time: u64) {
-        if time > 0 {
-            self.accounts.add_time(account, time);
-        }
-    }
-
-    /// Closes a window: divides its energy among the accounts with CPU time in it.
-    pub(crate) fn close(&mut self, now: Nanos, spent: &WindowEnergy) -> Result<(), Broken> {
+    /// Closes a window: divides its energy among the accounts with CPU time in it. `false`: the sums do not match.
+    pub(crate) fn close(&mut self, now: Nanos, spent: &WindowEnergy) -> bool {
         self.settle_deferred();
         let parts = self.parts(spent);
         let mut accounts = self.accounts.in_window();
@@ -89,11 +78,8 @@ impl ZoneSplit {
         let available = u64::from(self.cpus).saturating_mul(spent.elapsed.0).max(1);
         let window = Window { spent, parts, time, busy: time as f64 / available as f64 };
         window.widen_bounds(&self.idle, self.calibrated.as_ref(), &mut accounts);
-        let outcome = window.divide(&mut accounts);
-        if outcome.is_ok() && !window.parts.is_known {
-            window.defer(&mut accounts);
-        }
-        window.add_to_totals(&mut self.totals, &accounts, outcome);
+        let unexplained = window.divide(&mut accounts);
+        window.add_to_totals(&mut self.totals, &accounts, unexplained);
         for account in accounts {
             account.time = 0;
         }
@@ -106,7 +92,7 @@ impl ZoneSplit {
                 self.idle.observe(now, spent.elapsed, window.busy, power as f64);
             }
         }
-        outcome.map(|_| ())
+        unexplained.is_some()
     }
 
     /// Splits the energy of a window by the idle power that was known before it.
@@ -179,58 +165,40 @@ impl ZoneSplit {
         let known = self.idle.known().filter(|_| self.zone.source != EnergySource::Model);
         known.map(|(_, source)| source).unwrap_or_default()
     }
-
-    /// Whether the idle power is known and was subtracted from earlier charges.
-    pub(crate) fn is_idle_known(&self) -> bool {
-        self.is_idle_known
-    }
-
-    /// Whether all CPU time of the account is charged.
-    pub(crate) fn is_settled(&self, account: Account) -> bool {
-        self.accounts.get(account).is_none_or(|state| state.time == 0)
-    }
-
-    /// Removes an account. The totals keep its energy.
-    pub(crate) fn forget(&mut self, account: Account) {
-        self.accounts.remove(account);
-    }
 }
 
 impl Window<'_> {
-    /// Divides the energy among the accounts. Returns the active energy that no account was given. The sum is checked.
-    fn divide(&self, accounts: &mut [&mut AccountState]) -> Result<u64, Broken> {
+    /// Divides the energy among the accounts. Returns the active energy that no account was given. `None`: the sums do not match.
+    fn divide(&self, accounts: &mut [&mut AccountState]) -> Option<u64> {
         let sum =
             |accounts: &[&mut AccountState]| accounts.iter().map(|account| account.active.given).sum::<u64>();
         let before = sum(accounts);
         let mut active: Vec<_> = accounts.iter_mut().map(|state| (state.time, &mut state.active)).collect();
-        let unexplained = divide(self.parts.active, self.time, &mut active).ok_or(Broken)?;
+        let unexplained = divide(self.parts.active, self.time, &mut active)?;
         let mut idle: Vec<_> = accounts.iter_mut().map(|state| (state.time, &mut state.idle)).collect();
-        divide(self.parts.idle, self.time, &mut idle).ok_or(Broken)?;
+        divide(self.parts.idle, self.time, &mut idle)?;
         if sum(accounts) - before + unexplained != self.parts.active {
-            return Err(Broken);
+            return None;
         }
         for account in accounts {
             account.idle_source = account.idle_source.max(Some(self.parts.source));
+            if !self.parts.is_known {
+                let share = account.time as f64 / self.time as f64;
+                account.deferred.add(share, self.spent.elapsed.0 as f64 / 1e9);
+            }
         }
-        Ok(unexplained)
+        Some(unexplained)
     }
 
-    /// Records the shares of a window with unknown idle power.
-    fn defer(&self, accounts: &mut [&mut AccountState]) {
-        for account in accounts {
-            account.deferred.add(account.time as f64 / self.time as f64, self.spent.elapsed.0 as f64 / 1e9);
-        }
-    }
-
-    /// Adds the window to the totals of its zone. If its sums did not match, its energy is unexplained.
+    /// Adds the window to the totals of its zone. If its sums did not match, all its energy is unexplained.
     fn add_to_totals(
         &self,
         totals: &mut ZoneEnergy,
         accounts: &[&mut AccountState],
-        outcome: Result<u64, Broken>,
+        unexplained: Option<u64>,
     ) {
         totals.zone_uj += self.spent.energy;
-        let Ok(unexplained) = outcome else {
+        let Some(unexplained) = unexplained else {
             totals.unexplained_uj += self.spent.energy;
             return;
         };

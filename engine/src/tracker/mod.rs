@@ -223,6 +223,8 @@ impl Tracker {
                 setup: Arc::clone(&self.start.setup),
                 from: self.timestamp(self.start.at),
                 to: self.timestamp(self.tick.at),
+                since: None,
+                until: None,
                 cut_short: None,
             },
             connections: Vec::new(),

@@ -2,7 +2,6 @@
 //! Compares the tables of a server with ours.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use mpwatch_model::flow::end::EndColumns;
 
@@ -10,31 +9,17 @@ use super::place::{Place, quoted_text};
 use super::schema::table_columns;
 
 /// A difference between the tables of a server and ours. Additional columns of the server are not differences: mpwatch does not fill them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// A table is missing.
+    #[error("table {0} is missing")]
     Table(String),
-    /// A column is missing, or has another type.
-    Column {
-        /// Table and column.
-        name: String,
-        /// The type that it should have.
-        expected: String,
-        /// The type that it has. `None`: the column is missing.
-        found: Option<String>,
-    },
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Table(table) => write!(to, "table {table} is missing"),
-            Self::Column { name, expected, found: None } => write!(to, "column {name} {expected} is missing"),
-            Self::Column { name, expected, found: Some(found) } => {
-                write!(to, "column {name} is {found} instead of {expected}")
-            }
-        }
-    }
+    /// A column is missing: table and column, and the type that it should have.
+    #[error("column {0} {1} is missing")]
+    Column(String, String),
+    /// A column has another type: table and column, the type that it should have, and the type that it has.
+    #[error("column {0} is {2} instead of {1}")]
+    Type(String, String, String),
 }
 
 /// The query for all columns of a database. [`differences`] reads its answer.
@@ -61,9 +46,11 @@ pub fn differences(columns: &EndColumns, place: Place<'_>, answer: &str) -> Vec<
             continue;
         };
         for (column, expected) in expected {
-            let found = known.get(column.as_str()).cloned();
-            if found.as_ref() != Some(&comparable(&expected)) {
-                differences.push(Difference::Column { name: format!("{table}.{column}"), expected, found });
+            let name = format!("{table}.{column}");
+            match known.get(column.as_str()) {
+                Some(found) if *found == comparable(&expected) => {}
+                Some(found) => differences.push(Difference::Type(name, expected, found.clone())),
+                None => differences.push(Difference::Column(name, expected)),
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where tables are made, and what follows from that: names and engines.
+//! Server or cluster of the tables, with their names and engines there.
 
 /// Where the tables are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,19 +11,19 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The quoted name of the database, and what statements that change it have for a cluster.
+    /// The quoted name of the database, and the clause of statements that change it in a cluster.
     pub(super) fn names(&self) -> (String, String) {
         let on = self.cluster.map(|name| format!(" ON CLUSTER {}", quoted(name)));
         (quoted(self.database), on.unwrap_or_default())
     }
 }
 
-/// The name of the table that stores rows; in a cluster, another one distributes them.
+/// The name of the table that stores rows; in a cluster, another table distributes them.
 pub(super) fn local(table: &str, place: Place<'_>) -> String {
     if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
 }
 
-/// The engine of a table of which each shard has its rows.
+/// The engine of a table whose rows are divided among the shards.
 pub(super) fn engine(name: &str, arguments: &str, place: Place<'_>) -> String {
     if place.cluster.is_none() {
         return format!("{name}({arguments})");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows of the table `ends`, as ClickHouse's format TabSeparated has them: cells in the order of the columns, without their names, which would
-//! be most of what a host sends. An unknown value is `\N`, in an array `NULL`.
+//! be the larger part of a request. An unknown value is `\N`, in an array `NULL`.
 
 use std::io::Write as _;
 
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 
-/// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is the valid one. The
+/// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is valid. The
 /// cells are in the order of [`names`].
 pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
     match end.pair(columns) {

@@ -27,7 +27,7 @@ const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     let (database, on) = place.names();
     let mut text = format!(
-        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. Nothing is deleted: --keep adds what deletes old rows.\n\
+        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. Nothing is deleted; --keep adds statements that delete old rows.\n\
          CREATE DATABASE IF NOT EXISTS {database}{on};\n\n"
     );
     let tables = [

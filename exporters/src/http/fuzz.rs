@@ -17,7 +17,7 @@ const BUFFER: usize = 64 << 10;
 /// How often the other tasks may run, and how often blocking tasks are waited for, before the client closes the connection.
 const ROUNDS: usize = 4;
 
-/// Sends bytes to the server, over a connection in memory, and closes it. Returns what the server answers.
+/// Sends bytes to the server, over a connection in memory, and closes it. Returns the answer.
 pub fn exchange(request: &[u8], access: Access, pages: Arc<dyn Pages>) -> io::Result<Vec<u8>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build()?;

@@ -67,10 +67,10 @@ pub(super) fn metrics(request: &HeaderMap, outcome: Result<String, String>) -> R
         Err(reason) => return unavailable(&reason),
     };
     let compressed = if accepts_gzip(request) { gzip(&text) } else { None };
-    let is_compressed = compressed.is_some();
+    let encoding = compressed.is_some().then_some((CONTENT_ENCODING, "gzip"));
     let response = new(StatusCode::OK, METRICS, compressed.unwrap_or_else(|| text.into_bytes()));
-    let response = with_header(response, VARY, "Accept-Encoding");
-    if is_compressed { with_header(response, CONTENT_ENCODING, "gzip") } else { response }
+    let headers = [(VARY, "Accept-Encoding")].into_iter().chain(encoding);
+    headers.fold(response, |response, (name, value)| with_header(response, name, value))
 }
 
 fn accepts_gzip(request: &HeaderMap) -> bool {

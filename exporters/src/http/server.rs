@@ -22,7 +22,7 @@ use super::clients::{Client, Clients};
 use super::site::{MAX_CONCURRENT_SNAPSHOTS, Pages, Site};
 use super::web_config::Access;
 
-/// Maximum number of clients; one more replaces the one that has been idle longest.
+/// Maximum number of clients; another replaces the client that has been idle longest.
 pub(super) const MAX_CLIENTS: usize = 64;
 /// Time for a TLS handshake, for the head of a request, and for the last response of a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages: what each serves, to whom, and how many large ones at a time.
+//! The pages: their content, access to them, and the number of large answers at a time.
 
 use std::sync::Arc;
 

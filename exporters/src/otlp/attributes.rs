@@ -6,8 +6,7 @@ use mpwatch_model::table::{Cell, Column, Row};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList};
 
-use super::resource;
-use super::value::{attribute, text_attribute, value};
+use super::resource::{self, attribute, text_attribute, value};
 
 /// Columns of connections and subflows with a name in the semantic conventions.
 const CONVENTIONS: [(&str, &str); 5] = [
@@ -29,7 +28,6 @@ pub(super) fn of_connection(end: &End, columns: &EndColumns) -> Vec<KeyValue> {
     attributes
 }
 
-/// The attributes of a subflow.
 pub(super) fn of_subflow(columns: &[Column], row: &Row, local_ip: Option<&str>) -> Vec<KeyValue> {
     let mut attributes = transport(local_ip);
     let known = known(columns, row);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ids of traces and spans: hashes of what identifies a connection, so that what is sent twice has the same ones.
+//! Ids of traces and spans: hashes of the connection's identity, so that a record that is resent has the same ids.
 
 use mpwatch_model::flow::end::{End, EndColumns};
 use ring::digest::{SHA256, digest};
 
-/// Of the connection. Both ends compute the same, unless a token is unknown.
+/// Id of the trace of a connection. Both ends compute the same, unless a token is unknown.
 pub(super) fn trace(end: &End, columns: &EndColumns) -> Vec<u8> {
     match end.pair(columns) {
         Some(pair) => hash(&format!("mptcp pair {pair:016x}"), 16),
@@ -12,12 +12,12 @@ pub(super) fn trace(end: &End, columns: &EndColumns) -> Vec<u8> {
     }
 }
 
-/// Of the connection at this end.
+/// Id of the span of a connection at this end.
 pub(super) fn connection_span(end: &End, columns: &EndColumns) -> Vec<u8> {
     hash(&identity(end, columns), 8)
 }
 
-/// Of a subflow at this end.
+/// Id of the span of a subflow at this end.
 pub(super) fn subflow_span(end: &End, columns: &EndColumns, subflow: &str) -> Vec<u8> {
     hash(&format!("{}\n{subflow}", identity(end, columns)), 8)
 }

@@ -9,7 +9,6 @@ use prost::Message as _;
 use super::resource::ByResource;
 use super::{attributes, ids};
 
-/// Name of the event.
 const EVENT: &str = "mptcp.connection.closed";
 
 /// The body of a request to `/v1/logs`, not compressed. `ends`: each with the time at which it was read, nanoseconds since 1970. Open
@@ -30,8 +29,9 @@ pub fn logs<'a>(
     ExportLogsServiceRequest { resource_logs: found.into_parts().map(logs_of).collect() }.encode_to_vec()
 }
 
-/// The number of events that a server has rejected from a request, and the reason. `None`: it has accepted everything.
-pub fn rejected_logs(answer: &[u8]) -> Option<(u64, String)> {
+/// The number of records that a server has rejected from a request, and the reason. `None`: it has accepted everything. Answers about spans
+/// have the same fields.
+pub fn rejected(answer: &[u8]) -> Option<(u64, String)> {
     let partial = ExportLogsServiceResponse::decode(answer).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_log_records).unwrap_or_default();
     (count > 0).then_some((count, partial.error_message))
@@ -57,6 +57,9 @@ fn event(end: &End, columns: &EndColumns, read_ns: u64) -> Option<LogRecord> {
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
+    use opentelemetry_proto::tonic::collector::trace::v1::{
+        ExportTracePartialSuccess, ExportTraceServiceResponse,
+    };
     use opentelemetry_proto::tonic::common::v1::KeyValue;
     use opentelemetry_proto::tonic::common::v1::any_value::Value;
 
@@ -126,16 +129,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_has_rejected_is_read_from_its_answer() {
-        let answer = |rejected| ExportLogsServiceResponse {
-            partial_success: Some(ExportLogsPartialSuccess {
-                rejected_log_records: rejected,
-                error_message: "too old".to_owned(),
-            }),
+    fn rejected_records_are_read_from_an_answer() {
+        let partial = |rejected_log_records| {
+            let partial =
+                ExportLogsPartialSuccess { rejected_log_records, error_message: "too old".to_owned() };
+            ExportLogsServiceResponse { partial_success: Some(partial) }.encode_to_vec()
         };
-        assert_eq!(rejected_logs(&answer(3).encode_to_vec()), Some((3, "too old".to_owned())));
-        for accepted in [&answer(0).encode_to_vec()[..], b"", b"\xff\xff"] {
-            assert_eq!(rejected_logs(accepted), None);
+        let spans = ExportTracePartialSuccess { rejected_spans: 3, error_message: "too old".to_owned() };
+        let spans = ExportTraceServiceResponse { partial_success: Some(spans) }.encode_to_vec();
+        for answer in [partial(3), spans] {
+            assert_eq!(rejected(&answer), Some((3, "too old".to_owned())));
+        }
+        for accepted in [&partial(0)[..], b"", b"\xff\xff"] {
+            assert_eq!(rejected(accepted), None);
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! OTLP, the protocol of OpenTelemetry, in protobuf: a log event for each closed connection, and spans for it and its subflows. Attributes
-//! have the names of the semantic conventions where there is one; others are `mptcp.` or `flow.energy.` and the column of the database,
+//! have the names of the semantic conventions where they have one; others are `mptcp.` or `flow.energy.` and the column of the database,
 //! which ends in its unit.
 
 mod attributes;
@@ -10,7 +10,6 @@ mod ids;
 mod logs;
 mod resource;
 mod spans;
-mod value;
 
-pub use logs::{logs, rejected_logs};
-pub use spans::{rejected_spans, spans};
+pub use logs::{logs, rejected};
+pub use spans::spans;

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use mpwatch_model::flow::end::{End, EndColumns};
-use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
+use mpwatch_model::table::Cell;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
-
-use super::value::{attribute, text_attribute, value};
 
 /// Columns that the resource has, with their names there.
 const COLUMNS: [(&str, &str); 9] = [
@@ -28,7 +28,6 @@ pub(super) fn has(column: &str) -> bool {
     COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
-/// The attributes of the resource of a connection.
 fn resource_attributes(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
     let fixed = [("service.name", "mpwatch"), ("service.version", mpwatch), ("os.type", "linux")];
     let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));
@@ -66,5 +65,21 @@ impl<T> ByResource<T> {
             ..InstrumentationScope::default()
         };
         self.all.into_iter().map(move |(resource, records)| (resource, scope.clone(), records))
+    }
+}
+
+pub(super) fn attribute(name: &str, value: Value) -> KeyValue {
+    KeyValue { key: name.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
+}
+
+pub(super) fn text_attribute(name: &str, text: &str) -> KeyValue {
+    attribute(name, Value::StringValue(text.to_owned()))
+}
+
+pub(super) fn value(cell: &Cell) -> Value {
+    match cell {
+        Cell::Integer(number) => Value::IntValue(*number),
+        Cell::Real(number) => Value::DoubleValue(*number),
+        Cell::Text(text) => Value::StringValue(text.clone()),
     }
 }

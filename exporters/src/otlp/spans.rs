@@ -3,20 +3,16 @@
 
 use mpwatch_model::flow::end::{End, EndColumns, cell};
 use mpwatch_model::table::{Cell, Row};
-use opentelemetry_proto::tonic::collector::trace::v1::{
-    ExportTraceServiceRequest, ExportTraceServiceResponse,
-};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 use prost::Message as _;
 
-use super::resource::ByResource;
-use super::value::{attribute, text_attribute};
+use super::resource::{ByResource, attribute, text_attribute};
 use super::{attributes, ids};
 
-/// Names of spans.
 const CONNECTION: &str = "mptcp.connection";
 const SUBFLOW: &str = "mptcp.subflow";
 
@@ -25,7 +21,9 @@ pub fn spans<'a>(ends: impl IntoIterator<Item = &'a End>, columns: &EndColumns, 
     let mut found = ByResource::new(mpwatch);
     for end in ends {
         if let Some(closed_ns) = end.closed_ns(columns) {
-            found.add(end, columns, EndSpans { end, columns, closed_ns }.all());
+            let spans = EndSpans { end, columns, closed_ns };
+            let subflows = end.subflows.iter().map(|row| spans.subflow(row));
+            found.add(end, columns, std::iter::once(spans.connection()).chain(subflows));
         }
     }
     let spans_of = |(resource, scope, spans)| {
@@ -33,13 +31,6 @@ pub fn spans<'a>(ends: impl IntoIterator<Item = &'a End>, columns: &EndColumns, 
         ResourceSpans { resource: Some(resource), scope_spans: vec![spans], ..ResourceSpans::default() }
     };
     ExportTraceServiceRequest { resource_spans: found.into_parts().map(spans_of).collect() }.encode_to_vec()
-}
-
-/// The number of spans that a server has rejected from a request, and the reason. `None`: it has accepted everything.
-pub fn rejected_spans(answer: &[u8]) -> Option<(u64, String)> {
-    let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
-    let count = u64::try_from(partial.rejected_spans).unwrap_or_default();
-    (count > 0).then_some((count, partial.error_message))
 }
 
 /// The spans of a closed connection at one end.
@@ -50,11 +41,6 @@ struct EndSpans<'a> {
 }
 
 impl EndSpans<'_> {
-    fn all(&self) -> Vec<Span> {
-        let subflows = self.end.subflows.iter().map(|row| self.subflow(row));
-        std::iter::once(self.connection()).chain(subflows).collect()
-    }
-
     fn connection(&self) -> Span {
         let Self { end, columns, closed_ns } = *self;
         let kind = match end.text(columns, "role") {
@@ -145,8 +131,6 @@ fn detail(json: Option<&str>, reason: Option<&str>) -> Vec<KeyValue> {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
-
     use super::super::fixture::{columns, end};
     use super::*;
 
@@ -214,13 +198,5 @@ mod tests {
             ("mptcp.subflow_closed".to_owned(), 4, vec![reason]),
         ];
         assert_eq!(events(2), expected);
-    }
-
-    #[test]
-    fn what_a_server_has_rejected_is_read_from_its_answer() {
-        let partial = ExportTracePartialSuccess { rejected_spans: 3, error_message: "too old".to_owned() };
-        let answer = ExportTraceServiceResponse { partial_success: Some(partial) };
-        assert_eq!(rejected_spans(&answer.encode_to_vec()), Some((3, "too old".to_owned())));
-        assert_eq!(rejected_spans(b""), None);
     }
 }

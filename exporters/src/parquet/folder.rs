@@ -3,7 +3,6 @@
 //! when it appears, and replaces the file of the same name unless that has more rows.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use mpwatch_model::table::{Column, Row};
@@ -55,7 +54,7 @@ impl<'a> FolderWriter<'a> {
         Self { folder, name, columns, open: None, rows: 0, files: 0, kept: Vec::new() }
     }
 
-    /// Adds a row; begins a file if its partition is another one.
+    /// Adds a row; begins a file if its partition differs from the previous row's.
     pub fn push(&mut self, key: &FileKey, row: Row) -> Result<(), FolderError> {
         if self.open.as_ref().is_none_or(|part| part.key != *key) {
             self.finish()?;
@@ -99,17 +98,14 @@ impl Part {
     fn begin(folder: &Path, key: &FileKey, name: &str, columns: &[Column]) -> Result<Self, FolderError> {
         let folder = folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
         let path = folder.join(file_name(name, &key.boot_id));
-        let create = || -> Result<(NamedTempFile, File), io::Error> {
+        let begin = || -> Result<(NamedTempFile, TableWriter<File>), Error> {
             fs::create_dir_all(&folder)?;
             let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(&folder)?;
-            let file = temporary.reopen()?;
-            Ok((temporary, file))
+            let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
+            let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
+            Ok((temporary, writer))
         };
-        let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
-        let created = create().map_err(Error::from);
-        let begun =
-            created.and_then(|(temporary, file)| Ok((temporary, TableWriter::new(file, columns, &notes)?)));
-        match begun {
+        match begin() {
             Ok((temporary, writer)) => Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 }),
             Err(cause) => Err(FolderError { path, cause }),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use mpwatch_model::table::{Cell, Column, ColumnType, Row};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -29,9 +29,6 @@ pub(super) struct TableWriter<W: Write + Send> {
 
 impl<W: Write + Send> TableWriter<W> {
     /// Begins a file. `notes`: names and values that the file's metadata has.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub(super) fn new(output: W, columns: &[Column], notes: &[(&str, &str)]) -> Result<Self> {
         let notes = notes.iter().map(|(name, value)| KeyValue::new((*name).to_owned(), (*value).to_owned()));
         let properties = WriterProperties::builder()
@@ -42,10 +39,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Self { file, columns: columns.iter().map(Buffer::new).collect(), buffered: 0 })
     }
 
-    /// Adds a row.
-    ///
-    /// # Errors
-    /// If a cell is not of the type of its column, or if the file cannot be written.
+    /// Adds a row. Fails if a cell is not of the type of its column, or if the file cannot be written.
     pub(super) fn push(&mut self, row: Row) -> Result<()> {
         if row.len() != self.columns.len() {
             let (cells, columns) = (row.len(), self.columns.len());
@@ -56,10 +50,7 @@ impl<W: Write + Send> TableWriter<W> {
         if self.buffered < ROWS_PER_GROUP { Ok(()) } else { self.write_group() }
     }
 
-    /// Writes the rest, and what makes the file readable.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
+    /// Writes the remaining rows and the footer, without which the file is not readable.
     pub(super) fn finish(mut self) -> Result<W> {
         if self.buffered > 0 {
             self.write_group()?;
@@ -79,10 +70,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// How many rows a file has.
-///
-/// # Errors
-/// If it is not a Parquet file.
+/// How many rows a file has. Fails if it is not a Parquet file.
 pub(super) fn row_count(file: File) -> Result<u64> {
     let rows = SerializedFileReader::new(file)?.metadata().file_metadata().num_rows();
     Ok(u64::try_from(rows).unwrap_or_default())
@@ -130,9 +118,9 @@ impl Buffer {
         self.known.push(i16::from(cell.is_some()));
         match (&mut self.values, cell) {
             (_, None) => {}
-            (Values::Integer(all), Some(Cell::Integer(one))) => all.push(one),
-            (Values::Real(all), Some(Cell::Real(one))) => all.push(one),
-            (Values::Text(all), Some(Cell::Text(one))) => all.push(one.into_bytes().into()),
+            (Values::Integer(all), Some(Cell::Integer(number))) => all.push(number),
+            (Values::Real(all), Some(Cell::Real(number))) => all.push(number),
+            (Values::Text(all), Some(Cell::Text(text))) => all.push(text.into_bytes().into()),
             (_, Some(other)) => {
                 return Err(ParquetError::General(format!("{other:?} in a column of another type")));
             }
@@ -141,24 +129,24 @@ impl Buffer {
     }
 
     fn write(&mut self, mut to: SerializedColumnWriter<'_>) -> Result<()> {
-        let known = Some(&self.known[..]);
         match &mut self.values {
-            Values::Integer(all) => {
-                to.typed::<Int64Type>().write_batch(all, known, None)?;
-                all.clear();
-            }
-            Values::Real(all) => {
-                to.typed::<DoubleType>().write_batch(all, known, None)?;
-                all.clear();
-            }
-            Values::Text(all) => {
-                to.typed::<ByteArrayType>().write_batch(all, known, None)?;
-                all.clear();
-            }
+            Values::Integer(all) => write_batch::<Int64Type>(&mut to, all, &self.known)?,
+            Values::Real(all) => write_batch::<DoubleType>(&mut to, all, &self.known)?,
+            Values::Text(all) => write_batch::<ByteArrayType>(&mut to, all, &self.known)?,
         }
         self.known.clear();
         to.close()
     }
+}
+
+fn write_batch<T: DataType>(
+    to: &mut SerializedColumnWriter<'_>,
+    values: &mut Vec<T::T>,
+    known: &[i16],
+) -> Result<()> {
+    to.typed::<T>().write_batch(values, Some(known), None)?;
+    values.clear();
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use std::hash::Hash;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::sums::{Increase, Sums, add};
-use super::values::{LabelledValues, OTHER, UNKNOWN};
+use super::values::{Increase, LabelledValues, OTHER, Sums, UNKNOWN, add};
 
 /// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
@@ -33,24 +32,20 @@ struct Entry {
 
 /// The sums of all label values.
 pub(super) struct BoundedSums<K> {
-    limits: Limits,
+    /// Label values above changed limits are merged as they leave or larger ones appear.
+    pub(super) limits: Limits,
     entries: HashMap<K, Entry>,
     /// The sums of all label values without series of their own.
     pub(super) other: Sums,
     /// Label values merged into the others so far.
     pub(super) merged: u64,
     /// Label values that the latest selection added.
-    added: HashSet<K>,
+    pub(super) added: HashSet<K>,
 }
 
 impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     pub(super) fn new(limits: Limits) -> Self {
         Self { limits, entries: HashMap::new(), other: Sums::new(), merged: 0, added: HashSet::new() }
-    }
-
-    /// Changes the limits. Label values above them are merged as they leave or larger ones appear.
-    pub(super) fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
     }
 
     /// Selects the label values that have series of their own until the next snapshot. `sizes`: sizes of
@@ -90,11 +85,6 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         }
     }
 
-    /// The label values that the latest selection added.
-    pub(super) fn added(&self) -> &HashSet<K> {
-        &self.added
-    }
-
     /// Whether a label value has series of its own.
     pub(super) fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
@@ -115,7 +105,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         all
     }
 
-    /// Whether there is room for one more label value of this size. Merges a smaller one or one that is gone if necessary.
+    /// Whether there is room for another label value of this size. If necessary, merges a smaller value or a value that is gone.
     fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
         let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
         if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {

@@ -15,11 +15,9 @@ use mpwatch_model::snapshot::Snapshot;
 use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
 
-use super::histogram::Histogram;
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
-use super::sums::counters;
-use super::values::{LabelledValues, MetricValues};
+use super::values::{Histogram, LabelledValues, MetricValues, counters};
 
 /// Sources of the samples of a scrape.
 struct Scrape<'a> {
@@ -35,7 +33,7 @@ type Read = dyn Fn(&Scrape<'_>, &mut Samples<'_>);
 pub struct Family {
     /// Full name.
     pub name: String,
-    /// What it means.
+    /// One sentence, for `# HELP`.
     pub help: String,
     /// How it moves.
     pub kind: Kind,
@@ -188,7 +186,7 @@ fn by_interface_histogram((index, row): (usize, &Distribution<Subflow>)) -> Fami
     })
 }
 
-/// Reads one of the values of each set of labels.
+/// Reads the value with this index, for each set of labels.
 fn read_value(
     index: usize,
     values: fn(&MetricValues) -> &[LabelledValues],

@@ -3,19 +3,26 @@
 
 use std::hash::Hash;
 
+use mpwatch_model::capacity::is_excessive;
 use mpwatch_model::metric::Metric;
 use mpwatch_model::metric::distribution::Distribution;
 use mpwatch_model::metric::event_counter::EventCounter;
+use rustc_hash::FxHashMap;
+use slab::Slab;
 
-use super::flow_arena::FlowArena;
-use super::histogram::Histogram;
-use super::sums::{Increase, counters};
+use super::values::{Histogram, Increase, counters};
 
-/// A flow that the current snapshot lists.
-#[derive(Clone, Copy)]
-pub(super) struct Listed {
-    index: usize,
-    is_new: bool,
+struct Flow<K, F> {
+    key: K,
+    facts: F,
+    /// The last snapshot that listed it.
+    snapshot: u64,
+    /// The events that were counted, one bit each.
+    counted: u8,
+    /// The latest value of each counter; `NaN`: unknown. Empty until the first update.
+    values: Box<[f64]>,
+    /// For each distribution, the number of observations so far.
+    observations: Box<[u64]>,
 }
 
 /// The counters, events and distributions of all flows of one kind, and facts about each that are needed also while it is idle.
@@ -23,12 +30,13 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
     distributions: Vec<&'static Distribution<T>>,
-    flows: FlowArena<K, F>,
+    flows: Slab<Flow<K, F>>,
+    indices: FxHashMap<K, usize>,
     /// Number of the current snapshot.
     snapshot: u64,
-    /// The flows that this snapshot lists, and the flows that the previous snapshot listed.
-    listed: Vec<Listed>,
-    listed_before: Vec<Listed>,
+    /// Indices of the flows that this snapshot lists, and of those that the previous snapshot listed.
+    listed: Vec<usize>,
+    listed_before: Vec<usize>,
     increase: Increase,
     /// For each event counter, a count for each value of its label.
     pub(super) event_counts: Vec<Vec<u64>>,
@@ -43,11 +51,11 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         distributions: impl IntoIterator<Item = &'static Distribution<T>>,
     ) -> Self {
         let distributions: Vec<_> = distributions.into_iter().collect();
-        let counters: Vec<_> = counters(table).collect();
         Self {
-            flows: FlowArena::new(counters.len(), distributions.len()),
-            counters,
+            counters: counters(table).collect(),
             events,
+            flows: Slab::new(),
+            indices: FxHashMap::default(),
             snapshot: 0,
             listed: Vec::new(),
             listed_before: Vec::new(),
@@ -60,87 +68,48 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
 
     /// Notes that the current snapshot lists a flow, with its facts. Returns its facts before. `None`: it is new.
     pub(super) fn list(&mut self, key: K, facts: F) -> Option<F> {
-        let (index, is_new) = self.find(key);
-        self.flows.entry_mut(index).snapshot = self.snapshot;
-        self.listed.push(Listed { index, is_new });
-        self.flows.set_facts(index, facts)
+        let snapshot = self.snapshot;
+        let known = self.indices.get(&key).copied();
+        let index = known.unwrap_or_else(|| {
+            let (values, observations) = (Box::default(), vec![0; self.distributions.len()].into());
+            let index = self.flows.insert(Flow { key, facts, snapshot, counted: 0, values, observations });
+            self.indices.insert(key, index);
+            index
+        });
+        self.listed.push(index);
+        let flow = &mut self.flows[index];
+        flow.snapshot = snapshot;
+        known.map(|_| std::mem::replace(&mut flow.facts, facts))
     }
 
     /// Forgets the flows that the previous snapshot listed, and this one does not, unless they are idle. They stay in all sums. `each` gets
     /// their facts.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
-        for Listed { index, .. } in std::mem::take(&mut self.listed_before) {
-            let flow = self.flows.entry_mut(index);
-            if flow.snapshot != self.snapshot && !is_idle(&flow.key) {
-                self.flows.remove(index).into_iter().for_each(&mut each);
+        for index in std::mem::take(&mut self.listed_before) {
+            let Some(Flow { key, snapshot, .. }) = self.flows.get(index) else { continue };
+            if *snapshot != self.snapshot && !is_idle(key) {
+                self.indices.remove(key);
+                each(self.flows.remove(index).facts);
             }
         }
     }
 
-    /// Records the values of the flow that was listed as number `place`, and returns their increase. `from_start`: its first totals count;
-    /// the totals of an older flow were counted before.
-    pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> &Increase {
-        let Listed { index, is_new } = self.listed[place];
+    /// Records the values of the flow that was listed as number `place`. Returns its facts and the increase of its counters. `from_start`: its
+    /// first totals count; the totals of an older flow were counted before.
+    pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> (F, &Increase) {
+        let known = &mut self.flows[self.listed[place]];
+        let is_new = known.values.is_empty();
         if is_new {
-            self.start(index, flow, from_start);
+            let first = |row: &&Metric<T>| {
+                let starts_at_zero = from_start || row.unit.starts_with_tracing();
+                (row.read)(flow).map_or(f64::NAN, |now| if starts_at_zero { 0.0 } else { now })
+            };
+            known.values = self.counters.iter().map(first).collect();
         }
-        self.compute_increase(index, flow, is_new);
-        self.count_events(index, flow);
-        self.observe(index, flow);
-        &self.increase
-    }
-
-    /// The facts of all flows, idle ones included.
-    pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
-        self.flows.flows().map(|(_, flow, facts)| (flow.key, facts))
-    }
-
-    /// The facts of the idle flows, with an increase of zero for each counter that is known.
-    pub(super) fn idle(&self) -> impl Iterator<Item = (&F, Increase)> {
-        let idle = self.flows.flows().filter(|(_, flow, _)| flow.snapshot != self.snapshot);
-        idle.map(|(index, _, facts)| (facts, self.zeros(index)))
-    }
-
-    /// An increase of zero for each known counter of a flow. `None`: there is no such flow.
-    pub(super) fn unchanged(&self, key: &K) -> Option<Increase> {
-        Some(self.zeros(self.flows.index_of(key)?))
-    }
-
-    fn zeros(&self, index: usize) -> Increase {
-        let values = self.flows.values(index).iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
-        Increase { values, unchanged: true, observed: Vec::new() }
-    }
-
-    /// The index of a flow, and whether it is new. Consecutive snapshots mostly have the same flows in the same order.
-    fn find(&mut self, key: K) -> (usize, bool) {
-        let previous = self.listed.last().map(|listed| listed.index);
-        let expected = previous.map_or(0, |previous| self.flows.entry(previous).map_or(0, |flow| flow.next));
-        // The entry of a flow that the previous snapshot did not list may be unused.
-        let is_expected = self
-            .flows
-            .entry(expected)
-            .is_some_and(|flow| flow.key == key && flow.snapshot + 1 >= self.snapshot);
-        let known = if is_expected { Some(expected) } else { self.flows.index_of(&key) };
-        let index = known.unwrap_or_else(|| self.flows.insert(key, self.snapshot));
-        if let Some(previous) = previous {
-            self.flows.entry_mut(previous).next = index;
-        }
-        (index, known.is_none())
-    }
-
-    fn start(&mut self, index: usize, flow: &T, from_start: bool) {
-        for (row, value) in self.counters.iter().zip(self.flows.values_mut(index)) {
-            let starts_at_zero = from_start || row.unit.starts_with_tracing();
-            *value = (row.read)(flow).map_or(f64::NAN, |now| if starts_at_zero { 0.0 } else { now });
-        }
-        self.flows.observations_mut(index).fill(0);
-    }
-
-    fn compute_increase(&mut self, index: usize, flow: &T, is_new: bool) {
-        let Increase { values, unchanged, .. } = &mut self.increase;
+        let Increase { values, unchanged, observed } = &mut self.increase;
         values.clear();
         *unchanged = !is_new;
-        for (row, last) in self.counters.iter().zip(self.flows.values_mut(index)) {
+        for (row, last) in self.counters.iter().zip(&mut known.values) {
             let Some(now) = (row.read)(flow) else {
                 values.push(None);
                 continue;
@@ -152,49 +121,65 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             *last = if was_known { last.max(now) } else { now };
             values.push(Some(increase));
         }
-    }
-
-    fn count_events(&mut self, index: usize, flow: &T) {
-        let counted = &mut self.flows.entry_mut(index).counted;
-        for (number, event) in self.events.iter().enumerate() {
-            if *counted & (1 << number) != 0 {
-                continue;
-            }
-            let label = (event.kind)(flow);
-            if let Some(label) = label.and_then(|label| event.values.iter().position(|value| *value == label))
+        for (number, (event, counts)) in self.events.iter().zip(&mut self.event_counts).enumerate() {
+            if known.counted & (1 << number) == 0
+                && let Some(label) = (event.kind)(flow)
+                && let Some(place) = event.values.iter().position(|value| *value == label)
             {
-                *counted |= 1 << number;
-                self.event_counts[number][label] += 1;
+                known.counted |= 1 << number;
+                counts[place] += 1;
             }
         }
-    }
-
-    fn observe(&mut self, index: usize, flow: &T) {
-        let counted = self.flows.observations_mut(index);
-        self.increase.observed.clear();
-        for ((row, counted), histogram) in self.distributions.iter().zip(counted).zip(&mut self.histograms) {
+        observed.clear();
+        let rows = self.distributions.iter().zip(&mut known.observations).zip(&mut self.histograms);
+        for ((row, counted), histogram) in rows {
             let observations = (row.observations)(flow);
             let value = (row.value)(flow).filter(|_| observations > *counted);
             *counted = observations.max(*counted);
             if let Some(value) = value {
                 histogram.observe(value);
             }
-            self.increase.observed.push(value);
+            observed.push(value);
         }
+        (known.facts, &self.increase)
     }
 
-    /// Ends a snapshot.
+    /// The facts of all flows, idle ones included.
+    pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
+        self.flows.iter().map(|(_, flow)| (flow.key, &flow.facts))
+    }
+
+    /// The facts of the idle flows, with an increase of zero for each counter that is known.
+    pub(super) fn idle(&self) -> impl Iterator<Item = (&F, Increase)> {
+        let idle = self.flows.iter().filter(|(_, flow)| flow.snapshot != self.snapshot);
+        idle.map(|(_, flow)| (&flow.facts, zeros(flow)))
+    }
+
+    /// An increase of zero for each known counter of a flow. `None`: there is no such flow.
+    pub(super) fn unchanged(&self, key: &K) -> Option<Increase> {
+        self.indices.get(key).map(|index| zeros(&self.flows[*index]))
+    }
+
+    /// Ends a snapshot. Gives back the memory of a burst.
     pub(super) fn end_snapshot(&mut self) {
-        if let Some(kept) = self.flows.compact() {
-            let moved = |Listed { index, is_new }: &Listed| {
-                Some(Listed { index: kept.binary_search(index).ok()?, is_new: *is_new })
-            };
-            self.listed = self.listed.iter().filter_map(moved).collect();
+        if is_excessive(self.flows.capacity(), self.flows.len()) {
+            let mut moved = FxHashMap::default();
+            self.flows.compact(|flow, from, to| {
+                self.indices.insert(flow.key, to);
+                moved.insert(from, to);
+                true
+            });
+            self.indices.shrink_to_fit();
+            self.listed.iter_mut().for_each(|index| *index = moved.get(index).copied().unwrap_or(*index));
         }
-        std::mem::swap(&mut self.listed, &mut self.listed_before);
-        self.listed.clear();
+        self.listed_before = std::mem::take(&mut self.listed);
         self.snapshot += 1;
     }
+}
+
+fn zeros<K, F>(flow: &Flow<K, F>) -> Increase {
+    let values = flow.values.iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
+    Increase { values, unchanged: true, observed: Vec::new() }
 }
 
 #[cfg(test)]
@@ -225,7 +210,7 @@ mod tests {
         }
         counters.forget_gone(|_| false, |()| ());
         let update = |(place, flow): (usize, &&Connection)| {
-            let Increase { values, unchanged, .. } = counters.update(place, flow, true);
+            let ((), Increase { values, unchanged, .. }) = counters.update(place, flow, true);
             Increase { values: values.clone(), unchanged: *unchanged, observed: Vec::new() }
         };
         let increases = flows.iter().enumerate().map(update).collect();
@@ -255,14 +240,13 @@ mod tests {
             let found: Vec<_> = increases.iter().map(|increase| increase.values[0]).collect();
             assert_eq!(found, expected, "{numbers:?} in snapshot {turn}");
             assert!(increases.iter().all(|increase| !increase.unchanged));
-            assert_eq!(counters.flows.size().0, numbers.len());
+            assert_eq!(counters.flows.len(), numbers.len());
         }
         take(&mut counters, []);
         let flow = fixture::connection(8, 1);
         let increase = take(&mut counters, [&flow])[0].values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
-        let (_, entries) = counters.flows.size();
-        assert!(entries <= 6, "{entries} entries: they are not reused");
+        assert!(counters.flows.capacity() <= 8, "entries are not reused");
     }
 
     #[test]
@@ -280,8 +264,8 @@ mod tests {
             let increases = take(&mut counters, flows.iter().rev());
             let is_right = |increase: &Increase| increase.values[0] == Some(turn as f64);
             assert!(increases.iter().all(is_right), "turn {turn}");
-            assert_eq!(counters.flows.size(), (expected, expected));
-            assert!(counters.flows.capacity() < 1_000 * counters.counters.len());
+            assert_eq!(counters.flows.len(), expected);
+            assert!(counters.flows.capacity() < 1_000 && counters.indices.capacity() < 1_000);
         }
         assert!(expected > 50);
     }

@@ -9,7 +9,7 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::{Kind, Unit};
 use mpwatch_model::unit::Micros;
 
-use super::sums::Sums;
+use super::values::{OTHER, Sums, UNKNOWN};
 
 /// A gauge of an interface: name, help and unit.
 pub(super) type Gauge = (&'static str, &'static str, (Kind, Unit));
@@ -37,50 +37,36 @@ pub(super) const GAUGES: [Gauge; 4] = [
 /// The subflows of an interface.
 #[derive(Clone, Debug, Default)]
 struct Paths {
-    all: usize,
-    /// Payload of all of them.
+    /// Number of all subflows, of open, of open stale and of open backup subflows.
+    counts: [usize; 4],
+    /// Payload of all subflows.
     size: u64,
-    open: usize,
-    stale: usize,
-    backup: usize,
-    /// How many of the open ones have each smoothed RTT.
+    /// Number of open subflows with each smoothed RTT.
     rtts: BTreeMap<Micros, usize>,
 }
 
 impl Paths {
     fn add(&mut self, path: &Path) {
-        self.all += 1;
+        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum += count);
         self.size += path.size;
-        if path.is_open {
-            self.open += 1;
-            self.stale += usize::from(path.is_stale);
-            self.backup += usize::from(path.is_backup);
-            path.rtt.into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
-        }
+        path.rtt.into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
     }
 
     fn remove(&mut self, path: &Path) {
-        self.all -= 1;
+        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum -= count);
         self.size -= path.size;
-        if path.is_open {
-            self.open -= 1;
-            self.stale -= usize::from(path.is_stale);
-            self.backup -= usize::from(path.is_backup);
-            if let Some(rtt) = path.rtt
-                && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
-            {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
+        if let Some(rtt) = path.rtt
+            && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        self.open += other.open;
-        self.stale += other.stale;
-        self.backup += other.backup;
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, count)| *sum += count);
         for (rtt, count) in &other.rtts {
             *self.rtts.entry(*rtt).or_default() += count;
         }
@@ -94,22 +80,15 @@ impl Paths {
             upto += **count;
             upto > middle
         });
-        let [open, stale, backup] = [self.open, self.stale, self.backup].map(|count| Some(count as f64));
+        let [_, open, stale, backup] = self.counts.map(|count| Some(count as f64));
         vec![open, stale, backup, median.map(|(rtt, _)| rtt.seconds())]
     }
 }
 
-/// The values of the gauges of an interface without open subflows.
-pub(super) fn no_paths() -> Sums {
-    Paths::default().values()
-}
-
-/// An interface with series of its own, or all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Interface {
-    /// `None`: no route in the socket's cache.
-    Own(Option<Name>),
-    Other,
+/// The label of an interface. Names have no slash, so a name that is reserved for other series gets one.
+pub(super) fn label(name: Name) -> String {
+    let text = name.text().into_owned();
+    if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
 /// Part of a subflow that is kept while it is idle.
@@ -121,7 +100,7 @@ pub(super) struct Path {
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,
-    /// Of a path that gets acknowledgements.
+    /// Of an open path that gets acknowledgements.
     rtt: Option<Micros>,
 }
 
@@ -133,8 +112,13 @@ impl Path {
             size: (subflow.bytes_sent + subflow.bytes_received).0,
             is_stale: subflow.is_failed(),
             is_backup: subflow.backup,
-            rtt: subflow.current_srtt(),
+            rtt: subflow.current_srtt().filter(|_| subflow.closed.is_none()),
         }
+    }
+
+    fn counts(&self) -> [usize; 4] {
+        let Self { is_open, is_stale, is_backup, .. } = *self;
+        [true, is_open, is_open && is_stale, is_open && is_backup].map(usize::from)
     }
 }
 
@@ -153,7 +137,7 @@ impl Interfaces {
     pub(super) fn remove(&mut self, path: &Path) {
         if let Some(paths) = self.paths.get_mut(&path.interface) {
             paths.remove(path);
-            if paths.all == 0 {
+            if paths.counts[0] == 0 {
                 self.paths.remove(&path.interface);
             }
         }
@@ -164,16 +148,15 @@ impl Interfaces {
         self.paths.iter().map(|(name, paths)| (*name, paths.size)).collect()
     }
 
-    /// The values of the gauges of each interface with open subflows. Interfaces without series of their own are merged
-    /// into one.
-    pub(super) fn gauges(&self, has_series: impl Fn(Option<Name>) -> bool) -> HashMap<Interface, Sums> {
-        let (own, others): (Vec<_>, Vec<_>) =
-            self.paths.iter().filter(|(_, paths)| paths.open > 0).partition(|(name, _)| has_series(**name));
-        let mut other = Paths::default();
-        for (_, paths) in &others {
-            other.merge(paths);
-        }
-        let other = (!others.is_empty()).then(|| (Interface::Other, other.values()));
-        own.into_iter().map(|(name, paths)| (Interface::Own(*name), paths.values())).chain(other).collect()
+    /// The values of the gauges of an interface.
+    pub(super) fn gauges(&self, interface: Option<Name>) -> Sums {
+        self.paths.get(&interface).map_or_else(|| Paths::default().values(), Paths::values)
+    }
+
+    /// The values of the gauges of all interfaces without series of their own together.
+    pub(super) fn gauges_of_others(&self, has_series: impl Fn(Option<Name>) -> bool) -> Sums {
+        let mut others = Paths::default();
+        self.paths.iter().filter(|(name, _)| !has_series(**name)).for_each(|(_, paths)| others.merge(paths));
+        others.values()
     }
 }

@@ -8,8 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use mpwatch_model::metric::{InfoMetric, Kind, Metric};
 
 use super::bounded::{BoundedSums, Limits};
-use super::sums::{Increase, Sums};
-use super::values::{LabelledValues, OTHER};
+use super::values::{Increase, LabelledValues, OTHER, Sums};
 
 /// How long a closed flow is exported.
 const LINGER: SignedDuration = SignedDuration::from_mins(5);
@@ -33,7 +32,7 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
     }
 
     pub(super) fn set_limit(&mut self, max_flows: usize) {
-        self.counters.set_limits(limits(max_flows));
+        self.counters.limits = limits(max_flows);
     }
 
     pub(super) fn select(&mut self, at: Timestamp, sizes: &HashMap<K, u64>) {

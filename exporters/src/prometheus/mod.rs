@@ -2,19 +2,15 @@
 //! Metrics for Prometheus, from the rows of the model's tables. The machine and fixed limits bound the number of series, flows do not.
 
 mod bounded;
-mod by_text;
 mod families;
-mod flow_arena;
 mod flow_counters;
-mod histogram;
+mod groups;
 mod interfaces;
 mod largest;
 mod samples;
-mod sizes;
-mod sums;
 mod totals;
 mod values;
 
 pub use families::{Family, Section, expose, sections};
-pub use totals::{Settings, Totals};
+pub use totals::Totals;
 pub use values::MetricValues;

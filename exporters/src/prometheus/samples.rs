@@ -4,9 +4,8 @@
 use mpwatch_model::metric::Kind;
 use prometheus::proto::{self, Bucket, Counter, Gauge, LabelPair, MetricFamily, MetricType};
 
-use super::histogram::Histogram;
+use super::values::Histogram;
 
-/// Collects the samples of a family.
 pub(super) struct Samples<'a> {
     kind: Kind,
     label_names: &'a [&'static str],
@@ -43,7 +42,6 @@ impl<'a> Samples<'a> {
         proto::Metric::from_label(pairs.collect())
     }
 
-    /// Adds a histogram.
     pub(super) fn add_histogram<S: AsRef<str>>(&mut self, label_values: &[S], observed: &Histogram) {
         let buckets = observed.cumulative().map(|(bound, count)| {
             let mut bucket = Bucket::default();

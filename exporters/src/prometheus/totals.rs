@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::subflow::Subflow;
@@ -18,75 +17,44 @@ use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, 
 use mpwatch_model::snapshot::Snapshot;
 
 use super::bounded::{BoundedSums, Limits};
-use super::by_text::{SumsByText, TextKey};
 use super::flow_counters::FlowCounters;
-use super::histogram::Histogram;
-use super::interfaces::{Interface, Interfaces, Path, no_paths};
+use super::groups::{Group, Groups};
+use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::sizes::Sizes;
-use super::sums::{Sums, add, counters};
-use super::values::{LabelledValues, MetricValues, OTHER, UNKNOWN};
+use super::values::{Histogram, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
 
-/// Maximum number of interfaces, peers, control groups and namespaces of pods with series of their own.
+/// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
-const MAX_PEERS: usize = 100;
-const MAX_CGROUPS: usize = 100;
-const MAX_POD_NAMESPACES: usize = 100;
 /// Maximum number of subflows with series of their own, for each of the largest connections.
 const MAX_SUBFLOWS_PER_CONNECTION: usize = 8;
 
 type SubflowKey = (ConnectionId, SubflowId);
 
-/// Part of a connection that is kept while it is idle.
-#[derive(Clone, Copy)]
-struct Group {
-    peer: Option<IpAddr>,
-    cgroup: TextKey,
-    pod_namespace: TextKey,
-    size: u64,
-}
-
-/// The part of the daemon's configuration that concerns Prometheus.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Number of largest connections with series of their own. Zero: none.
-    pub top_flows: usize,
-}
-
 /// The sums over all snapshots so far.
 pub struct Totals {
-    settings: Settings,
+    /// Number of largest connections with series of their own.
+    top_flows: usize,
     connections: FlowCounters<ConnectionId, Connection, Group>,
     subflows: FlowCounters<SubflowKey, Subflow, Path>,
     host: Sums,
     /// Interfaces with the same name in several namespaces are one.
     interfaces: BoundedSums<Option<Name>>,
-    /// The values of their gauges in the latest snapshot, and of all other interfaces together.
-    interface_gauges: HashMap<Interface, Sums>,
     /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
     interface_histograms: Vec<BoundedSums<Option<Name>>>,
-    peers: BoundedSums<Option<IpAddr>>,
-    cgroups: SumsByText,
-    pod_namespaces: SumsByText,
-    /// The payload of all open connections by peer, and of all subflows by interface.
-    peer_sizes: Sizes<Option<IpAddr>>,
+    groups: Groups,
     paths: Interfaces,
     largest_connections: LargestFlows<ConnectionId, Connection>,
     largest_subflows: LargestFlows<SubflowKey, Subflow>,
 }
 
-fn max_subflows(settings: Settings) -> usize {
-    settings.top_flows * MAX_SUBFLOWS_PER_CONNECTION
-}
-
 impl Totals {
-    /// Sums without any snapshot.
-    pub fn new(settings: Settings) -> Self {
-        let up_to = |max| Limits { max_present: max, max_total: max, linger: None };
+    /// Sums without any snapshot. `top_flows`: number of largest connections with series of their own.
+    pub fn new(top_flows: usize) -> Self {
+        let limits = Limits { max_present: MAX_INTERFACES, max_total: MAX_INTERFACES, linger: None };
         // Payload starts at zero. Time and energy may turn out to be unknown.
         let initial = |unit| matches!(unit, Unit::Bytes | Unit::Segments | Unit::Count).then_some(0.0);
         Self {
-            settings,
+            top_flows,
             connections: FlowCounters::new(CONNECTION, CONNECTION_EVENTS, CONNECTION_DISTRIBUTIONS),
             subflows: FlowCounters::new(
                 SUBFLOW,
@@ -94,49 +62,42 @@ impl Totals {
                 SUBFLOW_DISTRIBUTIONS.iter().chain(INTERFACE_DISTRIBUTIONS),
             ),
             host: counters(CONNECTION).map(|row| initial(row.unit)).collect(),
-            interfaces: BoundedSums::new(up_to(MAX_INTERFACES)),
-            interface_gauges: HashMap::new(),
-            interface_histograms: INTERFACE_DISTRIBUTIONS
-                .iter()
-                .map(|_| BoundedSums::new(up_to(MAX_INTERFACES)))
-                .collect(),
-            peers: BoundedSums::new(up_to(MAX_PEERS)),
-            cgroups: SumsByText::new(up_to(MAX_CGROUPS), |connection| connection.cgroup.as_deref()),
-            pod_namespaces: SumsByText::new(up_to(MAX_POD_NAMESPACES), |connection| {
-                connection.pod.as_ref().map(|pod| pod.namespace.as_str())
-            }),
-            peer_sizes: Sizes::default(),
+            interfaces: BoundedSums::new(limits),
+            interface_histograms: INTERFACE_DISTRIBUTIONS.iter().map(|_| BoundedSums::new(limits)).collect(),
+            groups: Groups::default(),
             paths: Interfaces::default(),
-            largest_connections: LargestFlows::new(settings.top_flows, CONNECTION, &CONNECTION_INFO),
-            largest_subflows: LargestFlows::new(max_subflows(settings), SUBFLOW, &SUBFLOW_INFO),
+            largest_connections: LargestFlows::new(top_flows, CONNECTION, &CONNECTION_INFO),
+            largest_subflows: LargestFlows::new(
+                top_flows * MAX_SUBFLOWS_PER_CONNECTION,
+                SUBFLOW,
+                &SUBFLOW_INFO,
+            ),
         }
     }
 
-    /// Changes the settings.
-    pub fn configure(&mut self, settings: Settings) {
-        self.settings = settings;
-        self.largest_connections.set_limit(settings.top_flows);
-        self.largest_subflows.set_limit(max_subflows(settings));
+    /// Changes the number of largest connections with series of their own.
+    pub fn set_top_flows(&mut self, top_flows: usize) {
+        self.top_flows = top_flows;
+        self.largest_connections.set_limit(top_flows);
+        self.largest_subflows.set_limit(top_flows * MAX_SUBFLOWS_PER_CONNECTION);
     }
 
-    /// Adds what every flow carried since the previous snapshot. Snapshots come in order of time. Idle flows have carried nothing: they are
-    /// not read again.
+    /// Adds the traffic of every flow since the previous snapshot. Snapshots come in order of time. Idle flows are not
+    /// read: they carried nothing.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.list(snapshot);
         self.select(snapshot);
         let mut place = 0;
         for (number, connection) in snapshot.connections.iter().enumerate() {
-            let increase = self.connections.update(number, connection, connection.seen_open);
+            let (group, increase) = self.connections.update(number, connection, connection.seen_open);
             if !increase.unchanged {
                 add(&mut self.host, &increase.values);
             }
-            self.peers.add(peer(connection), increase);
-            self.cgroups.add(self.cgroups.key(connection), increase);
-            self.pod_namespaces.add(self.pod_namespaces.key(connection), increase);
+            self.groups.add(&group, increase);
             self.largest_connections.add(connection.id, connection, increase);
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
-                let increase = self.subflows.update(place, subflow, subflow.created_at.is_some());
+                let (_, increase) = self.subflows.update(place, subflow, subflow.created_at.is_some());
                 self.interfaces.add(subflow.interface, increase);
                 let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
@@ -150,26 +111,17 @@ impl Totals {
             }
         }
         self.add_idle(snapshot);
-        self.interface_gauges = self.paths.gauges(|interface| self.interfaces.contains(&interface));
         self.connections.end_snapshot();
         self.subflows.end_snapshot();
     }
 
     fn list(&mut self, snapshot: &Snapshot) {
         for connection in &snapshot.connections {
-            let peer = peer(connection);
-            let (cgroup, pod_namespace) = (self.cgroups.key(connection), self.pod_namespaces.key(connection));
             let paths = || connection.subflows.iter().map(Path::from_subflow);
-            let size = paths().map(|path| path.size).sum();
-            let group = Group { peer, cgroup, pod_namespace, size };
+            let group = self.groups.list(connection, paths().map(|path| path.size).sum());
             if let Some(before) = self.connections.list(connection.id, group) {
-                self.peer_sizes.remove(before.peer, before.size);
-                self.cgroups.unlist(before.cgroup, before.size);
-                self.pod_namespaces.unlist(before.pod_namespace, before.size);
+                self.groups.unlist(before);
             }
-            self.peer_sizes.add(peer, size);
-            self.cgroups.list(cgroup, size);
-            self.pod_namespaces.list(pod_namespace, size);
             for (subflow, path) in connection.subflows.iter().zip(paths()) {
                 if let Some(before) = self.subflows.list((connection.id, subflow.id), path) {
                     self.paths.remove(&before);
@@ -177,28 +129,16 @@ impl Totals {
                 self.paths.add(&path);
             }
         }
-        let (peers, cgroups, namespaces) =
-            (&mut self.peer_sizes, &mut self.cgroups, &mut self.pod_namespaces);
-        let forget = |Group { peer, cgroup, pod_namespace, size }| {
-            peers.remove(peer, size);
-            cgroups.unlist(cgroup, size);
-            namespaces.unlist(pod_namespace, size);
-        };
-        self.connections.forget_gone(|id| snapshot.idle.contains(*id), forget);
-        let paths = &mut self.paths;
-        self.subflows.forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| paths.remove(&path));
+        self.connections.forget_gone(|id| snapshot.idle.contains(*id), |group| self.groups.unlist(group));
+        self.subflows.forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.remove(&path));
     }
 
     /// Where idle flows have got series of their own, their known counters appear.
     fn add_idle(&mut self, snapshot: &Snapshot) {
-        if !self.peers.added().is_empty() || self.cgroups.has_added() || self.pod_namespaces.has_added() {
-            for (group, increase) in self.connections.idle() {
-                self.peers.add(group.peer, &increase);
-                self.cgroups.add(group.cgroup, &increase);
-                self.pod_namespaces.add(group.pod_namespace, &increase);
-            }
+        if self.groups.has_added() {
+            self.connections.idle().for_each(|(group, increase)| self.groups.add(group, &increase));
         }
-        if !self.interfaces.added().is_empty() {
+        if !self.interfaces.added.is_empty() {
             self.subflows.idle().for_each(|(path, increase)| self.interfaces.add(path.interface, &increase));
         }
         // Their gauges may change with time: ages do.
@@ -223,25 +163,20 @@ impl Totals {
     pub fn values(&self) -> MetricValues {
         let mut values = MetricValues {
             host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
-            peers: self.peers.labelled(|key| key.map(|address| address.to_string())),
-            interfaces: self.interfaces.labelled(|key| key.map(|name| name.text().into_owned())),
+            interfaces: self.interfaces.labelled(|name| name.map(label)),
             interface_gauges: self.interface_gauges(),
             interface_histograms: self.interface_histograms(),
-            cgroups: self.cgroups.values(),
-            pod_namespaces: self.pod_namespaces.values_if_any(),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
             connection_histograms: self.connections.histograms.clone(),
             subflow_histograms: self.subflows.histograms.clone(),
             merged: self.interfaces.merged
-                + self.peers.merged
-                + self.cgroups.merged()
-                + self.pod_namespaces.merged()
                 + self.largest_connections.counters.merged
                 + self.largest_subflows.counters.merged,
             ..MetricValues::default()
         };
-        if self.settings.top_flows > 0 {
+        self.groups.write(&mut values);
+        if self.top_flows > 0 {
             values.connections = self.largest_connections.values(|id| [id.to_string()]);
             let ids = |(connection, subflow): &SubflowKey| [connection.to_string(), subflow.to_string()];
             values.subflows = self.largest_subflows.values(ids);
@@ -252,7 +187,7 @@ impl Totals {
     /// An interface without an RTT has no histogram.
     fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
         let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
-            let all = sums.labelled(|key| key.map(|name| name.text().into_owned()));
+            let all = sums.labelled(|name| name.map(label));
             let known = all.into_iter().filter(|sums| !sums.values.is_empty());
             known.flat_map(|sums| {
                 let histogram = Histogram::of_sums(row.bounds, &sums.values);
@@ -264,26 +199,24 @@ impl Totals {
 
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
-        let of = |key: Interface| self.interface_gauges.get(&key).cloned().unwrap_or_else(no_paths);
-        let label =
-            |name: Option<Name>| name.map_or_else(|| UNKNOWN.to_owned(), |name| name.text().into_owned());
-        let own = self.interfaces.iter().map(|(name, _)| (label(name), of(Interface::Own(name))));
-        let all = own.chain([(OTHER.to_owned(), of(Interface::Other))]);
-        let mut all: Vec<LabelledValues> =
-            all.map(|(label, values)| LabelledValues { labels: vec![label], values }).collect();
+        let of = |label: String, values: Sums| LabelledValues { labels: vec![label], values };
+        let own = self
+            .interfaces
+            .iter()
+            .map(|(name, _)| of(name.map_or_else(|| UNKNOWN.to_owned(), label), self.paths.gauges(name)));
+        let others = self.paths.gauges_of_others(|name| self.interfaces.contains(&name));
+        let mut all: Vec<LabelledValues> = own.chain([of(OTHER.to_owned(), others)]).collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
         all
     }
 
-    /// Selects by size what has series of its own until the next snapshot, so that a large flow is exported from its first byte.
+    /// Selects by size the label values with series of their own until the next snapshot, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
-        self.peers.select(snapshot.at, self.peer_sizes.all());
         let sizes = self.paths.sizes();
         self.interfaces.select(snapshot.at, &sizes);
         self.interface_histograms.iter_mut().for_each(|sums| sums.select(snapshot.at, &sizes));
-        self.cgroups.select(snapshot);
-        self.pod_namespaces.select(snapshot);
-        if self.settings.top_flows > 0 {
+        self.groups.select(snapshot.at);
+        if self.top_flows > 0 {
             self.select_largest(snapshot);
         }
     }
@@ -305,8 +238,4 @@ impl Totals {
         }
         self.largest_subflows.select(snapshot.at, &sizes);
     }
-}
-
-fn peer(connection: &Connection) -> Option<IpAddr> {
-    connection.remote.map(|remote| remote.ip())
 }

@@ -11,31 +11,13 @@ use crate::options::Compression;
 const GZIP: flate2::Compression = flate2::Compression::new(5);
 const ZSTD: i32 = 1;
 
-/// Compresses a body.
-pub(super) enum Compressor {
-    Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
-    Gzip(GzEncoder<Vec<u8>>),
-}
-
-impl Compressor {
-    pub(super) fn new(compression: Compression) -> io::Result<Self> {
-        Ok(match compression {
-            Compression::Zstd => Self::Zstd(zstd::Encoder::new(Vec::new(), ZSTD)?),
-            Compression::Gzip => Self::Gzip(GzEncoder::new(Vec::new(), GZIP)),
-        })
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Zstd(encoder) => encoder.write_all(bytes),
-            Self::Gzip(encoder) => encoder.write_all(bytes),
-        }
-    }
-
-    pub(super) fn finish(self) -> io::Result<Vec<u8>> {
-        match self {
-            Self::Zstd(encoder) => encoder.finish(),
-            Self::Gzip(encoder) => encoder.finish(),
+pub(super) fn compressed(compression: Compression, body: &[u8]) -> io::Result<Vec<u8>> {
+    match compression {
+        Compression::Zstd => zstd::encode_all(body, ZSTD),
+        Compression::Gzip => {
+            let mut encoder = GzEncoder::new(Vec::new(), GZIP);
+            encoder.write_all(body)?;
+            encoder.finish()
         }
     }
 }

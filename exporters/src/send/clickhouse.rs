@@ -5,34 +5,36 @@ use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
 
-use super::body::Compressor;
+use super::body::compressed;
 use super::client::{Answer, Post};
-use super::sender::{Engine, Record, shown};
+use super::sender::{Engine, Record, Rejected, shown};
 use crate::clickhouse::{rows, schema};
-use crate::options::Compression;
+use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
 
 /// Settings of an insertion. The server confirms when the rows are stored, also on other shards. Replicated tables must not ignore a repeated
 /// batch: its copy to `pair_states` may be the part that had failed.
-const SETTINGS: &str = "wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
+const SETTINGS: &str = "?wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
 const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
 
 /// A database of a server.
 pub(super) struct Clickhouse {
-    pub(super) database: String,
-    pub(super) compression: Compression,
+    database: String,
+    compression: Compression,
+}
+
+impl Clickhouse {
+    pub(super) fn new(options: &TargetOptions) -> Self {
+        let compression = options.compression.unwrap_or(Compression::Zstd);
+        Self { database: options.database.clone(), compression }
+    }
 }
 
 /// The request for the answer to a query.
 pub(super) fn asking(query: &str) -> Post {
-    let query = format!("query={}", percent_encoded(query));
+    let query = format!("?query={}", percent_encoded(query));
     Post { query, body: Vec::new(), content_type: CONTENT_TYPE, compression: None }
-}
-
-/// An error can follow a status that was sent before it occurred.
-pub(super) fn is_success(answer: &Answer) -> bool {
-    answer.status == 200 && !answer.text().contains("DB::Exception")
 }
 
 impl Engine for Clickhouse {
@@ -68,24 +70,18 @@ impl Engine for Clickhouse {
             return Ok(None);
         }
         // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
-        let mut compressed = Compressor::new(self.compression)?;
-        compressed.write(schema::insertion(&self.database, columns).as_bytes())?;
-        let mut line = Vec::new();
+        let mut body = schema::insertion(&self.database, columns).into_bytes();
         for (end, version) in &ends {
-            line.clear();
-            rows::append(end, columns, *version, &mut line);
-            compressed.write(&line)?;
+            rows::append(end, columns, *version, &mut body);
         }
-        let body = compressed.finish()?;
+        let body = compressed(self.compression, &body)?;
         let compression = Some(self.compression);
         Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
     }
 
-    fn is_success(&self, answer: &Answer) -> bool {
-        is_success(answer)
-    }
-
-    fn rejected(&self, _: &Answer) -> Option<(u64, String)> {
-        None
+    /// An error can follow a status that was sent before it occurred.
+    fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
+        let text = answer.text();
+        if answer.status == 200 && !text.contains("DB::Exception") { Ok(None) } else { Err(text) }
     }
 }

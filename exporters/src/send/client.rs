@@ -5,12 +5,12 @@ use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use tokio_rustls::rustls;
+use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Error as Failure};
 
 use super::headers::{self, Scheme};
 use super::tls;
-use super::url::Url;
 use crate::options::{Compression, TargetOptions};
 
 /// Longer answers are errors: an answer is a confirmation, or an error message.
@@ -35,7 +35,7 @@ pub enum HttpError {
 
 /// A request by POST.
 pub(super) struct Post {
-    /// The part of the URL after the path; may be empty.
+    /// The part of the address after the path, with its `?`; may be empty.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
     /// Type of the body.
@@ -65,14 +65,14 @@ impl Answer {
 
 /// Sends requests to one address.
 pub(super) struct Client {
-    url: Url,
+    url: Uri,
     options: TargetOptions,
     scheme: Scheme,
 }
 
 impl Client {
     /// Fails if the files of the options cannot be used.
-    pub(super) fn new(url: Url, options: TargetOptions, scheme: Scheme) -> Result<Self, HttpError> {
+    pub(super) fn new(url: Uri, options: TargetOptions, scheme: Scheme) -> Result<Self, HttpError> {
         let client = Self { url, options, scheme };
         headers::authentication(&client.options, scheme).map_err(HttpError::Credentials)?;
         client.tls()?;
@@ -80,7 +80,8 @@ impl Client {
     }
 
     fn tls(&self) -> Result<TlsConfig, HttpError> {
-        let config = if self.url.is_secure() { tls::config(&self.options) } else { Ok(TlsConfig::default()) };
+        let is_secure = self.url.scheme_str() == Some("https");
+        let config = if is_secure { tls::config(&self.options) } else { Ok(TlsConfig::default()) };
         config.map_err(HttpError::Credentials)
     }
 
@@ -97,7 +98,7 @@ impl Client {
             .build()
             .into();
         let mut request = agent
-            .post(self.url.with_query(&post.query))
+            .post(format!("{}{}", self.url, post.query))
             .header("content-type", post.content_type)
             // ClickHouse refuses a request without it, also if the body is empty.
             .header("content-length", post.body.len());

@@ -5,9 +5,9 @@ use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
 
-use super::body::Compressor;
+use super::body::compressed;
 use super::client::{Answer, Post};
-use super::sender::{Engine, Record};
+use super::sender::{Engine, Record, Rejected};
 use crate::options::Compression;
 use crate::otlp;
 
@@ -36,18 +36,6 @@ pub(super) struct Otlp {
 }
 
 impl Engine for Otlp {
-    fn question(&self) -> Option<Post> {
-        None
-    }
-
-    fn check(&self, _: &Answer) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn advice(&self) -> String {
-        String::new()
-    }
-
     fn needs_timeline(&self) -> bool {
         self.signal == Signal::Traces
     }
@@ -64,23 +52,17 @@ impl Engine for Otlp {
             Signal::Logs => otlp::logs(ends.iter().map(|(end, version)| (end, *version)), columns, VERSION),
             Signal::Traces => otlp::spans(ends.iter().map(|(end, _)| end), columns, VERSION),
         };
-        let mut compressed = Compressor::new(self.compression)?;
-        compressed.write(&body)?;
-        let body = compressed.finish()?;
+        let body = compressed(self.compression, &body)?;
         let content_type = "application/x-protobuf";
         let compression = Some(self.compression);
         Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
     }
 
-    fn is_success(&self, answer: &Answer) -> bool {
-        (200..300).contains(&answer.status)
-    }
-
     /// The protocol does not allow to resend what was rejected.
-    fn rejected(&self, answer: &Answer) -> Option<(u64, String)> {
-        match self.signal {
-            Signal::Logs => otlp::rejected_logs(&answer.body),
-            Signal::Traces => otlp::rejected_spans(&answer.body),
+    fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
+        if !(200..300).contains(&answer.status) {
+            return Err(answer.text());
         }
+        Ok(otlp::rejected(&answer.body))
     }
 }

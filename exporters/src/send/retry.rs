@@ -8,23 +8,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The pauses between the attempts at one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Backoff {
-    next: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { next: FIRST_PAUSE }
-    }
+    attempts: u32,
 }
 
 impl Backoff {
     /// The pause before the next attempt.
     pub fn pause(&mut self) -> Duration {
-        let pause = jittered(self.next, RandomState::new().build_hasher().finish());
-        self.next = (self.next * 2).min(MAX_PAUSE);
-        pause
+        let pause = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(self.attempts).unwrap_or(u32::MAX));
+        self.attempts += 1;
+        jittered(pause.min(MAX_PAUSE), RandomState::new().build_hasher().finish())
     }
 }
 

@@ -9,7 +9,7 @@ use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
 
 use super::client::{Answer, Client, HttpError, Post};
-use crate::sample::Sampling;
+use crate::sample::weight;
 
 /// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
@@ -30,15 +30,15 @@ pub fn with_weight(mut columns: EndColumns) -> EndColumns {
 }
 
 /// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; unknown payload is always sent.
-fn sampled(mut record: Record, columns: &EndColumns, sampling: Option<Sampling>) -> Option<Record> {
+fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
     let payload = bytes("bytes_sent").zip(bytes("bytes_received"));
-    let weight = match sampling.zip(payload) {
+    let weight = match threshold.zip(payload) {
         None => 1.0,
-        Some((sampling, (sent, received))) => {
+        Some((threshold, (sent, received))) => {
             let number = end.pair(columns).unwrap_or_else(|| hashed(end.text(columns, "id")));
-            sampling.weight(number, sent + received)?
+            weight(threshold, number, sent + received)?
         }
     };
     end.connection.push(Some(Cell::Real(weight)));
@@ -54,21 +54,25 @@ fn hashed(id: Option<&str>) -> u64 {
 /// The differences between engines.
 pub(super) trait Engine: Send {
     /// Request before the first batch that finds out whether the server can store batches. `None`: there is none.
-    fn question(&self) -> Option<Post>;
+    fn question(&self) -> Option<Post> {
+        None
+    }
     /// Fails if the answer to that request says that the server cannot.
-    fn check(&self, answer: &Answer) -> Result<(), String>;
+    fn check(&self, _: &Answer) -> Result<(), String> {
+        Ok(())
+    }
     /// Advice for the user if the request itself fails.
-    fn advice(&self) -> String;
+    fn advice(&self) -> String {
+        String::new()
+    }
     /// Whether timelines are sent.
     fn needs_timeline(&self) -> bool {
         false
     }
     /// The request with a batch, which may be empty, and its number of connections. `None`: none of them is to be sent now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// Whether an answer confirms a request.
-    fn is_success(&self, answer: &Answer) -> bool;
-    /// Records that a server rejected although it confirmed the request.
-    fn rejected(&self, answer: &Answer) -> Option<Rejected>;
+    /// What the server rejected for good although it confirmed a request. Fails if the answer does not confirm it.
+    fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
 /// Totals of a sender.
@@ -124,8 +128,8 @@ pub struct Sender {
     client: Client,
     engine: Box<dyn Engine>,
     columns: EndColumns,
-    /// `None`: all connections are sent.
-    sampling: Option<Sampling>,
+    /// Threshold of sampling. `None`: all connections are sent.
+    sample: Option<u64>,
     is_checked: bool,
     /// A batch that is not confirmed.
     pending: Option<(Post, u64)>,
@@ -144,7 +148,7 @@ impl Sender {
             client,
             engine,
             columns: with_weight(columns),
-            sampling: sample.map(|threshold| Sampling { threshold }),
+            sample,
             is_checked: false,
             pending: None,
             sent: Sent::default(),
@@ -164,7 +168,7 @@ impl Sender {
     /// Encodes the next batch; sampling may leave nothing of it to send. Call [`Self::send`] then.
     pub fn prepare(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), SendError> {
         let records =
-            records.into_iter().filter_map(|record| sampled(record, &self.columns, self.sampling)).collect();
+            records.into_iter().filter_map(|record| sampled(record, &self.columns, self.sample)).collect();
         self.pending = self.engine.encode(records, &self.columns).map_err(SendError::Encoding)?;
         Ok(())
     }
@@ -172,8 +176,8 @@ impl Sender {
     /// Finds out, once, whether the server can store batches.
     pub fn check(&mut self) -> Result<(), SendError> {
         if let (false, Some(question)) = (self.is_checked, self.engine.question()) {
-            match self.confirmed(&question) {
-                Ok(answer) => self.engine.check(&answer).map_err(SendError::Refused)?,
+            match confirmed(&self.client, &*self.engine, &question) {
+                Ok((answer, _)) => self.engine.check(&answer).map_err(SendError::Refused)?,
                 Err(SendError::Answer { status, text, is_temporary }) => {
                     let text = format!("{text}; {}", self.engine.advice());
                     return Err(SendError::Answer { status, text, is_temporary });
@@ -188,10 +192,10 @@ impl Sender {
     /// Sends the batch, once. `Ok`: it is confirmed.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
-        let answer = self.confirmed(post);
+        let answer = confirmed(&self.client, &*self.engine, post);
         // A server that refuses may have other tables now.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
-        let rejected = self.engine.rejected(&answer?).map(|(count, why)| (count, shown(&why)));
+        let rejected = answer?.1.map(|(count, why)| (count, shown(&why)));
         self.sent.connections += connections;
         self.sent.requests += 1;
         self.sent.bytes += post.body.len() as u64;
@@ -203,18 +207,24 @@ impl Sender {
     pub fn forget(&mut self) {
         self.pending = None;
     }
+}
 
-    fn confirmed(&self, post: &Post) -> Result<Answer, SendError> {
-        let answer = self.client.post(post)?;
-        if self.engine.is_success(&answer) {
-            return Ok(answer);
-        }
-        let (status, mut text, is_temporary) = (answer.status, shown(&answer.text()), answer.is_temporary());
-        if status == UNSUPPORTED_MEDIA_TYPE || text.contains("Content-Encoding") {
-            text.push_str(" (if the server lacks zstd, set `compression` to gzip)");
-        }
-        Err(SendError::Answer { status, text, is_temporary })
+/// Sends a request, once. Fails if the server does not confirm it.
+pub(super) fn confirmed(
+    client: &Client,
+    engine: &dyn Engine,
+    post: &Post,
+) -> Result<(Answer, Option<Rejected>), SendError> {
+    let answer = client.post(post)?;
+    let reason = match engine.outcome(&answer) {
+        Ok(rejected) => return Ok((answer, rejected)),
+        Err(reason) => reason,
+    };
+    let (status, mut text, is_temporary) = (answer.status, shown(&reason), answer.is_temporary());
+    if status == UNSUPPORTED_MEDIA_TYPE || text.contains("Content-Encoding") {
+        text.push_str(" (if the server lacks zstd, set `compression` to gzip)");
     }
+    Err(SendError::Answer { status, text, is_temporary })
 }
 
 /// The beginning of a server's text, which must not steer a terminal.

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::sign::CertifiedKey;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 use crate::options::TargetOptions;
+use crate::pem::{certificates, private_key};
 
 /// Certificate authorities of the system: of Debian and Arch, of Fedora and RHEL, of SUSE.
 const SYSTEM: [&str; 3] =
@@ -42,31 +42,16 @@ pub(super) fn config(options: &TargetOptions) -> Result<TlsConfig, String> {
         .build())
 }
 
-fn client(chain: &Path, key: &Path) -> Result<ClientCert, String> {
-    let (certificates, text) = (certificates(chain)?, read(key)?);
-    let no_key = |error: String| format!("{} has no private key in PEM format: {error}", key.display());
-    let der = PrivateKeyDer::from_pem_slice(&text).map_err(|error| no_key(error.to_string()))?;
+fn client(chain: &Path, key_file: &Path) -> Result<ClientCert, String> {
+    let (certificates, key) = (certificates(chain)?, private_key(key_file)?);
     // ureq panics if they do not belong together.
-    CertifiedKey::from_der(certificates.clone(), der, &default_provider())
+    CertifiedKey::from_der(certificates.clone(), key, &default_provider())
         .map_err(|error| format!("{} and its key: {error}", chain.display()))?;
-    let key = PrivateKey::from_pem(&text).map_err(|error| no_key(error.to_string()))?;
+    let pem = fs::read(key_file).map_err(|error| format!("cannot read {}: {error}", key_file.display()))?;
+    let key = PrivateKey::from_pem(&pem).map_err(|error| format!("{}: {error}", key_file.display()))?;
     Ok(ClientCert::new_with_certs(&owned(&certificates), key))
 }
 
 fn owned(certificates: &[CertificateDer<'_>]) -> Vec<Certificate<'static>> {
     certificates.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = read(path)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(format!("{} has no certificate in PEM format", path.display())),
-        Err(error) => Err(format!("{} has no certificate in PEM format: {error}", path.display())),
-    }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }

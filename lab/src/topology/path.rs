@@ -6,12 +6,12 @@ use super::plan::{self, Side};
 use super::routing;
 use super::segment::Segment;
 use super::spec::{JoinBy, PathSpec};
+use crate::command;
 use crate::endpoint;
 use crate::error::{Error, Result};
 use crate::impairer::{Direction, Impairer, Impairment};
 use crate::link::{self, InterfaceCounters, QueueCounters};
 use crate::netns::Namespace;
-use crate::reset;
 use std::net::IpAddr;
 
 /// How a path fails.
@@ -148,11 +148,11 @@ impl<'a> Path<'a> {
             (PathFailure::LinkDown, _) => link::down(client, self.client_interface()),
             (PathFailure::Reset, _) => {
                 let address = self.client_address();
-                reset(client, address, |local, _| local == address)
+                reset(client, &format!("src {address}"))
             }
             (PathFailure::PeerReset, _) => {
                 let address = self.client_address();
-                reset(&self.network.server, address, |_, remote| remote == address)
+                reset(&self.network.server, &format!("dst {address}"))
             }
             (PathFailure::Blackhole, _) => self.set_loss(1.0),
             (PathFailure::EndpointDeleted, JoinBy::ClientSubflow)
@@ -196,11 +196,11 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Destroys the sockets of a subflow of this client address at one end.
-fn reset(end: &Namespace, client: IpAddr, is_selected: impl Fn(IpAddr, IpAddr) -> bool + Send) -> Result<()> {
-    if end.enter(|| reset::abort_sockets(is_selected))?? == 0 {
+/// Aborts the TCP sockets that a filter selects at one end.
+fn reset(end: &Namespace, filter: &str) -> Result<()> {
+    if end.enter(|| command::abort_sockets(filter))?? == 0 {
         return Err(Error::Invalid {
-            what: format!("no TCP socket of {client} to reset"),
+            what: format!("no TCP socket to reset ({filter})"),
             advice: "wait until the subflow exists",
         });
     }

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parses text into terms; explains errors.
 
-use std::fmt;
-
-use super::term::{Term, Test, Word};
+use super::term::{NameKey, Term, Test, Word};
 use super::value::{Amount, Comparison, Network, Pattern, Subject};
 use crate::flow::class::FlowClass;
 use crate::kernel::lifecycle::{Role, TcpState};
 
 /// Why a filter could not be parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem} (term `{term}`, column {position})")]
 pub struct FilterError {
     /// The term that is wrong.
     pub term: String,
@@ -18,14 +17,6 @@ pub struct FilterError {
     /// The error, and the expected form.
     pub problem: String,
 }
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (term `{}`, column {})", self.problem, self.term, self.position)
-    }
-}
-
-impl std::error::Error for FilterError {}
 
 /// Keys followed by a colon, and their values.
 const KEYS: &[(&str, &str)] = &[
@@ -98,11 +89,6 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "peer" => Network::parse(value).map(Test::Peer),
         "local" => Network::parse(value).map(Test::Local),
         "port" => value.parse().ok().map(Test::Port),
-        "proc" => Pattern::parse(value).map(Test::Process),
-        "iface" => Pattern::parse(value).map(Test::Interface),
-        "netns" => Pattern::parse(value).map(Test::Netns),
-        "cgroup" => Pattern::parse(value).map(Test::Cgroup),
-        "pod" => Pattern::parse(value).map(Test::Pod),
         "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
         "state" => TcpState::from_word(value).map(Test::State),
         "role" => Role::from_word(value).map(Test::Role),
@@ -110,7 +96,10 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         _ if Subject::from_word(key).is_some() => {
             return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", sample(key)));
         }
-        _ => return Err(unknown(key)),
+        _ => {
+            let name = NameKey::from_word(key).ok_or_else(|| unknown(key))?;
+            Pattern::parse(value).map(|pattern| Test::Name(name, pattern))
+        }
     };
     parsed.ok_or_else(|| format!("`{value}` is not {}", example(key)))
 }

@@ -2,7 +2,7 @@
 //! One term of a filter: its test, and what it reads of a connection.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use super::value::{Amount, Comparison, Network, Pattern, Subject};
 use crate::flow::class::FlowClass;
@@ -22,17 +22,24 @@ pub(super) enum Test {
     Peer(Network),
     Local(Network),
     Port(u16),
-    Process(Pattern),
-    Interface(Pattern),
-    Netns(Pattern),
-    Cgroup(Pattern),
-    Pod(Pattern),
+    Name(NameKey, Pattern),
     Id(String),
     State(TcpState),
     Role(Role),
     Class(FlowClass),
     Compare(Subject, Comparison, Amount),
     Word(Word),
+}
+
+words! {
+    /// Keys whose value is a pattern for a name.
+    pub(super) enum NameKey {
+        Process = "proc",
+        Interface = "iface",
+        Netns = "netns",
+        Cgroup = "cgroup",
+        Pod = "pod",
+    }
 }
 
 words! {
@@ -54,11 +61,7 @@ impl fmt::Display for Test {
             Self::Peer(network) => write!(f, "peer:{network}"),
             Self::Local(network) => write!(f, "local:{network}"),
             Self::Port(port) => write!(f, "port:{port}"),
-            Self::Process(name) => write!(f, "proc:{name}"),
-            Self::Interface(name) => write!(f, "iface:{name}"),
-            Self::Netns(name) => write!(f, "netns:{name}"),
-            Self::Cgroup(name) => write!(f, "cgroup:{name}"),
-            Self::Pod(name) => write!(f, "pod:{name}"),
+            Self::Name(key, pattern) => write!(f, "{}:{pattern}", key.as_str()),
             Self::Id(prefix) => write!(f, "id:{prefix}"),
             Self::State(state) => write!(f, "state:{}", state.as_str()),
             Self::Role(role) => write!(f, "role:{}", role.as_str()),
@@ -74,20 +77,10 @@ impl fmt::Display for Test {
 impl Test {
     pub(super) fn holds(&self, c: &Connection) -> bool {
         match self {
-            Self::Peer(network) => addresses(c, |local_remote| local_remote.1).any(|ip| network.contains(ip)),
-            Self::Local(network) => {
-                addresses(c, |local_remote| local_remote.0).any(|ip| network.contains(ip))
-            }
-            Self::Port(port) => has_port(c, *port),
-            Self::Process(name) => {
-                c.process.is_some_and(|p| name.matches(&p.comm.text()) || name.text() == p.pid.to_string())
-            }
-            Self::Interface(name) => {
-                c.subflows.iter().filter_map(|s| s.interface).any(|interface| name.matches(&interface.text()))
-            }
-            Self::Netns(name) => name.matches(&c.netns),
-            Self::Cgroup(name) => c.cgroup.as_deref().is_some_and(|path| name.matches(path)),
-            Self::Pod(name) => c.pod.as_ref().is_some_and(|pod| name.matches(&pod.to_string())),
+            Self::Peer(network) => addresses(c).any(|(_, remote)| network.contains(remote.ip())),
+            Self::Local(network) => addresses(c).any(|(local, _)| network.contains(local.ip())),
+            Self::Port(port) => addresses(c).any(|(a, b)| a.port() == *port || b.port() == *port),
+            Self::Name(key, pattern) => key.matches(c, pattern),
             Self::Id(prefix) => c.id.to_string().starts_with(prefix) || c.id.short().starts_with(prefix),
             Self::State(state) => c.state == *state,
             Self::Role(role) => c.role == Some(*role),
@@ -100,16 +93,25 @@ impl Test {
     }
 }
 
-/// One end's addresses of a connection and of all its subflows.
-fn addresses(c: &Connection, end: fn((IpAddr, IpAddr)) -> IpAddr) -> impl Iterator<Item = IpAddr> {
-    let own = c.local.zip(c.remote).into_iter();
-    let all = own.chain(c.subflows.iter().map(|s| (s.local, s.remote)));
-    all.map(move |(local, remote)| end((local.ip(), remote.ip())))
+/// Local and remote address of a connection and of each of its subflows.
+fn addresses(c: &Connection) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
+    c.local.zip(c.remote).into_iter().chain(c.subflows.iter().map(|s| (s.local, s.remote)))
 }
 
-fn has_port(c: &Connection, port: u16) -> bool {
-    let own = [c.local, c.remote].into_iter().flatten();
-    own.chain(c.subflows.iter().flat_map(|s| [s.local, s.remote])).any(|address| address.port() == port)
+impl NameKey {
+    fn matches(self, c: &Connection, pattern: &Pattern) -> bool {
+        match self {
+            Self::Process => c.process.is_some_and(|process| {
+                pattern.matches(&process.comm.text()) || pattern.text() == process.pid.to_string()
+            }),
+            Self::Interface => {
+                c.subflows.iter().filter_map(|s| s.interface).any(|name| pattern.matches(&name.text()))
+            }
+            Self::Netns => pattern.matches(&c.netns),
+            Self::Cgroup => c.cgroup.as_deref().is_some_and(|path| pattern.matches(path)),
+            Self::Pod => c.pod.as_ref().is_some_and(|pod| pattern.matches(&pod.to_string())),
+        }
+    }
 }
 
 impl Word {

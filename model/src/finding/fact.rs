@@ -141,7 +141,9 @@ impl FailedPath {
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
             (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
-            (None, Some(at), Some(end)) => u64::try_from(end.0.saturating_sub(at.0)).ok().map(Micros),
+            (None, Some(at), Some(end)) => {
+                u64::try_from(end.micros.saturating_sub(at.micros)).ok().map(Micros)
+            }
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::flow::timeline::Offset;
+use crate::flow::timeline::CLOCK;
 use crate::host::energy::FlowEnergy;
 use crate::kernel::endpoint::{Name, printable};
 use crate::metric::{Unit, count, display};
@@ -54,7 +54,7 @@ impl Finding {
             }
             Fact::PathFailed(path) => path_failed(path, format),
             Fact::ClosedLate { subflow, reason, at } => format!(
-                "subflow {subflow} did not close with the others: {} at {at}; its path may have failed, which only the sender notices",
+                "subflow {subflow} did not close with the others: {} at {at:#}; its path may have failed, which only the sender notices",
                 reason.description()
             ),
             Fact::Refused => "refused: the peer answered the SYN with a reset".to_owned(),
@@ -88,7 +88,7 @@ impl Finding {
             Fact::Closed { at, lasted, reason } => {
                 let reason = reason.map(|reason| format!(": {}", reason.description())).unwrap_or_default();
                 let lasted = display(Unit::Seconds, Some(*lasted));
-                format!("closed at {} after {lasted}{reason}", at.strftime("%H:%M:%S"))
+                format!("closed at {} after {lasted}{reason}", at.strftime(CLOCK))
             }
         }
     }
@@ -110,12 +110,13 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
         }
         (Some((reason, end)), _) if path.at == Some(end) => reason.description().to_owned(),
         (Some((reason, end)), _) => format!("{} at {end}", reason.description()),
+        (None, Some(noticed)) if path.at == Some(noticed) => format!("{NO_ACKS}, noticed at {noticed:#}"),
         (None, Some(noticed)) => format!("{NO_ACKS} (noticed at {noticed})"),
         (None, None) => NO_ACKS.to_owned(),
     };
     // Without a stall, the sample that noticed the failure is all that is known of its time.
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
-    let at = known.map(|at| format!(" at {at}")).unwrap_or_default();
+    let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
     let name = path_name(path.local, path.remote, path.interface, format);
     format!("path {} ({name}) failed{at}: {how}{again}", path.subflow)
@@ -184,7 +185,7 @@ fn outage(main: &MainOutage) -> String {
         main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
     let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
     let (so_far, made) = if main.lasts { (" so far", "makes") } else { ("", "made") };
-    format!("{duration} outage{so_far} from {}: no path {made} progress{stalls}{all}{longest}", main.from)
+    format!("{duration} outage{so_far} from {:#}: no path {made} progress{stalls}{all}{longest}", main.from)
 }
 
 fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {
@@ -234,7 +235,7 @@ fn certainty(Certainty { since, probability }: Certainty, word: &str) -> String 
 }
 
 fn since_opening(since: Micros) -> String {
-    format!("{:.2}", Offset(i64::try_from(since.0).unwrap_or(i64::MAX)))
+    format!("{:+.2} s", since.seconds())
 }
 
 fn seconds(micros: Micros) -> String {

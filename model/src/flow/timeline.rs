@@ -197,24 +197,41 @@ impl TimelineEvent {
     }
 }
 
-/// A time counted from the opening of a connection, in microseconds; negative before it.
+/// Format of times on the clock in sentences; `--since` and `--until` accept it.
+pub const CLOCK: &str = "%Y-%m-%d %H:%M:%SZ";
+
+/// Format of the times of a timeline: with the date only if the connection has events on several days.
+pub fn clock_format(timeline: &[TimelineEntry]) -> &'static str {
+    let day = |entry: Option<&TimelineEntry>| entry.map(|entry| entry.at.strftime("%F").to_string());
+    if day(timeline.first()) == day(timeline.last()) { "%H:%M:%S" } else { "%m-%d %H:%M:%S" }
+}
+
+/// A time in the life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offset(pub i64);
+pub struct Offset {
+    /// Since the opening of the connection; negative before it.
+    pub micros: i64,
+    /// On the clock.
+    pub at: Timestamp,
+}
 
 impl Offset {
     /// From one time to another.
     pub fn between(from: Timestamp, to: Timestamp) -> Self {
         let micros = (to.as_nanosecond() - from.as_nanosecond()) / 1_000;
-        Self(i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX }))
+        Self { micros: i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX }), at: to }
     }
 }
 
-/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align.
+/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align. `{:#}`: after the time on the clock (UTC).
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, size) = (if self.0 < 0 { '-' } else { '+' }, self.0.unsigned_abs());
+        if f.alternate() {
+            return write!(f, "{} ({self})", self.at.strftime(CLOCK));
+        }
+        let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());
         match f.precision() {
-            Some(digits) => write!(f, "{:+.digits$} s", self.0 as f64 / 1e6),
+            Some(digits) => write!(f, "{:+.digits$} s", self.micros as f64 / 1e6),
             None => write!(f, "{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000),
         }
     }
@@ -226,9 +243,12 @@ mod tests {
 
     #[test]
     fn offsets_keep_their_sign_and_their_microseconds() {
-        assert_eq!(Offset(0).to_string(), "+0.000000 s");
-        assert_eq!(Offset(-1_500_000).to_string(), "-1.500000 s");
-        assert_eq!(Offset(61_000_001).to_string(), "+61.000001 s");
-        assert_eq!(format!("{:.2}", Offset(5_600_200)), "+5.60 s");
+        let at = "2026-03-01T12:00:07Z".parse().unwrap();
+        let offset = |micros| Offset { micros, at };
+        assert_eq!(offset(0).to_string(), "+0.000000 s");
+        assert_eq!(offset(-1_500_000).to_string(), "-1.500000 s");
+        assert_eq!(offset(61_000_001).to_string(), "+61.000001 s");
+        assert_eq!(format!("{:.2}", offset(5_600_200)), "+5.60 s");
+        assert_eq!(format!("{:#}", offset(5_600_200)), "2026-03-01 12:00:07Z (+5.600200 s)");
     }
 }

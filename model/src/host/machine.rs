@@ -92,42 +92,25 @@ impl Losses {
 
     /// Permanent losses, one phrase per counter that is not zero.
     pub fn phrases(&self) -> Vec<String> {
-        let Self {
-            ring_full_recovered: _,
-            records_lost,
-            lost_bytes_sent,
-            lost_bytes_received,
-            storage_failed,
-            ledger_full,
-            delay_samples_lost: _,
-            energy_windows_broken,
-            events_missed: _,
-            decode_errors,
-            vanished,
-            timeline_dropped,
-            connections_unreported,
-            namespaces_unreadable,
-            ticks_failed,
-            store_snapshots_dropped,
-            store_flows_lost,
-            store_samples_lost,
-        } = *self;
         let counted = [
-            (records_lost, "final records lost, those flows end with their last sample"),
-            (lost_bytes_sent.0, "bytes sent by flows without a final record"),
-            (lost_bytes_received.0, "bytes received by flows without a final record"),
-            (storage_failed, "times the kernel had no memory to trace a socket"),
-            (energy_windows_broken, "windows whose energy was charged to no account, a bug in mpwatch"),
-            (ledger_full, "sockets whose CPU time is unknown, the ledger was full"),
-            (decode_errors, "records that could not be decoded"),
-            (vanished, "flows that disappeared without a final record"),
-            (timeline_dropped, "timeline entries discarded"),
-            (connections_unreported, "older connections not in this report; a database has them (--db FILE)"),
-            (namespaces_unreadable, "namespaces not searched for older connections"),
-            (ticks_failed, "snapshots that could not be read from the kernel"),
-            (store_snapshots_dropped, "snapshots skipped by the store"),
-            (store_flows_lost, "connections that could not be written to the store"),
-            (store_samples_lost, "samples that could not be written to the store"),
+            (self.records_lost, "final records lost, those flows end with their last sample"),
+            (self.lost_bytes_sent.0, "bytes sent by flows without a final record"),
+            (self.lost_bytes_received.0, "bytes received by flows without a final record"),
+            (self.storage_failed, "times the kernel had no memory to trace a socket"),
+            (self.energy_windows_broken, "windows whose energy was charged to no account, a bug in mpwatch"),
+            (self.ledger_full, "sockets whose CPU time is unknown, the ledger was full"),
+            (self.decode_errors, "records that could not be decoded"),
+            (self.vanished, "flows that disappeared without a final record"),
+            (self.timeline_dropped, "timeline entries discarded"),
+            (
+                self.connections_unreported,
+                "older connections not in this report; a database has them (--db FILE)",
+            ),
+            (self.namespaces_unreadable, "namespaces not searched for older connections"),
+            (self.ticks_failed, "snapshots that could not be read from the kernel"),
+            (self.store_snapshots_dropped, "snapshots skipped by the store"),
+            (self.store_flows_lost, "connections that could not be written to the store"),
+            (self.store_samples_lost, "samples that could not be written to the store"),
         ];
         counted
             .iter()
@@ -183,6 +166,15 @@ pub struct MappingErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_permanent_loss_has_a_phrase() {
+        let none = serde_json::to_value(Losses::default()).unwrap();
+        for name in none.as_object().unwrap().keys() {
+            let losses: Losses = serde_json::from_value(serde_json::json!({ name.as_str(): 1 })).unwrap();
+            assert_eq!(losses.phrases().len(), usize::from(losses.any()), "{name}");
+        }
+    }
 
     #[test]
     fn the_mean_needs_a_measured_run() {

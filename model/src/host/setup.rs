@@ -83,16 +83,9 @@ impl fmt::Display for Label {
 }
 
 /// The text is not a valid label. The message has an example.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct LabelError(String);
-
-impl fmt::Display for LabelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LabelError {}
 
 impl FromStr for Label {
     type Err = LabelError;

@@ -31,7 +31,7 @@ pub struct CpuSampling {
     /// Idle time of all CPUs in windows, as counted by the kernel; zero: unknown. It is less than the idle time of the ledger, because the kernel
     /// counts only while its tick is stopped.
     pub window_idle: Nanos,
-    /// Packets that the kernel has received in all namespaces since the start of tracing, traced or not. Zero: unknown.
+    /// Packets that the kernel has received in all namespaces since the start of tracing, traced or not.
     pub packets: u64,
     /// The part of `packets` that was received in windows that have closed.
     pub window_packets: u64,

@@ -3,14 +3,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A short name from the kernel (interface, process): at most 15 bytes, stored inline so that reading 100 000 subflows does not allocate.
 /// Each byte that is not UTF-8 becomes `?`, so the text always fits and a recording replays to the same name.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(from = "String")]
 pub struct Name([u8; 16]);
 
 impl Name {
@@ -53,13 +54,11 @@ impl Serialize for Name {
     }
 }
 
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+impl From<String> for Name {
+    fn from(text: String) -> Self {
         let mut bytes = [0; 16];
-        let length = text.len().min(15);
-        bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-        Ok(Self::from_kernel(bytes))
+        bytes.iter_mut().zip(text.bytes().take(15)).for_each(|(byte, letter)| *byte = letter);
+        Self::from_kernel(bytes)
     }
 }
 
@@ -80,11 +79,6 @@ pub struct Interface {
     pub index: u32,
     /// Name in its namespace.
     pub name: Name,
-}
-
-/// The address as it is on the wire: a v4-mapped IPv6 address becomes IPv4.
-pub fn unmapped(address: Ipv6Addr, port: u16) -> SocketAddr {
-    SocketAddr::new(address.to_canonical(), port)
 }
 
 /// Whether a character changes where or in which order the characters around it are drawn: controls, separators of lines, and the
@@ -137,13 +131,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_mapped_address_is_shown_as_ipv4() {
-        let mapped: Ipv6Addr = "::ffff:10.1.2.3".parse().unwrap();
-        assert_eq!(unmapped(mapped, 80).to_string(), "10.1.2.3:80");
-        let real: Ipv6Addr = "fd00::1".parse().unwrap();
-        assert_eq!(unmapped(real, 80).to_string(), "[fd00::1]:80");
-    }
     #[test]
     fn a_name_cannot_steer_the_terminal() {
         assert_eq!(printable("nginx: worker"), "nginx: worker");

@@ -15,7 +15,8 @@ pub const LOWEST_OCTAVE: u32 = 4;
 pub const HIGHEST: u32 = (1 << 24) - 1;
 
 /// Counts of RTT samples by size.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct RttHistogram {
     /// Buckets with samples, in order, and their counts: most are empty, and there is a histogram for every subflow.
     occupied: Vec<(u8, u32)>,
@@ -93,26 +94,6 @@ impl RttHistogram {
 
     fn occupied(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.occupied.iter().map(|&(bucket, count)| (usize::from(bucket), count))
-    }
-}
-
-/// Serialized as pairs of bucket and count.
-impl Serialize for RttHistogram {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.occupied())
-    }
-}
-
-impl<'de> Deserialize<'de> for RttHistogram {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut counts = [0; BUCKETS];
-        for (bucket, count) in Vec::<(usize, u32)>::deserialize(deserializer)? {
-            let slot = counts.get_mut(bucket).ok_or_else(|| {
-                serde::de::Error::custom(format!("RTT bucket {bucket} is beyond {BUCKETS}"))
-            })?;
-            *slot = count;
-        }
-        Ok(Self::from_counts(counts))
     }
 }
 

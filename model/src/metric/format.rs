@@ -45,6 +45,20 @@ pub fn prefixed(value: f64, unit: &str) -> String {
     }
 }
 
+/// The text of a round value without superfluous digits: `10 ms`, not `10.0 ms`.
+pub fn trimmed(text: &str) -> String {
+    let Some((number, unit)) = text.split_once(' ').filter(|(number, _)| number.contains('.')) else {
+        return text.to_owned();
+    };
+    format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The smallest of these digits, times a power of ten, that is not below a positive value.
+pub fn round_up(value: f64, digits: &[f64]) -> f64 {
+    let power = 10_f64.powf(value.log10().floor());
+    digits.iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(10.0 * power)
+}
+
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let (mut value, mut unit) = (value, 0);
     // A value that would be rounded up to "1000 kB" is 1.00 MB.

@@ -12,7 +12,7 @@ pub mod service;
 pub mod unit;
 
 pub use flow::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO};
-pub use format::{compact, count, display, prefixed, watts};
+pub use format::{compact, count, display, prefixed, round_up, trimmed, watts};
 pub use row::{HasEnergy, InfoMetric, Kind, Metric, find};
 pub use unit::Unit;
 
@@ -22,31 +22,24 @@ mod tests {
     use std::collections::HashSet;
 
     fn rows() -> Vec<(&'static str, &'static str, Kind, Unit)> {
-        let of = |name, help, kind, unit| (name, help, kind, unit);
-        let subflow = SUBFLOW.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let connection = CONNECTION.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let service = crate::metric::service::SERVICE.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let export = crate::metric::service::EXPORT.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let machine = host::HOST_METRICS.iter().map(|m| of(m.name, m.help, m.kind, m.unit));
-        let to_connections =
-            event_counter::CONNECTION_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
-        let to_subflows =
-            event_counter::SUBFLOW_EVENTS.iter().map(|h| of(h.name, h.help, Kind::Counter, Unit::Count));
-        let of_connections = distribution::CONNECTION_DISTRIBUTIONS
-            .iter()
-            .map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
-        let of_subflows =
-            distribution::SUBFLOW_DISTRIBUTIONS.iter().map(|d| of(d.name, d.help, Kind::Histogram, d.unit));
-        subflow
-            .chain(connection)
-            .chain(service)
-            .chain(export)
-            .chain(machine)
-            .chain(to_connections)
-            .chain(to_subflows)
-            .chain(of_connections)
-            .chain(of_subflows)
-            .collect()
+        let mut rows = Vec::new();
+        macro_rules! add {
+            ($($table:expr, |$row:ident| $kind:expr, $unit:expr;)*) => {
+                $(rows.extend($table.iter().map(|$row| ($row.name, $row.help, $kind, $unit)));)*
+            };
+        }
+        add! {
+            SUBFLOW, |row| row.kind, row.unit;
+            CONNECTION, |row| row.kind, row.unit;
+            service::SERVICE, |row| row.kind, row.unit;
+            service::EXPORT, |row| row.kind, row.unit;
+            host::HOST_METRICS, |row| row.kind, row.unit;
+            event_counter::CONNECTION_EVENTS, |row| Kind::Counter, Unit::Count;
+            event_counter::SUBFLOW_EVENTS, |row| Kind::Counter, Unit::Count;
+            distribution::CONNECTION_DISTRIBUTIONS, |row| Kind::Histogram, row.unit;
+            distribution::SUBFLOW_DISTRIBUTIONS, |row| Kind::Histogram, row.unit;
+        }
+        rows
     }
 
     #[test]

@@ -150,7 +150,7 @@ metrics! {
         "mpwatch_agent_store_connections_written_total" Counter Count "" "Connections written to the store; a connection that is updated counts again." |s| s.store.map(|store| store.written as f64);
         "mpwatch_agent_store_connections_retired_total" Counter Count "" "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
         "mpwatch_agent_store_waiting_connections" Gauge Count "" "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
-        "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages." |s| s.store.map(|store| store.size.0 as f64);
+        "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages, and of its log." |s| s.store.map(|store| store.size.0 as f64);
         "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; absent without elimination." |s| s.elimination.map(|counts| counts.removed as f64);
         "mpwatch_agent_elimination_planned_total" Counter Count "" "Extra subflows that a dry run of elimination would have removed." |s| s.elimination.map(|counts| counts.planned as f64);
         "mpwatch_agent_elimination_failures_total" Counter Count "" "Steps of elimination that the kernel refused." |s| s.elimination.map(|counts| counts.failed as f64);

@@ -21,7 +21,7 @@ use units::{Values, difference};
 pub struct Side<'a> {
     /// Its name in sentences.
     pub name: &'a str,
-    /// Where it comes from.
+    /// Its data.
     pub report: &'a Report,
 }
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub b: Sample,
     /// From the first to the second. `null`: too few values for an interval, or joules of different sources.
     pub difference: Option<Difference>,
-    /// The sources of the joules of both sets if they differ, so that a difference would say nothing. `null`: they do not.
+    /// The sources of the joules of both sets if they differ, so that a difference would be meaningless. `null`: they are equal.
     pub sources: Option<[String; 2]>,
 }
 
@@ -109,36 +109,12 @@ impl Row {
                 self.interval(difference)
             );
         }
-        let (smaller, larger) = self.quantity.words;
+        let (smaller, larger) = self.quantity.words();
         let (word, near, far) = if high < 0.0 { (smaller, high, low) } else { (larger, low, high) };
         let [estimate, near, far] = [estimate, near, far].map(|value| self.amount(difference, value.abs()));
-        let judgement = if self.judgement() == Judgement::Better { "better" } else { "worse" };
-        format!("{name}: B is {estimate} ({}) {word}, {judgement}", range(&near, &far))
+        format!("{name}: B is {estimate} ({}) {word}, {}", range(&near, &far), self.judgement().as_str())
     }
-}
 
-/// Judgement of the second set by one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Judgement {
-    Better,
-    Worse,
-    /// The interval contains 0, or there is none.
-    Undecided,
-}
-
-/// The sources of the joules of some flows.
-fn sources(flows: &[Flow<'_>]) -> String {
-    let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
-    names.sort_unstable();
-    names.dedup();
-    names.join(", ")
-}
-
-fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
-    flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
-}
-
-impl Row {
     /// `None`: the quantity is unknown for all connections.
     fn from_flows(
         class: FlowClass,
@@ -172,7 +148,7 @@ impl Row {
         })
     }
 
-    /// Whether the second set is better, as far as it is shown.
+    /// Whether the second set is better; undecided unless the interval excludes 0.
     pub(crate) fn judgement(&self) -> Judgement {
         match self.difference.filter(|difference| difference.shift.is_shown()) {
             None => Judgement::Undecided,
@@ -215,6 +191,28 @@ impl Row {
             false => (self.quantity.show)(value),
         }
     }
+}
+
+mpwatch_model::words! {
+    /// Judgement of the second set by one row, with its class in the style sheet.
+    pub(crate) enum Judgement {
+        Better = "better",
+        Worse = "worse",
+        /// The interval contains 0, or there is none.
+        Undecided = "undecided",
+    }
+}
+
+/// The sources of the joules of some flows.
+fn sources(flows: &[Flow<'_>]) -> String {
+    let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
+    flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
 
 /// Two values; a unit that both have is written once.

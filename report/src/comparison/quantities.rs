@@ -14,9 +14,6 @@ pub struct Quantity {
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// Words for a smaller and a larger value.
-    #[serde(skip)]
-    pub(super) words: (&'static str, &'static str),
     /// Whether a smaller value is better.
     pub lower_is_better: bool,
     #[serde(skip)]
@@ -25,13 +22,19 @@ pub struct Quantity {
     pub(super) show: fn(f64) -> String,
 }
 
+impl Quantity {
+    /// Words for a smaller and a larger value.
+    pub(super) fn words(&self) -> (&'static str, &'static str) {
+        if self.unit == "s" { ("shorter", "longer") } else { ("lower", "higher") }
+    }
+}
+
 pub(super) const JOULES_PER_GB: &str = "J/GB";
 
 pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "completion time",
         unit: "s",
-        words: ("shorter", "longer"),
         lower_is_better: true,
         read: |flow| Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s),
         show: |value| metric::display(Unit::Seconds, Some(value)),
@@ -39,7 +42,6 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "goodput",
         unit: "bit/s",
-        words: ("lower", "higher"),
         lower_is_better: false,
         read: |flow| flow.end.observed?.goodput().map(|rate| rate.0 as f64),
         show: |value| metric::display(Unit::BitsPerSecond, Some(value)),
@@ -47,7 +49,6 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "energy per payload",
         unit: JOULES_PER_GB,
-        words: ("lower", "higher"),
         lower_is_better: true,
         read: |flow| flow.energy()?.j_per_gb,
         show: |value| metric::display(Unit::JoulesPerGigabyte, Some(value)),
@@ -55,7 +56,6 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "CPU time per payload",
         unit: "s/GB",
-        words: ("lower", "higher"),
         lower_is_better: true,
         read: |flow| per_gigabyte(flow, flow.cpu()?.total().seconds()),
         show: |value| format!("{}/GB", metric::display(Unit::Seconds, Some(value))),
@@ -63,7 +63,6 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "retransmitted",
         unit: "ratio",
-        words: ("lower", "higher"),
         lower_is_better: true,
         read: |flow| retransmitted_ratio(flow.subflows()),
         show: |value| metric::display(Unit::Ratio, Some(value)),
@@ -71,7 +70,6 @@ pub(super) const QUANTITIES: &[Quantity] = &[
     Quantity {
         name: "RTT",
         unit: "s",
-        words: ("shorter", "longer"),
         lower_is_better: true,
         read: |flow| mean_rtt(&flow.sender().subflows),
         show: |value| metric::display(Unit::Seconds, Some(value)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The units that the interval of a difference assumes to be independent. Connections of one run share its load, its paths and its estimates
-//! of cost, and successive connections often differ less than others. So a value is the median of a unit: of a run, or of a block of time.
+//! of cost, and successive connections often differ less than others. So the values that are compared are medians of units: runs, or blocks of time.
 
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Report;
@@ -45,9 +45,9 @@ pub struct Difference {
 
 /// The values of a quantity in one set.
 pub(super) struct Values {
-    /// When the connection was opened (`None`: before tracing), and its value. In this order.
+    /// Opening times of connections (`None`: before tracing) with their values, sorted.
     values: Vec<(Option<Timestamp>, f64)>,
-    /// When the runs began, in order.
+    /// Start times of the runs, sorted.
     run_starts: Vec<Timestamp>,
 }
 
@@ -73,7 +73,7 @@ impl Values {
         self.values.iter().map(|(_, value)| *value).collect()
     }
 
-    /// The median of each run. A connection that is older than tracing counts in the first one.
+    /// The median of each run. A connection that is older than tracing counts in the first run.
     fn runs(&self) -> Vec<f64> {
         let run = |opened: Option<Timestamp>| {
             opened.map_or(1, |opened| self.run_starts.partition_point(|start| *start <= opened).max(1))

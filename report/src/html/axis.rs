@@ -3,6 +3,8 @@
 
 use mpwatch_model::metric::{self, Unit};
 
+use super::markup::{MIDDLE, text};
+
 /// The quantity of an axis.
 #[derive(Clone, Copy)]
 pub struct Axis<'a> {
@@ -18,11 +20,15 @@ pub struct Axis<'a> {
 
 /// An interval that begins further below its value, as a factor, begins outside of a logarithmic axis.
 const MAX_LOW: f64 = 4.0;
-
-/// Distance of labels at least, of an axis that is divided into parts of equal length: this times such a part.
-const CLEAR: f64 = 0.8;
-/// Decades between two labels at most.
+/// Minimum distance between two labels, as a share of a part if the axis is divided into parts of equal length.
+const MIN_DISTANCE: f64 = 0.8;
+/// Maximum number of decades between two labels.
 const MAX_STEP: usize = 20;
+/// Half the width of the end of an interval, and the length of the arrow where it goes on outside.
+const CAP: f64 = 4.0;
+const ARROW: f64 = 5.0;
+/// Labels this near to the edge of a drawing are not centred.
+const EDGE: f64 = 20.0;
 
 /// A labelled value of an axis.
 pub(super) struct Tick {
@@ -32,7 +38,7 @@ pub(super) struct Tick {
 
 /// An axis over a range of values.
 #[derive(Clone, Copy)]
-pub(super) struct Range<'a> {
+pub(super) struct Scale<'a> {
     axis: Axis<'a>,
     low: f64,
     high: f64,
@@ -40,15 +46,15 @@ pub(super) struct Range<'a> {
     unit: (f64, &'static str),
 }
 
-impl<'a> Range<'a> {
-    /// An axis that has room for these values: from zero on, or if it is logarithmic from the smallest.
+impl<'a> Scale<'a> {
+    /// An axis that has room for these values: from zero or the lowest of them; if it is logarithmic, from the smallest.
     pub(super) fn from_values(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
-        let low = if axis.log { values.filter(|value| *value > 0.0).fold(high, f64::min) } else { 0.0 };
+        let positive = values.clone().filter(|value| *value > 0.0);
         let (low, high) = match (axis.log, high > 0.0) {
-            (true, true) => (low / 1.1, high * 1.1),
+            (true, true) => (positive.fold(high, f64::min) / 1.1, high * 1.1),
             (true, false) => (0.1, 1.0),
-            (false, true) => (0.0, high),
+            (false, true) => (values.fold(0.0, f64::min), high),
             (false, false) => (0.0, 1.0),
         };
         Self { axis, low, high, unit: unit_of(axis.unit, high) }
@@ -57,14 +63,14 @@ impl<'a> Range<'a> {
     /// Up to the next labelled value, so that the largest value is between two of them. A logarithmic axis stays as it is.
     #[must_use]
     pub(super) fn up_to_label(mut self, parts: u32) -> Self {
-        let step = round_step(self.high / self.unit.0, parts) * self.unit.0;
+        let step = self.step(parts);
         if !self.axis.log && step > 0.0 {
             self.high = (self.high / step - 1e-9).ceil() * step;
         }
         self
     }
 
-    /// Where a value is: 0 at the beginning of the axis, 1 at its end.
+    /// Position of a value: 0 at the beginning of the axis, 1 at its end.
     pub(super) fn part(&self, value: f64) -> f64 {
         let part = if self.axis.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -75,7 +81,7 @@ impl<'a> Range<'a> {
     }
 
     /// Whether a value is on the axis.
-    pub(super) fn shows(&self, value: f64) -> bool {
+    fn shows(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
@@ -89,39 +95,40 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// At most about this many labelled values.
+    /// At most about this many labelled values. Without a title, each label has its unit.
     pub(super) fn ticks(&self, parts: u32) -> Vec<Tick> {
-        match self.axis.log {
-            false => self.steps(parts),
-            true if self.high / self.low < 5.0 => self.narrow(parts),
-            true => self.decades(parts),
+        if self.axis.log && self.high / self.low >= 5.0 {
+            return self.decades(parts);
         }
+        let step = self.step(parts);
+        if step <= 0.0 {
+            return Vec::new();
+        }
+        let (size, step_shown) = (self.unit.0, step / self.unit.0);
+        let decimals = [0.999_999, 0.099_999, 0.009_999].iter().filter(|limit| step_shown < **limit).count();
+        let first = (self.low / step - 1e-9).ceil();
+        let label = |value: f64| match self.axis {
+            Axis { log: false, title: "", .. } if value == 0.0 => "0".to_owned(),
+            Axis { log: false, title, .. } if !title.is_empty() => {
+                format!("{:.decimals$}", value / size + 0.0)
+            }
+            _ => short(self.axis.unit, value),
+        };
+        let values = (0..=parts).map(|nth| (first + f64::from(nth)) * step);
+        let inside = values.take_while(|value| *value <= self.high * 1.000_001);
+        inside.map(|value| Tick { value, label: label(value) }).collect()
     }
 
-    fn steps(&self, parts: u32) -> Vec<Tick> {
-        let step = round_step(self.high / self.unit.0, parts);
-        let decimals = usize::from(step < 1.0) + usize::from(step < 0.1) + usize::from(step < 0.01);
-        let values = (0..=parts).map(|nth| step * f64::from(nth));
-        let inside = values.take_while(|value| value * self.unit.0 <= self.high * 1.000_001);
-        inside
-            .map(|value| Tick { value: value * self.unit.0, label: format!("{value:.decimals$}") })
-            .collect()
-    }
-
-    /// Of a logarithmic axis over less than a decade.
-    fn narrow(&self, parts: u32) -> Vec<Tick> {
-        let step = round_step(self.high - self.low, parts);
-        let first = (self.low / step).ceil();
-        let values =
-            (0..=parts).map(|nth| (first + f64::from(nth)) * step).take_while(|value| *value <= self.high);
-        values.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
+    /// Distance between two labels.
+    fn step(&self, parts: u32) -> f64 {
+        round_step((self.high - self.low) / self.unit.0, parts) * self.unit.0
     }
 
     /// 1, 2 and 5 times the powers of ten, or fewer of them if there are many.
     fn decades(&self, parts: u32) -> Vec<Tick> {
         let distance = |pair: &[Tick]| self.part(pair[1].value) - self.part(pair[0].value);
         let is_clear =
-            |ticks: &Vec<Tick>| ticks.windows(2).all(|pair| distance(pair) * f64::from(parts) > CLEAR);
+            |ticks: &Vec<Tick>| ticks.windows(2).all(|pair| distance(pair) * f64::from(parts) > MIN_DISTANCE);
         let powers = |step: usize| self.multiples(&[1.0]).into_iter().step_by(step).collect();
         let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
         let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
@@ -135,17 +142,70 @@ impl<'a> Range<'a> {
     }
 
     /// These multiples of the powers of ten.
+    #[expect(clippy::cast_possible_truncation, reason = "powers of ten of a float")]
     fn multiples(&self, factors: &[f64]) -> Vec<Tick> {
-        let (first, last) = (self.low.log10().floor(), self.high.log10().ceil());
-        let mut ticks = Vec::new();
-        let mut power = first;
-        while power <= last {
-            let values = factors.iter().map(|factor| factor * 10_f64.powf(power));
-            let inside = values.filter(|value| (self.low..=self.high).contains(value));
-            ticks.extend(inside.map(|value| Tick { value, label: short(self.axis.unit, value) }));
-            power += 1.0;
-        }
-        ticks
+        let powers = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
+        let values = powers.flat_map(|power| factors.iter().map(move |factor| factor * 10_f64.powi(power)));
+        let inside = values.filter(|value| self.shows(*value));
+        inside.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
+    }
+
+    /// An interval as a path along the axis at the position `across` it: each end is a bar, or an arrow where the interval goes on outside.
+    /// `at`: the position of a value in the drawing.
+    pub(super) fn interval(
+        &self,
+        interval: (f64, f64),
+        at: impl Fn(f64) -> f64,
+        across: f64,
+        is_vertical: bool,
+    ) -> String {
+        let place = |along: f64, across: f64| match is_vertical {
+            true => format!("{across:.1} {along:.1}"),
+            false => format!("{along:.1} {across:.1}"),
+        };
+        let (from, to) = (at(interval.0), at(interval.1));
+        let end = |value: f64, along: f64, towards: f64| {
+            let back = if self.shows(value) { along } else { along + (towards - along).signum() * ARROW };
+            format!("M{}L{}L{}", place(back, across - CAP), place(along, across), place(back, across + CAP))
+        };
+        let ends = [end(interval.0, from, to), end(interval.1, to, from)].concat();
+        format!("M{}L{}{ends}", place(from, across), place(to, across))
+    }
+}
+
+/// A horizontal axis between two positions of a drawing.
+#[derive(Clone, Copy)]
+pub(super) struct Horizontal<'a> {
+    pub(super) scale: Scale<'a>,
+    pub(super) left: f64,
+    pub(super) right: f64,
+}
+
+impl Horizontal<'_> {
+    /// The position of a value.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        self.left + self.scale.part(value) * (self.right - self.left)
+    }
+
+    /// Lines at round values between two heights, with their labels and the title below.
+    pub(super) fn grid(&self, parts: u32, (top, bottom): (f64, f64)) -> String {
+        let has_title = !self.scale.axis.title.is_empty();
+        let lines = self.scale.ticks(parts).into_iter().map(|tick| {
+            let x = self.at(tick.value);
+            // Labels with a unit are long: at the edges they must not leave the drawing.
+            let anchor = match x {
+                _ if has_title => "middle",
+                x if x < EDGE => "start",
+                x if x > self.right - EDGE => "end",
+                _ => "middle",
+            };
+            let label =
+                text(&format!("class=\"soft\" text-anchor=\"{anchor}\""), (x, bottom + 15.0), &tick.label);
+            format!("<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>{label}")
+        });
+        let middle = (f64::midpoint(self.left, self.right), bottom + 33.0);
+        let title = has_title.then(|| text(MIDDLE, middle, &self.scale.title()));
+        lines.chain(title).collect()
     }
 }
 
@@ -160,41 +220,30 @@ pub(super) fn number(value: f64) -> String {
         return "0".to_owned();
     }
     let scale = 10_f64.powf(5.0 - value.abs().log10().floor());
-    let rounded = (value * scale).round() / scale;
-    rounded.to_string()
-}
-
-fn short(unit: Unit, value: f64) -> String {
-    trimmed(&metric::display(unit, Some(value)))
+    ((value * scale).round() / scale).to_string()
 }
 
 /// A round value without superfluous digits: `10 ms`, not `10.0 ms`.
-pub(super) fn trimmed(text: &str) -> String {
-    let Some((number, unit)) = text.split_once(' ') else { return text.to_owned() };
-    let number =
-        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
-    format!("{number} {unit}")
+fn short(unit: Unit, value: f64) -> String {
+    metric::trimmed(&metric::display(unit, Some(value)))
 }
 
 /// The unit of labels for values up to this one.
 fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
-    let largest = |units: &[(f64, &'static str)]| {
-        let fits = |(size, _): &&(f64, &'static str)| high >= *size;
-        units.iter().rev().find(fits).or(units.first()).copied().unwrap_or((1.0, ""))
-    };
-    match unit {
+    let units: &[(f64, &'static str)] = match unit {
         Unit::BitsPerSecond => {
-            largest(&[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")])
+            &[(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s"), (1e12, "Tbit/s")]
         }
-        Unit::Bytes => largest(&[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")]),
-        Unit::Seconds => largest(&[(1e-6, "us"), (1e-3, "ms"), (1.0, "s")]),
-        Unit::Joules => largest(&[(1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")]),
-        Unit::Watts => largest(&[(1e-3, "mW"), (1.0, "W")]),
-        Unit::JoulesPerGigabyte => (1.0, "J/GB"),
-        Unit::Ratio => (0.01, "%"),
-        Unit::Segments => (1.0, "segments"),
-        Unit::Count => (1.0, ""),
-    }
+        Unit::Bytes => &[(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB")],
+        Unit::Seconds => &[(1e-6, "us"), (1e-3, "ms"), (1.0, "s")],
+        Unit::Joules => &[(1e-6, "uJ"), (1e-3, "mJ"), (1.0, "J"), (1e3, "kJ")],
+        Unit::Watts => &[(1e-3, "mW"), (1.0, "W")],
+        Unit::JoulesPerGigabyte => &[(1.0, "J/GB")],
+        Unit::Ratio => &[(0.01, "%")],
+        Unit::Segments => &[(1.0, "segments")],
+        Unit::Count => &[(1.0, "")],
+    };
+    *units.iter().rev().find(|(size, _)| high >= *size).unwrap_or(&units[0])
 }
 
 /// Distance of grid lines: 1, 2 or 5 times a power of ten, so that there are at most this many parts. Zero: there is nothing to divide.
@@ -203,8 +252,7 @@ pub fn round_step(high: f64, parts: u32) -> f64 {
     if min <= 0.0 || !min.is_finite() {
         return 0.0;
     }
-    let power = 10_f64.powf(min.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|step| *step >= min).unwrap_or(10.0 * power)
+    metric::round_up(min, &[1.0, 2.0, 5.0])
 }
 
 #[cfg(test)]
@@ -213,9 +261,9 @@ mod tests {
 
     fn labels(unit: Unit, log: bool, values: &[f64]) -> (Vec<String>, String) {
         let axis = Axis { title: "value", unit, column: "value", log };
-        let range = Range::from_values(axis, values.iter().copied());
-        let labels = range.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
-        (labels.collect(), range.title())
+        let scale = Scale::from_values(axis, values.iter().copied());
+        let labels = scale.ticks(5).into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
+        (labels.collect(), scale.title())
     }
 
     #[test]
@@ -259,21 +307,21 @@ mod tests {
     #[test]
     fn an_axis_reaches_the_next_label() {
         for (value, last) in [(29.1e6, "30"), (30e6, "30"), (170e6, "200"), (94.1e6, "100")] {
-            let axis = Axis { title: "", unit: Unit::BitsPerSecond, column: "", log: false };
-            let range = Range::from_values(axis, [value].into_iter()).up_to_label(5);
-            let top = range.ticks(5).pop().unwrap();
-            assert_eq!((top.label.as_str(), range.part(top.value) > 0.999_999), (last, true), "{value}");
+            let axis = Axis { title: "rate", unit: Unit::BitsPerSecond, column: "", log: false };
+            let scale = Scale::from_values(axis, [value].into_iter()).up_to_label(5);
+            let top = scale.ticks(5).pop().unwrap();
+            assert_eq!((top.label.as_str(), scale.part(top.value) > 0.999_999), (last, true), "{value}");
         }
     }
 
     #[test]
     fn positions_grow_from_zero_to_one() {
         for log in [false, true] {
-            let range = Range::from_values(
+            let scale = Scale::from_values(
                 Axis { title: "", unit: Unit::Seconds, column: "", log },
                 [1.0, 9.0].into_iter(),
             );
-            let parts = [1.0, 3.0, 9.0].map(|value| range.part(value));
+            let parts = [1.0, 3.0, 9.0].map(|value| scale.part(value));
             assert!(parts.is_sorted() && (0.0..=1.0).contains(&parts[0]) && parts[2] <= 1.0, "{parts:?}");
         }
     }

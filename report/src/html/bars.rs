@@ -3,31 +3,24 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Range, ends, number};
-use super::download;
-use super::markup::{escape, figure, svg};
+use super::axis::{Axis, Horizontal, Scale, ends, number};
+use super::drawing;
+use super::markup::{escape, text};
 
 const WIDTH: f64 = 400.0;
-/// Where bars begin at least; more if names are long.
-const LEFT: f64 = 140.0;
-/// Where they begin at most.
+/// Bounds of the position at which bars begin, which depends on the length of the names.
+const MIN_LEFT: f64 = 140.0;
 const MAX_LEFT: f64 = 250.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.8;
 const RIGHT: f64 = 22.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
-/// Into how many parts labels divide the axis at most; fewer if it is logarithmic, as each label has its unit then.
+/// Maximum number of parts of the axis; fewer if it is logarithmic, as each label has its unit then.
 const PARTS: u32 = 4;
 const LOG_PARTS: u32 = 3;
-/// Radius of the dot that is drawn instead of a bar on a logarithmic axis.
-const DOT: f64 = 4.0;
-/// Half the height of the ends of an interval.
-const CAP: f64 = 5.0;
-/// Half the width of the arrow of an interval that goes on outside.
-const ARROW: f64 = 3.0;
-/// Half the height of the mark of a published value.
-const MARK: f64 = 10.0;
+/// Height of the mark of a published value.
+const MARK: f64 = 20.0;
 
 /// Values of several groups.
 pub struct Bars<'a> {
@@ -66,51 +59,47 @@ impl Bars<'_> {
             return String::new();
         }
         let size = (WIDTH, ROW * self.rows.len() as f64 + 40.0);
-        let (body, caption) = (self.body(), escape(&self.caption));
-        let links = download::links(&self.file, &download::standalone(size, &caption, &body), &self.csv());
-        figure("plot", &caption, &format!("{}{links}", svg("", &caption, size, &body)))
+        drawing::plot(&self.file, &self.caption, (size, self.body()), &self.csv())
     }
 
     fn body(&self) -> String {
         let values = |row: &Bar| ends(row.value, row.interval).into_iter().chain(row.published);
-        let range = Range::from_values(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
-        let left = self.left();
-        let at = |value: f64| left + range.part(value) * (WIDTH - left - RIGHT);
-        let bottom = ROW * self.rows.len() as f64;
-        let mut text = String::new();
-        let parts = if self.axis.log { LOG_PARTS } else { PARTS };
-        for tick in range.ticks(parts) {
-            let x = at(tick.value);
-            let _ = writeln!(
-                text,
-                "<path class=\"grid\" d=\"M{x:.1} 0V{bottom:.1}\"/><text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                bottom + 15.0,
-                tick.label
-            );
-        }
-        let _ = writeln!(text, "<path class=\"axis\" d=\"M{left:.1} 0V{bottom:.1}H{:.1}\"/>", WIDTH - RIGHT);
+        let scale = Scale::from_values(self.axis, self.rows.iter().flat_map(values)).up_to_label(PARTS);
+        let (left, right, bottom) = (self.left(), WIDTH - RIGHT, ROW * self.rows.len() as f64);
+        let axis = Horizontal { scale, left, right };
+        let mut body = axis.grid(if self.axis.log { LOG_PARTS } else { PARTS }, (0.0, bottom));
+        let _ = writeln!(body, "<path class=\"axis\" d=\"M{left:.1} 0V{bottom:.1}H{right:.1}\"/>");
         for (row, nth) in self.rows.iter().zip(0_u32..) {
-            let y = ROW * (f64::from(nth) + 0.5);
-            text.push_str(&name(row, y));
+            let (x, y) = (axis.at(row.value), ROW * (f64::from(nth) + 0.5));
+            let name = format!("{} <tspan class=\"soft\">({})</tspan>", escape(&row.name), row.count);
+            body.push_str(&text("", (0.0, y + 4.0), &name));
             // A logarithmic axis has no zero from which a bar could begin.
-            text.push_str(&if self.axis.log { dot(at(row.value), y) } else { bar(left, at(row.value), y) });
-            text.push_str(&marks(row, y, &range, at));
+            let _ = if self.axis.log {
+                writeln!(body, "<circle class=\"f1\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")
+            } else {
+                let (top, width) = (y - BAR / 2.0, (x - left).max(1.0));
+                writeln!(
+                    body,
+                    "<rect class=\"f1\" opacity=\"0.55\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>"
+                )
+            };
+            if let Some(interval) = row.interval {
+                let path = scale.interval(interval, |value| axis.at(value), y, false);
+                let _ = writeln!(body, "<path class=\"axis\" d=\"{path}\"/>");
+            }
+            if let Some(x) = row.published.map(|value| axis.at(value)) {
+                let _ =
+                    writeln!(body, "<path class=\"published\" d=\"M{x:.1} {:.1}v{MARK}\"/>", y - MARK / 2.0);
+            }
         }
-        let _ = writeln!(
-            text,
-            "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            f64::midpoint(left, WIDTH - RIGHT),
-            bottom + 33.0,
-            range.title()
-        );
-        text
+        body
     }
 
-    /// Where bars begin: the names fit before them.
+    /// Position at which bars begin: the names fit before it.
     fn left(&self) -> f64 {
         let letters = |row: &Bar| row.name.chars().count() + row.count.to_string().len() + 4;
         let longest = self.rows.iter().map(letters).max().unwrap_or(0);
-        (longest as f64 * LETTER).clamp(LEFT, MAX_LEFT)
+        (longest as f64 * LETTER).clamp(MIN_LEFT, MAX_LEFT)
     }
 
     /// A row for each bar. Empty bounds: unknown.
@@ -119,58 +108,14 @@ impl Bars<'_> {
         let mut header = vec![self.groups_are, self.counted, self.axis.column, "low", "high"];
         let has_published = self.rows.iter().any(|row| row.published.is_some());
         header.extend(has_published.then_some("published"));
-        let header = header.into_iter().map(str::to_owned).collect();
         let rows = self.rows.iter().map(|row| {
             let (low, high) = row.interval.unzip();
             let numbers = [row.count.to_string(), number(row.value), bound(low), bound(high)];
             let published = has_published.then(|| bound(row.published));
-            std::iter::once(crate::csv::cell(&row.name)).chain(numbers).chain(published).collect()
+            std::iter::once(crate::csv::cell(&row.name)).chain(numbers).chain(published)
         });
-        crate::csv::text(std::iter::once(header).chain(rows)).unwrap_or_default()
+        crate::csv::text(&header, rows).unwrap_or_default()
     }
-}
-
-fn name(row: &Bar, y: f64) -> String {
-    let (name, count) = (escape(&row.name), row.count);
-    format!("<text x=\"0\" y=\"{:.1}\">{name} <tspan class=\"soft\">({count})</tspan></text>\n", y + 4.0)
-}
-
-fn bar(left: f64, right: f64, y: f64) -> String {
-    let (top, width) = (y - BAR / 2.0, (right - left).max(1.0));
-    format!(
-        "<rect class=\"f1\" opacity=\"0.55\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BAR}\"/>\n"
-    )
-}
-
-fn dot(x: f64, y: f64) -> String {
-    format!("<circle class=\"f1\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{DOT}\"/>\n")
-}
-
-/// The interval, and the published value.
-fn marks(row: &Bar, y: f64, range: &Range<'_>, at: impl Fn(f64) -> f64) -> String {
-    let mut text = String::new();
-    if let Some((low, high)) = row.interval {
-        // The end of an interval is a bar, or an arrow if it is outside.
-        let end = |value: f64, x: f64, inside: f64| {
-            if range.shows(value) {
-                return format!("M{x:.1} {:.1}v{}", y - CAP, 2.0 * CAP);
-            }
-            let back = x + inside * CAP;
-            format!("M{back:.1} {:.1}L{x:.1} {y:.1}L{back:.1} {:.1}", y - ARROW, y + ARROW)
-        };
-        let [left, right] = [low, high].map(&at);
-        let ends = [end(low, left, 1.0), end(high, right, -1.0)].concat();
-        let _ = writeln!(text, "<path class=\"axis\" d=\"M{left:.1} {y:.1}H{right:.1}{ends}\"/>");
-    }
-    if let Some(published) = row.published.map(&at) {
-        let _ = writeln!(
-            text,
-            "<path class=\"published\" d=\"M{published:.1} {:.1}v{}\"/>",
-            y - MARK,
-            2.0 * MARK
-        );
-    }
-    text
 }
 
 #[cfg(test)]
@@ -216,7 +161,7 @@ mod tests {
 
     #[test]
     fn bars_begin_behind_the_longest_name() {
-        assert!((bars("tcp", None).left() - LEFT).abs() < 1e-9);
-        assert!(bars("cubic, long, elimination off", None).left() > LEFT);
+        assert!((bars("tcp", None).left() - MIN_LEFT).abs() < 1e-9);
+        assert!(bars("cubic, long, elimination off", None).left() > MIN_LEFT);
     }
 }

@@ -7,7 +7,7 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::Flow;
 use mpwatch_model::flow::series::CounterSeries;
 
-use super::drawing;
+use super::intervals;
 use super::lanes;
 use super::markup::{escape, facts, list, table};
 use super::over_time;
@@ -62,8 +62,8 @@ fn body(flow: Flow<'_>, samples: &CounterSeries, above: &[String], plots: &str) 
     let _ = writeln!(
         text,
         "<div class=\"pair\">\n{}{}</div>",
-        drawing::rtts(connection),
-        drawing::energies(connection)
+        intervals::rtts(connection),
+        intervals::energies(connection)
     );
     text.push_str(&facts(&others));
     text.push_str(&details(connection));

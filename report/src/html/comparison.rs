@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison as one HTML file: what is shown, then tables, intervals and distributions for each flow class.
+//! A comparison as one HTML file: the differences that are shown, then tables, intervals and distributions for each flow class.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use mpwatch_model::flow::class_totals::completion_times;
 use mpwatch_model::flow::pairing::{Flow, flows};
 
 use super::distributions::{COMPLETION, SHARE, distribution};
-use super::intervals::intervals;
+use super::intervals::differences;
 use super::markup::{escape, facts, table};
 use super::page::frame;
 use super::plot::Plot;
@@ -40,7 +40,7 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
         "<section>\n<h2>{}</h2>\n{}<div class=\"plots\">{}{}</div>\n{}</section>\n",
         escape(&class_title(rows)),
         verdicts(&sentences(rows)),
-        intervals(&file, caption, rows),
+        differences(&file, caption, rows),
         completion(class, a, b),
         table(&table_of(rows))
     )
@@ -49,18 +49,13 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
 /// Sentences as a list, each marked by whether the second set is better.
 fn verdicts(sentences: &[(Judgement, String)]) -> String {
     let items = sentences.iter().fold(String::new(), |mut text, (judgement, sentence)| {
-        let mark = match judgement {
-            Judgement::Better => "better",
-            Judgement::Worse => "worse",
-            Judgement::Undecided => "undecided",
-        };
-        let _ = writeln!(text, "<li class=\"{mark}\">{}</li>", escape(sentence));
+        let _ = writeln!(text, "<li class=\"{}\">{}</li>", judgement.as_str(), escape(sentence));
         text
     });
     format!("<ul class=\"verdicts\">\n{items}</ul>\n")
 }
 
-/// The distributions of the completion times of a class on both sides. Empty: too few are known.
+/// The distributions of the completion times of a class on both sides. Empty: too few times are known.
 fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
     let curve = |letter: &str, side: Side<'_>| {
         let all = flows(&side.report.connections);

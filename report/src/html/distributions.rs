@@ -49,9 +49,10 @@ type Groups<'a> = Vec<(String, Vec<Flow<'a>>)>;
 fn by_class<'a>(flows: &[Flow<'a>]) -> Groups<'a> {
     let pairs = FlowClass::ALL.iter().flat_map(|class| CarriedBy::ALL.map(|protocol| (*class, protocol)));
     let groups = pairs.map(|(class, protocol)| {
-        let is_one = |flow: &&Flow<'a>| flow.end.flow_class == class && flow.end.carried_by() == protocol;
+        let is_of_group =
+            |flow: &&Flow<'a>| flow.end.flow_class == class && flow.end.carried_by() == protocol;
         let name = format!("{} {}", protocol.as_str(), class.as_str());
-        (name, flows.iter().filter(is_one).copied().collect::<Vec<_>>())
+        (name, flows.iter().filter(is_of_group).copied().collect::<Vec<_>>())
     });
     groups.filter(|(_, flows)| !flows.is_empty()).collect()
 }
@@ -64,7 +65,7 @@ fn by_subflows<'a>(flows: &[Flow<'a>]) -> Groups<'a> {
     groups.into_iter().map(|(number, flows)| (count(number, "subflow"), flows)).collect()
 }
 
-/// Energy per gigabyte of each group. Empty: it is known of fewer than two groups, so there is nothing to compare.
+/// Energy per gigabyte of each group. Empty: fewer than two groups have a known value, so there is nothing to compare.
 fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> String {
     let known: Vec<_> = groups
         .iter()
@@ -93,7 +94,7 @@ fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> St
         .html()
 }
 
-/// The distribution of completion times of each class. Empty: too few connections were seen from their opening to their end.
+/// The distribution of completion times of each class. Empty: too few connections were observed from opening to end.
 fn completion(classes: &Groups<'_>) -> String {
     let curves =
         classes.iter().filter_map(|(name, flows)| distribution(name.clone(), &completion_times(flows)));
@@ -109,7 +110,7 @@ fn completion(classes: &Groups<'_>) -> String {
     plot.html()
 }
 
-/// The cumulative distribution of some sorted values. `None`: they are too few.
+/// The cumulative distribution of some sorted values. `None`: too few values.
 pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let all = sorted.len();
     if all < MIN_TIMES {
@@ -119,13 +120,7 @@ pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let ranks = (every..all).step_by(every).chain([all]);
     let points = ranks.filter_map(|rank| Some((*sorted.get(rank - 1)?, rank as f64 / all as f64)));
     let start = sorted.first().map(|first| (*first, 0.0));
-    Some(Curve {
-        name,
-        points: start.into_iter().chain(points).collect(),
-        steps: true,
-        intervals: Vec::new(),
-        paper: false,
-    })
+    Some(Curve { name, points: start.into_iter().chain(points).collect(), steps: true, ..Curve::default() })
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links by which a browser saves a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
+//! Links that save a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
 
 use std::fmt::Write as _;
 
-use super::style::{DRAWINGS, PAGE};
+use super::page::{DRAWINGS, STYLE};
 use crate::text::fit::wrapped;
 
 /// Margin of a drawing in a file of its own, pixels.
@@ -33,9 +33,9 @@ pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str)
     )
 }
 
-/// The rules for drawings with the light colours in place of variables, which few other programs know.
+/// The rules for drawings with the light colours in place of CSS variables, which few other programs support.
 fn style() -> String {
-    let root = PAGE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
+    let root = STYLE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
     let declared = root.map_or("", |(inside, _)| inside).split(';');
     let variables = declared.filter_map(|line| line.trim().strip_prefix("--")?.split_once(':'));
     let rules = variables.fold(DRAWINGS.to_owned(), |rules, (name, value)| {
@@ -47,16 +47,13 @@ fn style() -> String {
 
 /// Links to save a drawing and its data under this name.
 pub(super) fn links(name: &str, drawing: &str, data: &str) -> String {
-    paragraph(&format!("{} {}", svg(name, drawing), link(name, "csv", "text/csv;charset=utf-8", data)))
+    let csv = link(name, "csv", "text/csv;charset=utf-8", data);
+    format!("<p class=\"save\">Save as {} {csv}</p>", svg(name, drawing))
 }
 
 /// A link to save a drawing under this name.
 pub(super) fn drawing_link(name: &str, drawing: &str) -> String {
-    paragraph(&svg(name, drawing))
-}
-
-fn paragraph(links: &str) -> String {
-    format!("<p class=\"save\">Save as {links}</p>")
+    format!("<p class=\"save\">Save as {}</p>", svg(name, drawing))
 }
 
 fn svg(name: &str, drawing: &str) -> String {
@@ -76,28 +73,10 @@ fn link(name: &str, extension: &str, kind: &str, content: &str) -> String {
 fn encoded(text: &str) -> String {
     let mut uri = String::with_capacity(text.len() + text.len() / 4);
     for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b' '
-            | b'\''
-            | b'('
-            | b')'
-            | b'*'
-            | b'+'
-            | b','
-            | b'-'
-            | b'.'
-            | b';'
-            | b'='
-            | b'_'
-            | b'!'
-            | b'{'
-            | b'}' => uri.push(char::from(byte)),
-            _ => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
+        if byte.is_ascii_alphanumeric() || b" '()*+,-.;=_!{}".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02X}");
         }
     }
     uri

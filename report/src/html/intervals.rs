@@ -1,100 +1,96 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Relative differences with their intervals, a row each, with a line at zero. Differences whose interval contains
-//! zero have hollow dots.
+//! Values with their bounds: RTTs and energy of each subflow, and relative differences with their confidence intervals. Unknown values are
+//! not drawn.
 
-use std::fmt::Write as _;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::endpoint::printable;
+use mpwatch_model::metric::Unit;
+use mpwatch_model::unit::{Microjoules, Micros};
 
-use super::axis::{number, round_step};
-use super::download;
-use super::markup::{escape, figure, svg};
-use crate::comparison::{Judgement, Row};
+use super::axis::{Axis, Scale};
+use super::drawing::{Dot, colour, dots};
+use crate::comparison::Row;
 
-const WIDTH: f64 = 400.0;
-const LEFT: f64 = 140.0;
-const RIGHT: f64 = 30.0;
-const ROW: f64 = 26.0;
-/// Room below the rows.
-const BOTTOM: f64 = 40.0;
 /// Larger differences are drawn at the edge.
 const MAX_DIFFERENCE: f64 = 3.0;
+/// Minimum scale of the axis of differences, in both directions.
+const MIN_DIFFERENCE: f64 = 0.05;
 
-/// The differences of some rows. Empty: none is relative and has an interval.
-pub(super) fn intervals(file: &str, caption: &str, rows: &[Row]) -> String {
-    let known: Vec<(&Row, [f64; 3])> = rows.iter().filter_map(|row| Some((row, ends(row)?))).collect();
-    if known.is_empty() {
+/// The relative differences of some rows. Those whose interval contains zero have hollow dots. Empty: no row has an interval.
+pub(super) fn differences(file: &str, caption: &str, rows: &[Row]) -> String {
+    let dot = |row: &Row| {
+        let shift = row.difference.filter(|difference| difference.relative)?.shift;
+        Some(Dot {
+            name: row.quantity.name.to_owned(),
+            cells: [row.class.as_str(), row.quantity.name].map(str::to_owned).to_vec(),
+            ends: [shift.low, shift.estimate, shift.high],
+            line: "class=\"axis\"".to_owned(),
+            class: row.judgement().as_str().to_owned(),
+        })
+    };
+    let known: Vec<Dot> = rows.iter().filter_map(dot).collect();
+    let axis = Axis { title: "difference of B from A", unit: Unit::Ratio, column: "", log: false };
+    let ends = known.iter().flat_map(|dot| dot.ends).map(|end| end.min(MAX_DIFFERENCE));
+    let scale = Scale::from_values(axis, ends.chain([-MIN_DIFFERENCE, MIN_DIFFERENCE]));
+    dots(file, caption, scale, &["class", "quantity", "low", "estimate", "high"], &known)
+}
+
+/// A subflow's number and interface.
+pub(super) fn label(subflow: &Subflow, index: usize) -> String {
+    let over = subflow.interface.map(|name| format!(" {}", printable(&name.text())));
+    format!("{}{}", index + 1, over.unwrap_or_default())
+}
+
+/// The RTTs of each subflow: minimum, median, 99th percentile.
+pub(super) fn rtts(connection: &Connection) -> String {
+    let ends = |subflow: &Subflow| {
+        let value = subflow.rtt_p50?.seconds();
+        let low = subflow.rtt_min.map_or(value, Micros::seconds).min(value);
+        Some([low, value, subflow.rtt_p99?.seconds()])
+    };
+    let columns = ["subflow", "min_s", "median_s", "p99_s"];
+    by_subflow(connection, ("rtt", Unit::Seconds), "RTT: min, median (dot), 99th percentile", columns, ends)
+}
+
+/// The energy above idle of each subflow, with its bounds.
+pub(super) fn energies(connection: &Connection) -> String {
+    let Some(source) = connection.energy.map(|energy| energy.source) else { return String::new() };
+    let ends = |subflow: &Subflow| {
+        let energy = subflow.energy?;
+        let value = energy.active?.joules();
+        let [low, high] = [energy.lo, energy.hi].map(|bound| bound.map_or(value, Microjoules::joules));
+        Some([low, value, high])
+    };
+    let kind = if source.is_measured() { "measured" } else { "ESTIMATED" };
+    let caption = format!("Energy above idle (dot) and its bounds; {kind} ({})", source.as_str());
+    let columns = ["subflow", "low_joules", "active_joules", "high_joules"];
+    by_subflow(connection, ("energy", Unit::Joules), &caption, columns, ends)
+}
+
+/// A dot for each subflow with a known value. Empty: all values are zero or unknown.
+fn by_subflow(
+    connection: &Connection,
+    (name, unit): (&str, Unit),
+    caption: &str,
+    columns: [&str; 4],
+    ends: impl Fn(&Subflow) -> Option<[f64; 3]>,
+) -> String {
+    let dot = |(index, subflow): (usize, &Subflow)| {
+        let (ends, name) = (ends(subflow)?, label(subflow, index));
+        Some(Dot {
+            cells: vec![crate::csv::cell(&name)],
+            name,
+            ends,
+            line: format!("class=\"l{}\" stroke-width=\"8\" opacity=\"0.4\"", colour(index)),
+            class: format!("f{}", colour(index)),
+        })
+    };
+    let known: Vec<Dot> = connection.subflows.iter().enumerate().filter_map(dot).collect();
+    if known.iter().all(|dot| dot.ends[2] <= 0.0) {
         return String::new();
     }
-    let size = (WIDTH, ROW * known.len() as f64 + BOTTOM);
-    let body = body(&known);
-    let caption = escape(caption);
-    let links = download::links(file, &download::standalone(size, &caption, &body), &csv(&known));
-    figure("plot", &caption, &format!("{}{links}", svg("", &caption, size, &body)))
-}
-
-/// Lower end, estimate and upper end of a relative difference.
-fn ends(row: &Row) -> Option<[f64; 3]> {
-    let shift = row.difference.filter(|difference| difference.relative)?.shift;
-    Some([shift.low, shift.estimate, shift.high])
-}
-
-fn csv(rows: &[(&Row, [f64; 3])]) -> String {
-    let header = ["class", "quantity", "low", "estimate", "high"].map(str::to_owned).to_vec();
-    let cells = rows.iter().map(|(row, ends)| {
-        let names = [row.class.as_str(), row.quantity.name].map(str::to_owned);
-        names.into_iter().chain(ends.map(number)).collect()
-    });
-    crate::csv::text(std::iter::once(header).chain(cells)).unwrap_or_default()
-}
-
-fn body(rows: &[(&Row, [f64; 3])]) -> String {
-    let ends = || rows.iter().flat_map(|(_, ends)| ends).map(|end| end.min(MAX_DIFFERENCE));
-    let (low, high) = (ends().fold(-0.05, f64::min), ends().fold(0.05, f64::max));
-    let at = |value: f64| LEFT + ((value - low) / (high - low)).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
-    let bottom = ROW * rows.len() as f64;
-    let mut text = axis(low, high, bottom, at);
-    for ((row, [low, estimate, high]), nth) in rows.iter().zip(0_u32..) {
-        let y = ROW * (f64::from(nth) + 0.5);
-        let class = match row.judgement() {
-            Judgement::Better => "better",
-            Judgement::Worse => "worse",
-            Judgement::Undecided => "undecided",
-        };
-        let _ = writeln!(
-            text,
-            "<text x=\"0\" y=\"{:.1}\">{}</text><path class=\"axis\" d=\"M{:.1} {y:.1}H{:.1}\"/>\
-             <circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"/>",
-            y + 4.0,
-            escape(row.quantity.name),
-            at(*low),
-            at(*high),
-            at(*estimate)
-        );
-    }
-    text
-}
-
-fn axis(low: f64, high: f64, bottom: f64, at: impl Fn(f64) -> f64) -> String {
-    let step = round_step(high - low, 4);
-    let mut text = String::new();
-    let mut value = (low / step).ceil() * step;
-    while value <= high {
-        let x = at(value);
-        // A rounding error must not become "-0 %".
-        let percent = (value * 100.0).round() + 0.0;
-        let sign = if percent > 0.0 { "+" } else { "" };
-        let class = if percent == 0.0 { "axis" } else { "grid" };
-        let _ = writeln!(
-            text,
-            "<path class=\"{class}\" d=\"M{x:.1} 0V{bottom:.1}\"/><text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{sign}{percent} %</text>",
-            bottom + 15.0
-        );
-        value += step;
-    }
-    let _ = writeln!(
-        text,
-        "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">difference of B from A</text>",
-        f64::midpoint(LEFT, WIDTH - RIGHT),
-        bottom + 33.0
-    );
-    text
+    let axis = Axis { title: "", unit, column: "", log: false };
+    let scale = Scale::from_values(axis, known.iter().flat_map(|dot| dot.ends));
+    dots(&format!("{name}-{}", connection.id.short()), caption, scale, &columns, &known)
 }

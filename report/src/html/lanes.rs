@@ -6,28 +6,32 @@ use std::fmt::Write as _;
 use mpwatch_model::finding;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
+use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 
+use super::axis::{Axis, Horizontal, Scale};
 use super::download;
-use super::drawing::{Scale, colour, name, seconds};
-use super::markup::{escape, figure, svg};
-use super::rates::{Clock, Step, steps};
-use mpwatch_model::flow::series::CounterSeries;
+use super::drawing::{colour, figure, svg};
+use super::intervals::label;
+use super::markup::{escape, text};
+use super::rates::{Clock, Sampled, Step};
 
-/// Room above the lanes for the label of the main outage.
+/// Height above the lanes for the label of the main outage.
 const BAND: f64 = 18.0;
 const BAR: f64 = 30.0;
+/// Space to the right of the lanes, for brackets.
+const RIGHT: f64 = 20.0;
 /// Distance between two columns of brackets, and from the last to the right edge.
 const BRACKET: f64 = 6.0;
 
 /// Measures of a drawing, in its own units.
-struct Layout {
+struct LaneLayout {
     /// Attribute that selects the screens that show it.
     class: &'static str,
     width: f64,
-    /// Where time begins.
+    /// Position at which time begins.
     left: f64,
     /// Height of a lane.
     lane: f64,
@@ -42,7 +46,7 @@ struct Layout {
 }
 
 /// Words to the left of the lanes.
-const BROAD: Layout = Layout {
+const BROAD: LaneLayout = LaneLayout {
     class: " class=\"broad\"",
     width: 900.0,
     left: 240.0,
@@ -53,7 +57,7 @@ const BROAD: Layout = Layout {
     last: (0.0, "start"),
 };
 /// Words above the lanes.
-const NARROW: Layout = Layout {
+const NARROW: LaneLayout = LaneLayout {
     class: " class=\"narrow\"",
     width: 340.0,
     left: 6.0,
@@ -69,10 +73,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     let Some(clock) = Clock::from_connection(connection).filter(|_| !connection.subflows.is_empty()) else {
         return String::new();
     };
-    let rates = |subflow: &Subflow| {
-        let samples = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
-        steps(connection, subflow, samples, clock)
-    };
+    let rates = |subflow| Sampled::new(connection, subflow, samples, clock).steps();
     let rates: Vec<Vec<Step>> = connection.subflows.iter().map(rates).collect();
     let fastest = rates.iter().flatten().map(Step::rate).fold(0.0, f64::max);
     let life = Life { connection, clock, rates, fastest };
@@ -104,18 +105,20 @@ impl Life<'_> {
         let has_shared = finding::shared_groups(self.connection).next().is_some();
         let shared = if has_shared { " Bracket: these share one bottleneck." } else { "" };
         format!(
-            "What each path carried over time{height}. Dots: a path was established or changed. \
+            "Traffic of each path over time{height}. Dots: a path was established or changed. \
              Red: a failure, or an outage of all paths.{shared}"
         )
     }
 
-    /// The size of a drawing and what is in it.
-    fn draw(&self, layout: &Layout) -> ((f64, f64), String) {
-        let scale = Scale { to: self.clock.end, left: layout.left, width: layout.width, parts: layout.parts };
+    /// Size and content of a drawing.
+    fn draw(&self, layout: &LaneLayout) -> ((f64, f64), String) {
+        let time = Axis { title: "", unit: Unit::Seconds, column: "", log: false };
+        let scale = Scale::from_values(time, std::iter::once(self.clock.end));
+        let axis = Horizontal { scale, left: layout.left, right: layout.width - RIGHT };
         let band = if outage::outages(self.connection).is_empty() { 0.0 } else { BAND };
-        let drawing = Drawing { life: self, layout, scale, band };
+        let drawing = Drawing { life: self, layout, axis, band };
         let bottom = drawing.bottom();
-        let mut body = scale.axis(bottom, seconds);
+        let mut body = axis.grid(layout.parts, (0.0, bottom));
         for (index, subflow) in self.connection.subflows.iter().enumerate() {
             body.push_str(&drawing.words(index, subflow));
             body.push_str(&drawing.lane(index, subflow));
@@ -126,7 +129,7 @@ impl Life<'_> {
         ((layout.width, bottom + 20.0), body)
     }
 
-    /// When a subflow began and ended to carry data.
+    /// The time in which a subflow could carry data.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
         let failure = outage::path_failure(self.connection, subflow);
         let end = failure
@@ -141,9 +144,9 @@ impl Life<'_> {
 /// One drawing of the lanes.
 struct Drawing<'a> {
     life: &'a Life<'a>,
-    layout: &'a Layout,
-    scale: Scale,
-    /// Room above the lanes.
+    layout: &'a LaneLayout,
+    axis: Horizontal<'a>,
+    /// Height above the lanes.
     band: f64,
 }
 
@@ -163,30 +166,22 @@ impl Drawing<'_> {
     /// Number and interface of a subflow, what it carried and cost, when it joined or failed.
     fn words(&self, index: usize, subflow: &Subflow) -> String {
         let connection = self.life.connection;
-        let lines = self.layout.words.map(|line| self.top(index) + line);
-        let mut text = format!(
-            "<text class=\"name\" x=\"0\" y=\"{:.1}\">{}</text>\n<text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>\n",
-            lines[0],
-            name(subflow, index),
-            lines[1],
-            carried(subflow, connection)
-        );
-        if let Some((class, words)) = joined_or_failed(subflow, connection, self.life.clock) {
+        let [first, second, third] = self.layout.words.map(|line| self.top(index) + line);
+        let mut words = text("class=\"name\"", (0.0, first), &escape(&label(subflow, index)));
+        words.push_str(&text("class=\"soft\"", (0.0, second), &carried(subflow, connection)));
+        if let Some((class, state)) = joined_or_failed(subflow, connection, self.life.clock) {
             let (x, anchor) = self.layout.last;
-            let _ = writeln!(
-                text,
-                "<text class=\"{class}\" x=\"{x}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>",
-                lines[2]
-            );
+            let attributes = format!("class=\"{class}\" text-anchor=\"{anchor}\"");
+            words.push_str(&text(&attributes, (x, third), &state));
         }
-        text
+        words
     }
 
     fn lane(&self, index: usize, subflow: &Subflow) -> String {
         let Some(steps) = self.life.rates.get(index) else { return String::new() };
         let top = self.top(index) + self.layout.bar;
         let (begin, end) = self.life.span(subflow);
-        let [begin, end] = [begin, end].map(|at| self.scale.position(at));
+        let [begin, end] = [begin, end].map(|at| self.axis.at(at));
         let class = colour(index);
         let mut text = String::new();
         let _ = writeln!(
@@ -197,10 +192,10 @@ impl Drawing<'_> {
         );
         let Some(first) = steps.first() else { return text };
         let floor = top + BAR;
-        let mut path = format!("M{:.1} {floor:.1}", self.scale.position(first.from));
+        let mut path = format!("M{:.1} {floor:.1}", self.axis.at(first.from));
         for step in steps {
             let part = if self.life.fastest > 0.0 { step.rate() / self.life.fastest } else { 0.0 };
-            let _ = write!(path, "V{:.1}H{:.1}", floor - BAR * part, self.scale.position(step.to));
+            let _ = write!(path, "V{:.1}H{:.1}", floor - BAR * part, self.axis.at(step.to));
         }
         let _ = writeln!(text, "<path class=\"f{class}\" opacity=\"0.85\" d=\"{path}V{floor:.1}Z\"/>");
         text
@@ -210,12 +205,12 @@ impl Drawing<'_> {
     fn outages(&self) -> String {
         let outages = outage::outages(self.life.connection);
         let main = outage::main_outage(self.life.connection, &outages);
-        outages.iter().fold(String::new(), |mut text, outage| {
+        outages.iter().fold(String::new(), |mut body, outage| {
             let from = self.life.clock.at(outage.from);
             let duration = outage.duration.seconds();
-            let [x, end] = [from, from + duration].map(|at| self.scale.position(at));
+            let [x, end] = [from, from + duration].map(|at| self.axis.at(at));
             let _ = writeln!(
-                text,
+                body,
                 "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
                 self.band,
                 (end - x).max(1.0),
@@ -227,14 +222,11 @@ impl Drawing<'_> {
                     part if part > 0.75 => "end",
                     _ => "middle",
                 };
-                let _ = writeln!(
-                    text,
-                    "<text class=\"failure\" x=\"{:.1}\" y=\"13\" text-anchor=\"{anchor}\">{} outage</text>",
-                    f64::midpoint(x, end),
-                    seconds(duration)
-                );
+                let attributes = format!("class=\"failure\" text-anchor=\"{anchor}\"");
+                let place = (f64::midpoint(x, end), 13.0);
+                body.push_str(&text(&attributes, place, &format!("{} outage", seconds(duration))));
             }
-            text
+            body
         })
     }
 
@@ -254,7 +246,7 @@ impl Drawing<'_> {
             let _ = writeln!(
                 text,
                 "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
-                self.scale.position(self.life.clock.at(entry.at)),
+                self.axis.at(self.life.clock.at(entry.at)),
                 self.middle(number - 1),
                 escape(&entry.event.sentence(|id| connection.subflow_name(id)))
             );
@@ -286,6 +278,10 @@ impl Drawing<'_> {
     }
 }
 
+fn seconds(value: f64) -> String {
+    metric::display(Unit::Seconds, Some(value))
+}
+
 /// Payload of a subflow, its share of the connection's payload, and its energy.
 fn carried(subflow: &Subflow, connection: &Connection) -> String {
     let of = |subflow: &Subflow| (subflow.unique_sent() + subflow.bytes_received).0 as f64;
@@ -304,7 +300,7 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     text
 }
 
-/// When a path failed or joined, with the class of these words.
+/// The state of a path in words (failed or joined, with its time), and the class of these words.
 fn joined_or_failed(
     subflow: &Subflow,
     connection: &Connection,

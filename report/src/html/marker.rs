@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Curves that differ in print too: by dashes, and by the shape of the marks at their points. Values of a paper are black, with hollow
+//! Styles of curves, which differ in print too: by dashes, and by the shape of their marks. Values of a paper are black, with hollow
 //! diamonds.
 
 use super::drawing::colour;
@@ -7,7 +7,7 @@ use super::drawing::colour;
 /// Number of dash patterns of the style sheet, and of shapes.
 const KINDS: usize = 6;
 
-/// The look of a curve.
+/// The style of a curve.
 #[derive(Clone, Copy)]
 pub(super) enum Look {
     /// Measured, by its number among the curves of that kind.
@@ -17,7 +17,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// The looks of curves in their order. `true`: a paper reports the curve.
+    /// The styles of curves in their order. `true`: a paper reports the curve.
     pub(super) fn from_papers(papers: impl Iterator<Item = bool>) -> Vec<Self> {
         let (mut measured, mut paper) = (0.., 0..);
         let look = |is_paper: bool| {

@@ -21,16 +21,12 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// A drawing of this width and height. `class` selects the screens that show it.
-pub(super) fn svg(class: &str, caption: &str, size: (f64, f64), body: &str) -> String {
-    let (width, height) = size;
-    format!(
-        "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{caption}\">\n{body}</svg>"
-    )
-}
+/// Attributes of a label that is centred at its position.
+pub(super) const MIDDLE: &str = "class=\"soft\" text-anchor=\"middle\"";
 
-pub(super) fn figure(class: &str, caption: &str, drawings: &str) -> String {
-    format!("<figure class=\"{class}\"><figcaption>{caption}</figcaption>{drawings}</figure>\n")
+/// A line of text in a drawing.
+pub(super) fn text(attributes: &str, (x, y): (f64, f64), text: &str) -> String {
+    format!("<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>\n")
 }
 
 /// A list of problems. Empty: there are none.

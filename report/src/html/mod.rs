@@ -16,7 +16,6 @@ mod over_time;
 pub mod page;
 pub mod plot;
 mod rates;
-mod style;
 
 pub use comparison::comparison;
 pub use page::report;

@@ -10,13 +10,17 @@ use mpwatch_model::snapshot::Report;
 use super::card;
 use super::distributions;
 use super::markup::{escape, facts, list, table};
-use super::style::{DRAWINGS, PAGE};
 use crate::text::report::{facts as facts_of_report, in_brief, overviews, pairs};
 use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::words::capital;
 
-/// How many connections are shown at once; of the others, a line that the reader can open.
+/// Rules for the page, beginning with the colours as variables.
+pub(super) const STYLE: &str = include_str!("style.css");
+/// Rules for drawings, which a saved drawing contains too.
+pub(super) const DRAWINGS: &str = include_str!("drawings.css");
+
+/// Number of connections that are shown at once; each other one is a line that the reader can open.
 const MAX_OPEN: usize = 6;
 
 /// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.
@@ -34,10 +38,9 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     text.push_str(&list("problems", &problems));
     text.push_str("<div class=\"origin\">\n");
     text.push_str(&facts(&facts_of_report(report)));
-    for (title, notes, grid) in overviews(report) {
-        let notes: Vec<String> = notes.iter().map(|note| format!("{}.", escape(&capital(note)))).collect();
-        let (title, notes) = (capital(title), notes.join(" "));
-        let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&grid));
+    for overview in overviews(report) {
+        let (title, notes) = (capital(overview.title), escape(&overview.paragraph()));
+        let _ = write!(text, "<h2>{title}</h2>\n<p>{notes}</p>\n{}", table(&overview.grid));
     }
     text.push_str(&distributions::plots(report));
     text.push_str("</div>\n");
@@ -65,7 +68,7 @@ pub fn frame(title: &str, heading: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
-         <style>\n{PAGE}{DRAWINGS}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
+         <style>\n{STYLE}{DRAWINGS}</style>\n</head>\n<body>\n<main>\n<h1>{}</h1>\n",
         escape(title),
         escape(heading)
     )

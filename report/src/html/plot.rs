@@ -3,22 +3,22 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Axis, Range, ends, number};
-use super::download;
+use super::axis::{Axis, Horizontal, Scale, ends, number};
+use super::drawing;
 use super::marker::Look;
-use super::markup::{escape, figure, svg};
+use super::markup::{MIDDLE, escape, text};
 
 /// Measures, in units of the drawing.
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 150.0;
-/// Left of the curves at least; more if labels are long.
+/// Minimum space to the left of the curves; more if labels are long.
 const LEFT: f64 = 52.0;
-/// Left of the labels of the vertical axis, for its title.
+/// Space for the title of the vertical axis to the left of its labels.
 const Y_TITLE: f64 = 28.0;
 const RIGHT: f64 = 18.0;
-/// Above the curves, for the half of a label.
+/// Space above the curves for half of a label.
 const TOP: f64 = 8.0;
-/// Below them, for labels and title.
+/// Space below the curves for labels and title.
 const BOTTOM: f64 = 40.0;
 /// Height of a line of the legend.
 const LEGEND_LINE: f64 = 18.0;
@@ -26,17 +26,13 @@ const LEGEND_LINE: f64 = 18.0;
 const SAMPLE: f64 = 28.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.8;
-/// Most parts of the vertical axis.
+/// Maximum number of parts of the axes.
+const X_PARTS: u32 = 6;
 const Y_PARTS: u32 = 5;
-/// Half the width of the ends of an interval.
-const CAP: f64 = 3.0;
-/// Between the intervals of two curves at one place, so that both are seen.
+/// Distance between the intervals of two curves at one place, so that both are visible.
 const DODGE: f64 = 4.0;
 /// A longer title of the vertical axis is condensed.
 const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
-/// Length and half the width of the arrow of an interval that goes on outside.
-const ARROW: (f64, f64) = (5.0, 3.0);
-
 /// Values over an axis.
 pub struct Plot<'a> {
     /// Name of the downloaded files, without extension.
@@ -56,6 +52,7 @@ pub struct Plot<'a> {
 }
 
 /// A curve with its points in the order of the horizontal axis.
+#[derive(Default)]
 pub struct Curve {
     /// Its entry in the legend.
     pub name: String,
@@ -83,46 +80,36 @@ impl Plot<'_> {
         if self.curves.iter().all(|curve| curve.points.is_empty()) {
             return String::new();
         }
-        let (size, body) = self.drawing();
-        let caption = escape(&self.caption);
-        let drawing = svg("", &caption, size, &body);
-        let links = download::links(&self.file, &download::standalone(size, &caption, &body), &self.csv());
-        figure("plot", &caption, &format!("{drawing}{links}"))
+        drawing::plot(&self.file, &self.caption, self.drawing(), &self.csv())
     }
 
     /// A row for each point.
     pub fn csv(&self) -> String {
         let has_intervals = self.curves.iter().any(|curve| !curve.intervals.is_empty());
         let columns = if has_intervals { 5 } else { 3 };
-        let header = [self.curves_are, self.x.column, self.y.column, "low", "high"].map(str::to_owned);
+        let header = [self.curves_are, self.x.column, self.y.column, "low", "high"];
         let rows = self.curves.iter().flat_map(|curve| {
             curve.with_intervals().map(|((x, y), interval)| {
                 let (low, high) = interval.unzip();
                 let bound = |bound: Option<f64>| bound.map(number).unwrap_or_default();
-                vec![crate::csv::cell(&curve.name), number(x), number(y), bound(low), bound(high)]
+                let cells = [crate::csv::cell(&curve.name), number(x), number(y), bound(low), bound(high)];
+                cells.into_iter().take(columns)
             })
         });
-        let cut = |mut row: Vec<String>| {
-            row.truncate(columns);
-            row
-        };
-        crate::csv::text(std::iter::once(header.to_vec()).chain(rows).map(cut)).unwrap_or_default()
+        crate::csv::text(&header[..columns], rows).unwrap_or_default()
     }
 
-    /// Its size and what is in it.
+    /// Its size and content.
     fn drawing(&self) -> ((f64, f64), String) {
         let points = || self.curves.iter().flat_map(Curve::with_intervals);
-        let y = Range::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
+        let y = Scale::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
             .up_to_label(Y_PARTS);
-        let left = left(&y);
+        let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
+        let left = (Y_TITLE + LETTER * letters as f64).max(LEFT);
         let (legend, lines) = self.legend(left);
-        let area = Area {
-            x: Range::from_values(self.x, points().map(|((x, _), _)| x).chain([self.x_to])),
-            y,
-            left,
-            top: TOP + LEGEND_LINE * lines,
-            shift: 0.0,
-        };
+        let scale = Scale::from_values(self.x, points().map(|((x, _), _)| x).chain([self.x_to]));
+        let x = Horizontal { scale, left, right: WIDTH - RIGHT };
+        let area = Area { x, y, top: TOP + LEGEND_LINE * lines, shift: 0.0 };
         let mut body = legend;
         body.push_str(&area.axes());
         for (index, (curve, look)) in self.curves.iter().zip(self.looks()).enumerate() {
@@ -151,7 +138,7 @@ impl Plot<'_> {
 
     /// The names of the curves, each after a sample, and the number of lines.
     fn legend(&self, left: f64) -> (String, f64) {
-        let (mut text, mut x, mut line) = (String::new(), left, 0.0);
+        let (mut legend, mut x, mut line) = (String::new(), left, 0.0);
         for (curve, look) in self.curves.iter().zip(self.looks()) {
             let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
             if x > left && x + width > WIDTH {
@@ -159,45 +146,34 @@ impl Plot<'_> {
             }
             let y = LEGEND_LINE * (line + 0.5);
             if curve.points.len() > 1 {
-                let _ = write!(text, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", look.line());
+                let _ =
+                    write!(legend, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", look.line());
             }
             if !curve.intervals.is_empty() {
-                text.push_str(&look.mark(x + SAMPLE / 2.0, y));
+                legend.push_str(&look.mark(x + SAMPLE / 2.0, y));
             }
             // A name that is too long is condensed.
-            let room = WIDTH - x - SAMPLE - 8.0;
-            let condensed = if width > WIDTH - left {
-                format!(" textLength=\"{room:.1}\" lengthAdjust=\"spacingAndGlyphs\"")
-            } else {
-                String::new()
-            };
-            let _ = writeln!(
-                text,
-                "<text x=\"{:.1}\" y=\"{:.1}\"{condensed}>{}</text>",
-                x + SAMPLE + 6.0,
-                y + 4.0,
-                escape(&curve.name)
-            );
+            let is_long = width > WIDTH - left;
+            let attributes = if is_long { condensed(WIDTH - x - SAMPLE - 8.0) } else { String::new() };
+            legend.push_str(&text(&attributes, (x + SAMPLE + 6.0, y + 4.0), &escape(&curve.name)));
             x += width;
         }
-        (text, line + 1.0)
+        (legend, line + 1.0)
     }
 }
 
-/// Where curves begin: the labels of the vertical axis fit before them.
-fn left(y: &Range<'_>) -> f64 {
-    let letters = y.ticks(Y_PARTS).iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
-    (Y_TITLE + LETTER * letters as f64).max(LEFT)
+/// Attributes of a text that is condensed to this width.
+fn condensed(width: f64) -> String {
+    format!(" textLength=\"{width:.1}\" lengthAdjust=\"spacingAndGlyphs\"")
 }
 
-/// Where the curves are.
+/// The area of the curves.
 #[derive(Clone, Copy)]
 struct Area<'a> {
-    x: Range<'a>,
-    y: Range<'a>,
-    left: f64,
+    x: Horizontal<'a>,
+    y: Scale<'a>,
     top: f64,
-    /// How far curves are moved sideways.
+    /// Horizontal shift of the curve that is drawn.
     shift: f64,
 }
 
@@ -207,7 +183,7 @@ impl Area<'_> {
     }
 
     fn at_x(&self, value: f64) -> f64 {
-        self.left + self.x.part(value) * (WIDTH - self.left - RIGHT)
+        self.x.at(value) + self.shift
     }
 
     fn at_y(&self, value: f64) -> f64 {
@@ -215,87 +191,47 @@ impl Area<'_> {
     }
 
     fn axes(&self) -> String {
-        let (left, right, bottom) = (self.left, WIDTH - RIGHT, self.bottom());
-        let mut text = String::new();
+        let Horizontal { left, right, .. } = self.x;
+        let (top, bottom) = (self.top, self.bottom());
+        let mut body = self.x.grid(X_PARTS, (top, bottom));
         for tick in self.y.ticks(Y_PARTS) {
             let y = self.at_y(tick.value);
-            let _ = writeln!(
-                text,
-                "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right}\"/><text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                left - 6.0,
-                y + 4.0,
-                tick.label
-            );
-        }
-        for tick in self.x.ticks(6) {
-            let x = self.at_x(tick.value);
-            let _ = writeln!(
-                text,
-                "<path class=\"grid\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/><text class=\"soft\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                self.top,
-                bottom + 15.0,
-                tick.label
-            );
+            let label = text("class=\"soft\" text-anchor=\"end\"", (left - 6.0, y + 4.0), &tick.label);
+            let _ = write!(body, "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right}\"/>{label}");
         }
         let title = self.y.title();
         let is_long = title.chars().count() as f64 * LETTER > MAX_Y_TITLE;
-        let condensed = if is_long {
-            format!(" textLength=\"{MAX_Y_TITLE}\" lengthAdjust=\"spacingAndGlyphs\"")
-        } else {
-            String::new()
-        };
+        let condensed = if is_long { condensed(MAX_Y_TITLE) } else { String::new() };
         // A title that is longer than the axis also takes the room below it.
-        let middle = self.top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
+        let middle = top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
         let _ = writeln!(
-            text,
-            "<path class=\"axis\" d=\"M{left:.1} {:.1}V{bottom:.1}H{right}\"/>\n\
-             <text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\n\
-             <text class=\"soft\" transform=\"translate(12 {middle:.1}) rotate(-90)\" text-anchor=\"middle\"{condensed}>{title}</text>",
-            self.top,
-            f64::midpoint(left, right),
-            bottom + 33.0,
-            self.x.title(),
+            body,
+            "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right}\"/>\n\
+             <text {MIDDLE} transform=\"translate(12 {middle:.1}) rotate(-90)\"{condensed}>{title}</text>",
         );
-        text
+        body
     }
 
     /// A mark for each point, and its interval.
     fn intervals(&self, curve: &Curve, look: Look) -> String {
-        let mut text = String::new();
+        let mut body = String::new();
         for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
-            let (x, y) = (self.at_x(x) + self.shift, self.at_y(y));
-            if let Some((low, high)) = interval {
-                let [top, bottom] = [high, low].map(|end| self.at_y(end));
-                let ends = [(high, top, 1.0), (low, bottom, -1.0)]
-                    .map(|(end, y, inside)| self.end(end, x, y, inside));
-                let _ = writeln!(
-                    text,
-                    "<path class=\"whisker {}\" d=\"M{x:.1} {bottom:.1}V{top:.1}{}\"/>",
-                    look.stroke(),
-                    ends.concat()
-                );
+            let x = self.at_x(x);
+            if let Some(interval) = interval {
+                let path = self.y.interval(interval, |value| self.at_y(value), x, true);
+                let _ = writeln!(body, "<path class=\"whisker {}\" d=\"{path}\"/>", look.stroke());
             }
-            text.push_str(&look.mark(x, y));
+            body.push_str(&look.mark(x, self.at_y(y)));
         }
-        text
+        body
     }
 
-    /// The end of an interval: a bar, or an arrow if it is outside. `inside`: 1 if the interval is below it.
-    fn end(&self, value: f64, x: f64, y: f64, inside: f64) -> String {
-        if self.y.shows(value) {
-            return format!("M{:.1} {y:.1}h{}", x - CAP, 2.0 * CAP);
-        }
-        let (length, half) = ARROW;
-        let back = y + inside * length;
-        format!("M{:.1} {back:.1}L{x:.1} {y:.1}L{:.1} {back:.1}", x - half, x + half)
-    }
-
-    /// Of points that are at one place of the drawing, one is drawn.
+    /// The line of a curve. Points at the same place of the drawing are drawn once.
     fn path(&self, curve: &Curve) -> String {
         let mut text = String::new();
         let mut last = None;
         for &(x, y) in &curve.points {
-            let place = (format!("{:.1}", self.at_x(x) + self.shift), format!("{:.1}", self.at_y(y)));
+            let place = (format!("{:.1}", self.at_x(x)), format!("{:.1}", self.at_y(y)));
             if last.as_ref() == Some(&place) {
                 continue;
             }

@@ -4,12 +4,11 @@
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
+use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::subflow::Subflow;
 
-use mpwatch_model::flow::series::CounterSample;
-
 /// Maximum number of steps of a subflow: more are not visible, and a week of samples would make the file too large to open.
-pub(super) const MAX_STEPS: f64 = 160.0;
+const MAX_STEPS: u32 = 160;
 
 /// Seconds from the first known time of a connection.
 #[derive(Clone, Copy)]
@@ -48,37 +47,67 @@ impl Step {
     }
 }
 
-/// The traffic of a subflow between its samples, from its SYN to its end. Empty without samples.
-pub(super) fn steps(
-    connection: &Connection,
-    subflow: &Subflow,
-    samples: &[CounterSample],
+/// A subflow with its samples.
+#[derive(Clone, Copy)]
+pub(super) struct Sampled<'a> {
+    connection: &'a Connection,
+    subflow: &'a Subflow,
+    samples: &'a [CounterSample],
     clock: Clock,
-) -> Vec<Step> {
-    if samples.is_empty() {
-        return Vec::new();
+}
+
+impl<'a> Sampled<'a> {
+    pub(super) fn new(
+        connection: &'a Connection,
+        subflow: &'a Subflow,
+        series: &'a CounterSeries,
+        clock: Clock,
+    ) -> Self {
+        let samples = series.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
+        Self { connection, subflow, samples, clock }
     }
-    let start = subflow.created_at.map(|at| (clock.at(at), 0));
-    let known =
-        samples.iter().map(|sample| (clock.at(sample.at), sample.bytes_sent.0 + sample.bytes_received.0));
-    let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
-    let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
-    let mut totals = start.into_iter().chain(known).chain([end]);
-    let Some(mut before) = totals.next() else { return Vec::new() };
-    let mut steps: Vec<Step> = Vec::new();
-    for (at, bytes) in totals.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
-        let carried = bytes.saturating_sub(before.1);
-        match steps.last_mut().filter(|step| at - step.from < clock.end / MAX_STEPS) {
-            Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
-            None => steps.push(Step { from: before.0, to: at, bytes: carried }),
+
+    /// Time of the failure of its path. `None`: it did not fail, or works again.
+    fn failure(self) -> Option<Timestamp> {
+        let failure = outage::path_failure(self.connection, self.subflow)?;
+        failure.recovered.is_none().then_some(failure.at)
+    }
+
+    /// Values over time, not more than are visible, and none after a failure of the path: the kernel keeps the last values.
+    pub(super) fn values(self, read: impl Fn(&CounterSample) -> Option<f64>) -> Vec<(f64, f64)> {
+        let end = self.failure();
+        let samples = self.samples.iter().step_by(self.samples.len() / MAX_STEPS as usize + 1);
+        let known = samples.filter(|sample| end.is_none_or(|end| sample.at <= end));
+        known.filter_map(|sample| Some((self.clock.at(sample.at), read(sample)?))).collect()
+    }
+
+    /// The traffic between its samples, from its SYN to its end. Empty without samples.
+    pub(super) fn steps(self) -> Vec<Step> {
+        let Self { subflow, samples, clock, .. } = self;
+        if samples.is_empty() {
+            return Vec::new();
         }
-        before = (at, bytes);
+        let start = subflow.created_at.map(|at| (clock.at(at), 0));
+        let known =
+            samples.iter().map(|sample| (clock.at(sample.at), sample.bytes_sent.0 + sample.bytes_received.0));
+        let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
+        let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
+        let mut totals = start.into_iter().chain(known).chain([end]);
+        let Some(mut before) = totals.next() else { return Vec::new() };
+        let mut steps: Vec<Step> = Vec::new();
+        for (at, bytes) in totals.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
+            let carried = bytes.saturating_sub(before.1);
+            match steps.last_mut().filter(|step| at - step.from < clock.end / f64::from(MAX_STEPS)) {
+                Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
+                None => steps.push(Step { from: before.0, to: at, bytes: carried }),
+            }
+            before = (at, bytes);
+        }
+        if let Some(failure) = self.failure() {
+            end_at(clock.at(failure), &mut steps);
+        }
+        steps
     }
-    let failure = outage::path_failure(connection, subflow);
-    if let Some(failure) = failure.filter(|failure| failure.recovered.is_none()) {
-        end_at(clock.at(failure.at), &mut steps);
-    }
-    steps
 }
 
 /// Ends the step in which a path failed at the failure: its bytes were carried before.

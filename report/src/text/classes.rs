@@ -9,19 +9,8 @@ use mpwatch_model::snapshot::Report;
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
+use super::report::Overview;
 use super::words::{bytes, or_dash};
-
-/// Heading of the table.
-pub(crate) const TITLE: &str = "flow classes";
-/// The limits of the classes, the flows that its times are from, and what overhead is.
-pub(crate) fn notes() -> Vec<String> {
-    vec![
-        FlowClass::legend(),
-        "completion times: connections that were seen from their opening to their end".to_owned(),
-        "goodput: observed payload over the life of a connection, each byte once".to_owned(),
-        "overhead: estimated share of the wire bytes that was not new payload".to_owned(),
-    ]
-}
 
 const COLUMNS: &[Column<ClassTotals>] = &[
     ("class", Left, |c| format!("{} {}", c.carried_by.as_str(), c.flow_class.as_str())),
@@ -38,8 +27,18 @@ const COLUMNS: &[Column<ClassTotals>] = &[
 ];
 
 /// A row for each protocol and class that has connections. `None`: there are none.
-pub(crate) fn table(report: &Report) -> Option<Grid> {
-    Grid::from_rows(COLUMNS, &class_totals(&report.connections))
+pub(crate) fn overview(report: &Report) -> Option<Overview> {
+    let notes = vec![
+        FlowClass::legend(),
+        "completion times: connections that were seen from their opening to their end".to_owned(),
+        "goodput: observed payload over the life of a connection, each byte once".to_owned(),
+        "overhead: estimated share of the wire bytes that was not new payload".to_owned(),
+    ];
+    Some(Overview {
+        title: "flow classes",
+        notes,
+        grid: Grid::from_rows(COLUMNS, &class_totals(&report.connections))?,
+    })
 }
 
 /// The ratio, marked if it is an estimate; a dash if it is unknown.

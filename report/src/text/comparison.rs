@@ -39,10 +39,10 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
         }
     }
     let _ = writeln!(text, "\n{METHOD}.");
-    if width == usize::MAX { text } else { wrapped(&text, width) }
+    wrapped(&text, width)
 }
 
-/// What the comparison shows: each difference whose interval excludes 0.
+/// The result: each difference whose interval excludes 0.
 pub(crate) fn answer(found: &Comparison) -> Vec<(Judgement, String)> {
     let rows = found.classes().flatten().filter(|row| row.judgement() != Judgement::Undecided);
     let sentence = |row: &Row| (row.judgement(), format!("{} flows: {}", row.class.as_str(), row.verdict()));
@@ -64,12 +64,12 @@ pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
     }
 }
 
-/// Which sets are compared.
+/// The names of both sets.
 pub(crate) fn title(found: &Comparison) -> String {
     format!("B ({}) compared with A ({})", found.b, found.a)
 }
 
-/// Where a set comes from: labels with their text.
+/// The origin of a set: labels with their text.
 pub(crate) fn origin(side: Side<'_>) -> Vec<(String, String)> {
     let mut facts = vec![("connections".to_owned(), summary(side.report))];
     facts.extend(provenance(&side.report.run));

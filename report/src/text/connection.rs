@@ -16,7 +16,7 @@ use super::grid::{Column, Grid};
 use super::words::{bytes, of_subflow, or_dash, seconds, shown};
 use super::{cost, timeline};
 
-/// All that is known of a connection, as `mpwatch show` prints it. Ends with a newline.
+/// A connection in full, as `mpwatch show` prints it. Ends with a newline.
 pub fn connection(connection: &Connection) -> String {
     within(connection, usize::MAX)
 }
@@ -46,7 +46,7 @@ pub(crate) fn heading(connection: &Connection) -> String {
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// Labels with their text; what does not apply is left out.
+/// Labels with their text, without those that do not apply.
 pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
     let facts = [
         ("between", Some(ends(connection))),
@@ -88,7 +88,7 @@ fn goodput(connection: &Connection) -> Option<String> {
     Some(format!("{mean} on average, {active} while it carried payload; both directions, each byte once"))
 }
 
-/// Which part of the connection was observed. `None`: all of it.
+/// The observed part of the connection. `None`: all of it was observed.
 fn observed(connection: &Connection) -> Option<String> {
     let observed = connection.observed.filter(|_| connection.is_partly_observed())?;
     let older = if connection.seen_open { "" } else { ", opened before mpwatch started" };
@@ -177,7 +177,7 @@ fn ended_later(connection: &Connection) -> Option<String> {
     ))
 }
 
-/// When the second path joined, and when it carried a share of the traffic `[ICPE19]`.
+/// The times at which the second path joined and carried a share of the traffic `[ICPE19]`.
 fn second_path(connection: &Connection) -> Option<String> {
     let path = connection.second_path?;
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));

@@ -93,13 +93,13 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
     or_dash(subflow.cpu.and_then(read).map(time_of))
 }
 
-/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: nothing is known.
+/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: all of it is unknown.
 pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     let flows = flows(&report.connections);
     for protocol in CarriedBy::ALL {
-        let of_it = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
-        lines.extend(total(protocol, of_it));
+        let of_protocol = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
+        lines.extend(total(protocol, of_protocol));
     }
     if let Some(energy) = &report.energy {
         lines.extend(zones(energy));

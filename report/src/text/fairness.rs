@@ -12,35 +12,26 @@ use mpwatch_model::statistics::mean;
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
+use super::report::Overview;
 use super::words::or_dash;
-
-/// Heading of the table.
-pub(crate) const TITLE: &str = "fairness between long flows";
-/// The flows that it includes.
-pub(crate) fn notes() -> Vec<String> {
-    vec![
-        format!("flows of {} that mostly send, each by its mean rate", FlowClass::Long.range()),
-        "retransmitted: share of the bytes sent, mean and worst flow".to_owned(),
-    ]
-}
 
 /// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.
 const MIN_FAST_RETRANSMIT_WINDOW: u32 = 4;
 
 /// The long flows of one protocol, summed up.
-struct Flows {
+struct LongFlows {
     protocol: CarriedBy,
     jain: f64,
     /// Mean rates, bit/s.
     rates: Vec<f64>,
     /// Retransmitted share of the bytes sent.
     losses: Vec<f64>,
-    /// Of the subflows of which it is known. `None`: of none.
+    /// Sum over the subflows with a known number. `None`: all are unknown.
     timeouts: Option<u64>,
     small_windows: usize,
 }
 
-const COLUMNS: &[Column<Flows>] = &[
+const COLUMNS: &[Column<LongFlows>] = &[
     ("", Left, |f| f.protocol.as_str().to_owned()),
     ("flows", Right, |f| f.rates.len().to_string()),
     ("Jain's index", Right, |f| format!("{:.3}", f.jain)),
@@ -53,17 +44,22 @@ const COLUMNS: &[Column<Flows>] = &[
 ];
 
 /// A row for each protocol with at least two long flows. `None`: there is none.
-pub(crate) fn table(report: &Report) -> Option<Grid> {
-    let rows: Vec<Flows> = CarriedBy::ALL.into_iter().filter_map(|protocol| sum(report, protocol)).collect();
-    Grid::from_rows(COLUMNS, &rows)
+pub(crate) fn overview(report: &Report) -> Option<Overview> {
+    let rows: Vec<LongFlows> =
+        CarriedBy::ALL.into_iter().filter_map(|protocol| sum(report, protocol)).collect();
+    let notes = vec![
+        format!("flows of {} that mostly send, each by its mean rate", FlowClass::Long.range()),
+        "retransmitted: share of the bytes sent, mean and worst flow".to_owned(),
+    ];
+    Some(Overview { title: "fairness between long flows", notes, grid: Grid::from_rows(COLUMNS, &rows)? })
 }
 
-fn sum(report: &Report, protocol: CarriedBy) -> Option<Flows> {
-    let is_one = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
-    let known = report.connections.iter().filter(is_one).filter_map(|flow| Some((flow, rate(flow)?)));
+fn sum(report: &Report, protocol: CarriedBy) -> Option<LongFlows> {
+    let is_long = |flow: &&Connection| flow.carried_by() == protocol && flow.flow_class == FlowClass::Long;
+    let known = report.connections.iter().filter(is_long).filter_map(|flow| Some((flow, rate(flow)?)));
     let (flows, rates): (Vec<&Connection>, Vec<f64>) = known.unzip();
     let subflows = || flows.iter().flat_map(|flow| &flow.subflows);
-    Some(Flows {
+    Some(LongFlows {
         protocol,
         jain: jain_index(rates.iter().copied())?,
         losses: flows.iter().filter_map(|flow| retransmitted_ratio(&flow.subflows)).collect(),
@@ -106,7 +102,7 @@ mod tests {
         let mut starved = flow(2, 1_000_000);
         starved.subflows[1].cwnd_segments = 3;
         let receiver = { Connection { bytes_received: Some(Bytes(9_000_000)), ..flow(3, 10) } };
-        let grid = table(&fixture::report(vec![flow(1, 3_000_000), starved, receiver])).unwrap();
+        let grid = overview(&fixture::report(vec![flow(1, 3_000_000), starved, receiver])).unwrap().grid;
         let [row] = &grid.rows[..] else { panic!("one protocol") };
         // (3 + 1)^2 / (2 * (9 + 1)); a receiver has no rate of its own.
         assert_eq!(row[..5], ["mptcp", "2", "0.800", "2.00 Mbit/s", "1.00 Mbit/s"]);
@@ -114,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn a_single_flow_has_no_fairness() {
-        assert!(table(&fixture::report(vec![flow(1, 3_000_000)])).is_none());
-        assert!(table(&fixture::report(Vec::new())).is_none());
+    fn a_single_flow_has_no_fairness_index() {
+        assert!(overview(&fixture::report(vec![flow(1, 3_000_000)])).is_none());
+        assert!(overview(&fixture::report(Vec::new())).is_none());
     }
 }

@@ -17,23 +17,14 @@ use mpwatch_model::statistics::median;
 use super::classes::joules_per_gigabyte;
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
+use super::report::Overview;
 use super::words::bytes;
 
-/// Heading of the table.
-pub(crate) const TITLE: &str = "peers";
 /// Maximum rows for single peers. All other peers share one more row.
 const MAX_ROWS: usize = 10;
 
-/// Explains the columns.
-pub(crate) fn notes() -> Vec<String> {
-    vec![
-        "by remote address, most payload first; a connection whose two ends are in the report counts once".to_owned(),
-        "failed paths: subflows whose path failed, also those that work again; RTT: median of the subflows' medians".to_owned(),
-    ]
-}
-
 /// The connections with one peer, or with all that have no row of their own.
-struct Peer {
+struct PeerRow {
     name: String,
     connections: usize,
     /// Connections that asked for MPTCP but are plain TCP.
@@ -48,7 +39,7 @@ struct Peer {
     energy: Option<FlowEnergy>,
 }
 
-impl Peer {
+impl PeerRow {
     fn from_flows(name: String, flows: &[Flow<'_>]) -> Self {
         let (energy, known) = energy(flows);
         let has_failed =
@@ -72,7 +63,7 @@ fn rtt(flows: &[Flow<'_>]) -> Option<f64> {
     median(&subflows.filter_map(|subflow| Some(subflow.rtt_p50?.seconds())).collect::<Vec<f64>>())
 }
 
-const COLUMNS: &[Column<Peer>] = &[
+const COLUMNS: &[Column<PeerRow>] = &[
     ("peer", Left, |p| p.name.clone()),
     ("connections", Right, |p| p.connections.to_string()),
     ("fell back", Right, |p| p.fallbacks.to_string()),
@@ -85,7 +76,7 @@ const COLUMNS: &[Column<Peer>] = &[
 ];
 
 /// A row for each peer. `None`: there are fewer than two, so that the rows of the flow classes have the same sums.
-pub(crate) fn table(report: &Report) -> Option<Grid> {
+pub(crate) fn overview(report: &Report) -> Option<Overview> {
     let mut by_address: BTreeMap<Option<IpAddr>, Vec<Flow<'_>>> = BTreeMap::new();
     for flow in flows(&report.connections) {
         by_address.entry(flow.end.remote.map(|remote| remote.ip())).or_default().push(flow);
@@ -99,14 +90,18 @@ pub(crate) fn table(report: &Report) -> Option<Grid> {
     let shown = if peers.len() > MAX_ROWS + 1 { MAX_ROWS } else { peers.len() };
     let others = peers.split_off(shown);
     let name = |address: &Option<IpAddr>| address.map_or("unknown".to_owned(), |address| address.to_string());
-    let mut rows: Vec<Peer> =
-        peers.iter().map(|(address, flows)| Peer::from_flows(name(address), flows)).collect();
+    let mut rows: Vec<PeerRow> =
+        peers.iter().map(|(address, flows)| PeerRow::from_flows(name(address), flows)).collect();
     if !others.is_empty() {
         let name = format!("{} others", others.len());
         let flows: Vec<Flow<'_>> = others.into_iter().flat_map(|(_, flows)| flows).collect();
-        rows.push(Peer::from_flows(name, &flows));
+        rows.push(PeerRow::from_flows(name, &flows));
     }
-    Grid::from_rows(COLUMNS, &rows)
+    let notes = vec![
+        "by remote address, most payload first; a connection whose two ends are in the report counts once".to_owned(),
+        "failed paths: subflows whose path failed, also those that work again; RTT: median of the subflows' medians".to_owned(),
+    ];
+    Some(Overview { title: "peers", notes, grid: Grid::from_rows(COLUMNS, &rows)? })
 }
 
 #[cfg(test)]
@@ -124,7 +119,7 @@ mod tests {
     }
 
     fn rows(connections: Vec<Connection>) -> Option<Vec<Vec<String>>> {
-        table(&fixture::report(connections)).map(|grid| grid.rows)
+        overview(&fixture::report(connections)).map(|overview| overview.grid.rows)
     }
 
     #[test]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of a run: a summary, its problems, where it comes from, and each connection.
+//! The report of a run: a summary, its problems, its origin, and each connection.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::flows;
+use mpwatch_model::flow::timeline::CLOCK;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::{self, CONNECTION, Unit};
@@ -17,20 +19,34 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
 use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
-use super::words::{bytes, count, or_dash, seconds, shown};
+use super::words::{bytes, capital, count, or_dash, seconds, shown};
 use super::{classes, cost, fairness, goodput, peers};
 
-/// How many connections a summary lists.
+/// Maximum number of connections that a summary lists.
 const MAX_IN_SUMMARY: usize = 5;
 
 /// The report as text. Ends with a newline.
 pub fn report(report: &Report) -> String {
-    in_full(report, usize::MAX)
+    report_within(report, usize::MAX)
 }
 
 /// The report as text in lines of at most `width` columns, where words and columns allow it. Ends with a newline.
 pub fn report_within(report: &Report, width: usize) -> String {
-    wrapped(&in_full(report, width), width)
+    let mut text = head(report, width);
+    let selection = Selection::from_report(report);
+    for flow in &selection.in_full {
+        let _ = write!(text, "\n{}", connection::within(flow.end, width));
+        if let Some(other) = flow.other {
+            let _ = write!(text, "{}: {}", OTHER_END, connection::within(other, width));
+        }
+    }
+    if let Some((title, grid)) = in_brief(&selection) {
+        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
+    }
+    if let Some(others) = selection.others() {
+        let _ = writeln!(text, "\n{others}");
+    }
+    wrapped(&text, width)
 }
 
 /// The beginning of the report, with a line for each of the largest connections, in lines of at most `width` columns.
@@ -63,25 +79,6 @@ const LINE: &[Column<Connection>] = &[
     ("J/GB", Right, |c| shown(CONNECTION, "mpwatch_connection_joules_per_gigabyte", c).replace(" J/GB", "")),
 ];
 
-fn in_full(report: &Report, width: usize) -> String {
-    let mut text = head(report, width);
-    let selection = Selection::from_report(report);
-    for flow in &selection.in_full {
-        text.push('\n');
-        text.push_str(&connection::within(flow.end, width));
-        if let Some(other) = flow.other {
-            let _ = write!(text, "{}: {}", OTHER_END, connection::within(other, width));
-        }
-    }
-    if let Some((title, grid)) = in_brief(&selection) {
-        let _ = write!(text, "\n{title}\n{}", grid.text_within("  ", width));
-    }
-    if let Some(others) = selection.others() {
-        let _ = writeln!(text, "\n{others}");
-    }
-    text
-}
-
 /// Prefix of the heading of a connection's other end.
 pub(crate) const OTHER_END: &str = "other end";
 
@@ -92,7 +89,7 @@ pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
     Some((count(grid.rows.len(), what), grid))
 }
 
-/// Everything above the connections: the summary, problems, where the report comes from, and tables over all connections.
+/// Everything above the connections: the summary, problems, the origin of the report, and tables over all connections.
 fn head(report: &Report, width: usize) -> String {
     let mut text = format!("mpwatch: {}\n", summary(report));
     let problems = problems(report);
@@ -108,23 +105,32 @@ fn head(report: &Report, width: usize) -> String {
     for (word, fact) in facts {
         let _ = writeln!(text, "{word:<words$}  {fact}");
     }
-    for (title, notes, grid) in overviews(report) {
+    for Overview { title, notes, grid } in overviews(report) {
         let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text_within("  ", width));
     }
     text
 }
 
-/// The tables over all connections that have rows, each with its title and notes.
-pub(crate) fn overviews(report: &Report) -> Vec<(&'static str, Vec<String>, Grid)> {
-    let tables = [
-        (classes::TITLE, classes::notes(), classes::table(report)),
-        (peers::TITLE, peers::notes(), peers::table(report)),
-        (fairness::TITLE, fairness::notes(), fairness::table(report)),
-    ];
-    tables.into_iter().filter_map(|(title, notes, grid)| Some((title, notes, grid?))).collect()
+/// A table over all connections.
+pub(crate) struct Overview {
+    pub(crate) title: &'static str,
+    pub(crate) notes: Vec<String>,
+    pub(crate) grid: Grid,
 }
 
-/// Where the report comes from, and what all connections cost: labels with their text.
+impl Overview {
+    /// Its notes as sentences.
+    pub(crate) fn paragraph(&self) -> String {
+        self.notes.iter().map(|note| format!("{}.", capital(note))).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The tables over all connections that have rows.
+pub(crate) fn overviews(report: &Report) -> impl Iterator<Item = Overview> {
+    [classes::overview, peers::overview, fairness::overview].into_iter().filter_map(|table| table(report))
+}
+
+/// The origin of the report, and the cost of all connections: labels with their text.
 pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
     let mut facts = provenance(&report.run);
     facts.extend(goodput::facts(report));
@@ -147,6 +153,9 @@ pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
         ("from".to_owned(), format!("{} for {duration}", run.from)),
         ("by".to_owned(), format!("mpwatch {version}")),
     ];
+    let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));
+    let asked: Vec<String> = limit("since", run.since).into_iter().chain(limit("until", run.until)).collect();
+    facts.extend((!asked.is_empty()).then(|| ("asked for".to_owned(), asked.join(" "))));
     facts.extend(settings(&run.setup));
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which connections a report describes in full, which in a line, and which it only counts.
+//! Selects the connections that a report describes in full, lists in a line, or only counts.
 
 use std::cmp::Reverse;
 
@@ -10,9 +10,9 @@ use mpwatch_model::unit::Bytes;
 
 use super::words::{bytes, count};
 
-/// How many connections a report describes in full; CSV and JSON have all of them.
+/// Maximum number of connections described in full; CSV and JSON have all of them.
 const MAX_IN_FULL: usize = 50;
-/// How many of the others it lists in a line each.
+/// Maximum number of other connections listed in a line each.
 const MAX_IN_BRIEF: usize = 20;
 /// Without a problem, a connection that carried less than this share of the largest one is listed in brief.
 const MIN_SHARE_IN_FULL: f64 = 0.01;
@@ -47,7 +47,7 @@ impl<'a> Selection<'a> {
         Self { in_full, in_brief, others }
     }
 
-    /// Where to find the connections that are only counted. `None`: there are none.
+    /// A sentence on the connections that are only counted. `None`: there are none.
     pub(crate) fn others(&self) -> Option<String> {
         let payload: Bytes = self.others.iter().map(|flow| payload(*flow)).sum();
         let (number, payload) = (count(self.others.len(), "smaller connection"), bytes(payload.0));
@@ -61,7 +61,7 @@ fn payload(flow: Flow<'_>) -> Bytes {
     flow.ends().map(mpwatch_model::flow::connection::Connection::payload).max().unwrap_or_default()
 }
 
-/// How much the worst finding of both ends matters; at least [`Severity::Good`] if there is no problem.
+/// Severity of the worst finding of both ends; at least [`Severity::Good`] if there is no problem.
 fn worst_problem(flow: Flow<'_>) -> Severity {
     let findings = flow.ends().flat_map(finding::of_connection);
     findings.filter(Finding::is_problem).map(|finding| finding.severity()).min().unwrap_or(Severity::Good)

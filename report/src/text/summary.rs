@@ -10,7 +10,7 @@ use mpwatch_model::snapshot::Report;
 
 use super::words::count;
 
-/// How many lines a report has on problems of one kind; a fleet's report would otherwise contain nothing else.
+/// Maximum number of lines on problems of one kind; a fleet's report would otherwise contain nothing else.
 const MAX_OF_A_KIND: usize = 10;
 /// Replaces the problems if there are none.
 pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
@@ -57,7 +57,7 @@ fn established_paths(connection: &Connection) -> usize {
     connection.subflows.iter().filter(has_worked).count()
 }
 
-/// Subflows that carried payload. Of one that received a single byte, this is the DATA_FIN.
+/// Subflows that carried payload. A single received byte is the DATA_FIN.
 fn paths_with_payload(connection: &Connection) -> usize {
     let carried = |s: &&Subflow| s.unique_sent().0 > 0 || s.bytes_received.0 > 1;
     connection.subflows.iter().filter(carried).count()

@@ -5,26 +5,28 @@ use std::fmt::Write as _;
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{is_failure, outages};
-use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, clock_format};
 use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};
 
-/// The events: time from the opening, `!` for a failure, what happened, and how mpwatch knows.
+/// The events: time of the day and from the opening, `!` for a failure, the event, and its source.
 fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     let outages = outages(connection);
+    let clock = clock_format(&connection.timeline);
     let line = |entry: &TimelineEntry| {
         let mark = if is_failure(&outages, entry) { '!' } else { ' ' };
         let sentence = entry.event.sentence(|subflow| connection.subflow_name(subflow));
-        (connection.offset(entry.at).to_string(), mark, sentence, entry.source.as_str())
+        let time = format!("{} {}", entry.at.strftime(clock), connection.offset(entry.at));
+        (time, mark, sentence, entry.source.as_str())
     };
     connection.timeline.iter().map(line).collect()
 }
 
-/// Its title: what the times count from, and how exact they are.
+/// Its title, with the origin and the accuracy of the times.
 pub(crate) fn title(connection: &Connection) -> String {
     let start = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
-    format!("timeline, from {start}; {}", ObservedBy::legend())
+    format!("timeline, UTC and from {start}; {}", ObservedBy::legend())
 }
 
 /// All events as a table. `None`: there are none.

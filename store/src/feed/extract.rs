@@ -36,44 +36,27 @@ pub struct Partition {
 impl Extract {
     /// The columns of its rows.
     pub fn columns(self) -> Vec<Column> {
-        self.sources().into_iter().map(|source| source.column).collect()
+        self.sources().into_iter().map(|(_, column)| column).collect()
     }
 
-    fn sources(self) -> Vec<ColumnSource> {
-        let of = |view: &[ViewColumn], alias: &'static str, hidden: &[&str]| -> Vec<ColumnSource> {
-            let shown =
-                view.iter().filter(|column| !column.is_local() && !hidden.contains(&column.name.as_str()));
+    /// Its columns, each with its source in the views of connections (`c`) and subflows (`s`).
+    fn sources(self) -> Vec<(String, Column)> {
+        let of = |alias: &str, view: Vec<ViewColumn>, hidden: &str| -> Vec<(String, Column)> {
+            let shown = view.into_iter().filter(|column| !column.is_local() && column.name != hidden);
             shown
-                .map(|column| ColumnSource {
-                    alias,
-                    from: column.name.clone(),
-                    column: Column::new(&column.name, column.kind),
-                })
+                .map(|ViewColumn { name, kind, .. }| (format!("{alias}.{name}"), Column::new(name, kind)))
                 .collect()
         };
         match self {
-            Self::Connections => of(&connection_columns(), "c", &["host"]),
+            Self::Connections => of("c", connection_columns(), "host"),
             Self::Subflows => {
-                let key = |alias, from: &str, name: &str| ColumnSource {
-                    alias,
-                    from: from.to_owned(),
-                    column: Column::new(name, ColumnType::Text),
-                };
-                let mut all =
-                    vec![key("c", "boot_id", "boot_id"), key("c", "id", "id"), key("s", "id", "subflow_id")];
-                all.extend(of(&subflow_columns(), "s", &["id"]));
-                all
+                let keys = [("c.boot_id", "boot_id"), ("c.id", "id"), ("s.id", "subflow_id")];
+                let keys =
+                    keys.map(|(source, name)| (source.to_owned(), Column::new(name, ColumnType::Text)));
+                keys.into_iter().chain(of("s", subflow_columns(), "id")).collect()
             }
         }
     }
-}
-
-/// The source of a column.
-struct ColumnSource {
-    alias: &'static str,
-    /// Name of the column in the view.
-    from: String,
-    column: Column,
 }
 
 impl Archive {
@@ -88,46 +71,37 @@ impl Archive {
         period: Period,
         mut each: impl FnMut(&Partition, Row) -> Result<(), E>,
     ) -> Result<(), E> {
-        let outcome = extract(self.database(), what, period, &mut each);
-        outcome.map_err(|error| self.read_error(&error))??;
-        self.ensure_unchanged().map_err(E::from)
+        let mut read = || -> rusqlite::Result<Result<(), E>> {
+            // In one transaction, all queries read the same state of the file.
+            let transaction = self.database.unchecked_transaction()?;
+            let sources = what.sources();
+            let since = period.since.map_or(i64::MIN, first_of_day);
+            let until = period.until.map_or(i64::MAX, |until| first_of_day(until).saturating_add(DAY_NS - 1));
+            let mut query = transaction.prepare(&query(&transaction, what, &sources)?)?;
+            let mut found = query.query([since, until])?;
+            while let Some(row) = found.next()? {
+                let partition = Partition { day: row.get(0)?, host: row.get(1)?, boot_id: row.get(2)? };
+                let cells =
+                    (3..).zip(&sources).map(|(nth, (_, column))| cell(nth, row.get_ref(nth)?, column.kind));
+                if let Err(error) = each(&partition, cells.collect::<rusqlite::Result<_>>()?) {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        };
+        read().map_err(|error| StoreError::read(&self.path, &error))??;
+        if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
     }
-}
-
-fn extract<E>(
-    database: &Database,
-    what: Extract,
-    period: Period,
-    each: &mut impl FnMut(&Partition, Row) -> Result<(), E>,
-) -> rusqlite::Result<Result<(), E>> {
-    // In one transaction, all queries read the same state of the file.
-    let transaction = database.unchecked_transaction()?;
-    let sources = what.sources();
-    let since = period.since.map_or(i64::MIN, first_of_day);
-    let until = period.until.map_or(i64::MAX, |until| first_of_day(until).saturating_add(DAY_NS - 1));
-    let mut query = transaction.prepare(&query(database, what, &sources)?)?;
-    let mut found = query.query([since, until])?;
-    while let Some(row) = found.next()? {
-        let partition = Partition { day: row.get(0)?, host: row.get(1)?, boot_id: row.get(2)? };
-        let cells = (3..).zip(&sources).map(|(nth, source)| cell(nth, row.get_ref(nth)?, source.column.kind));
-        if let Err(error) = each(&partition, cells.collect::<rusqlite::Result<_>>()?) {
-            return Ok(Err(error));
-        }
-    }
-    Ok(Ok(()))
 }
 
 /// Columns that the views of the file lack are NULL.
-fn query(database: &Database, what: Extract, sources: &[ColumnSource]) -> rusqlite::Result<String> {
-    let of_connections = column_names(database, "v_connection")?;
-    let of_subflows = column_names(database, "v_subflow")?;
-    let value = |source: &ColumnSource| {
-        let known = if source.alias == "c" { &of_connections } else { &of_subflows };
-        if known.contains(&source.from) {
-            format!("{}.{}", source.alias, source.from)
-        } else {
-            "NULL".to_owned()
-        }
+fn query(database: &Database, what: Extract, sources: &[(String, Column)]) -> rusqlite::Result<String> {
+    let mut known = Vec::new();
+    for (alias, view) in [("c", "v_connection"), ("s", "v_subflow")] {
+        known.extend(column_names(database, view)?.into_iter().map(|name| format!("{alias}.{name}")));
+    }
+    let value = |(source, _): &(String, Column)| {
+        if known.contains(source) { source.clone() } else { "NULL".to_owned() }
     };
     let values: Vec<String> = sources.iter().map(value).collect();
     let (join, order) = match what {
@@ -170,13 +144,11 @@ mod tests {
 
     fn rows(path: &std::path::Path, what: Extract, period: Period) -> Vec<(Partition, Row)> {
         let mut rows = Vec::new();
-        Archive::open(path)
-            .unwrap()
-            .extract(what, period, |partition, row| {
-                rows.push((partition.clone(), row));
-                Ok::<(), StoreError>(())
-            })
-            .unwrap();
+        let read = Archive::open(path).unwrap().extract(what, period, |partition, row| {
+            rows.push((partition.clone(), row));
+            Ok::<(), StoreError>(())
+        });
+        read.unwrap();
         rows
     }
 
@@ -219,11 +191,8 @@ mod tests {
                 assert!(columns.iter().all(|column| column.name != hidden), "{what:?} {hidden}");
             }
             for shown in ["boot_id", "id", "active_uj", "observed_bytes"] {
-                assert_eq!(
-                    columns.iter().filter(|column| column.name == shown).count(),
-                    1,
-                    "{what:?} {shown}"
-                );
+                let found = columns.iter().filter(|column| column.name == shown);
+                assert_eq!(found.count(), 1, "{what:?} {shown}");
             }
         }
     }
@@ -235,10 +204,8 @@ mod tests {
         let (_folder, path) = file(vec![fixture::closed(1), later.clone()]);
         let opened = later.opened_at.unwrap();
         let days = |period| -> Vec<String> {
-            rows(&path, Extract::Connections, period)
-                .into_iter()
-                .map(|(partition, _)| partition.day)
-                .collect()
+            let rows = rows(&path, Extract::Connections, period).into_iter();
+            rows.map(|(partition, _)| partition.day).collect()
         };
         let both = days(Period::default());
         assert_eq!(both.len(), 2);

@@ -12,11 +12,11 @@ use mpwatch_model::table::ColumnType::{Integer, Text};
 use mpwatch_model::table::{Column, Row};
 use rusqlite::{CachedStatement, Connection as Database, OptionalExtension as _, params};
 
-use crate::error::{MAY_WRITE, StoreError};
+use crate::error::{ErrorKind, MAY_WRITE, StoreError};
 use crate::lock::{identity, is_still};
 use crate::open;
 use crate::schema::tables::{ViewColumn, listed};
-use crate::schema::values::{cell, nanos};
+use crate::schema::values::{cell, nanos, timestamp};
 use crate::schema::views;
 
 /// How long a transaction of the exporter waits for the writer.
@@ -32,9 +32,8 @@ const TABLES: &str = "CREATE TABLE IF NOT EXISTS export_cursor (
     lost INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX IF NOT EXISTS connection_changed ON connection (changed)";
-/// The connections that a target has not confirmed.
-const WAITING: &str = "FROM connection, export_cursor AS e
-    WHERE e.target = ? AND (connection.changed, connection.id) > (e.changed, e.connection)";
+/// The connections that the target of the cursor `e` has not confirmed.
+const WAITING: &str = "FROM connection AS c WHERE (c.changed, c.id) > (e.changed, e.connection)";
 
 /// The rows that a target has not confirmed.
 pub struct Outbox {
@@ -81,23 +80,26 @@ pub struct Backlog {
 
 /// The columns of ends, from `v_connection`, `v_subflow`, `v_bottleneck` and `v_event`.
 pub fn end_columns() -> EndColumns {
-    EndColumns {
-        connection: named(&shown(views::connection_columns())),
-        subflow: named(&shown(views::subflow_columns())),
-        bottleneck: named(&shown(views::bottleneck_columns())),
-        event: named(&event_columns()),
-    }
+    let [connection, subflow, bottleneck, event] = parts().map(|(columns, _)| named(&columns));
+    EndColumns { connection, subflow, bottleneck, event }
 }
 
-/// The columns of `v_event` that identify an entry of the timeline.
-fn event_columns() -> Vec<ViewColumn> {
-    let columns =
-        [("at_ns", Integer), ("event", Text), ("subflow", Text), ("detail", Text), ("reason", Text)];
-    columns.map(|(name, kind)| ViewColumn::new(name, kind, format!("e.{name}"))).into()
-}
-
-fn shown(columns: Vec<ViewColumn>) -> Vec<ViewColumn> {
-    columns.into_iter().filter(|column| !column.is_local()).collect()
+/// The parts of an end, in the order of [`End`]: their columns, and the `FROM` clause of the connection with the number `?1`.
+fn parts() -> [(Vec<ViewColumn>, String); 4] {
+    let shown = |columns: Vec<ViewColumn>| columns.into_iter().filter(|column| !column.is_local()).collect();
+    let (connection, of_connection) = views::one_connection();
+    // The columns of `v_event` that identify an entry of the timeline.
+    let event = [("at_ns", Integer), ("event", Text), ("subflow", Text), ("detail", Text), ("reason", Text)];
+    let event = event.map(|(name, kind)| ViewColumn::new(name, kind, format!("e.{name}")));
+    [
+        (shown(connection), of_connection),
+        (shown(views::subflow_columns()), "subflow AS s WHERE s.connection = ?1 ORDER BY s.place".to_owned()),
+        (
+            shown(views::bottleneck_columns()),
+            "pair AS p WHERE p.connection = ?1 ORDER BY p.a, p.b".to_owned(),
+        ),
+        (event.into(), "v_event AS e WHERE e.connection = ?1 ORDER BY e.at_ns".to_owned()),
+    ]
 }
 
 fn named(columns: &[ViewColumn]) -> Vec<Column> {
@@ -114,7 +116,7 @@ impl Outbox {
         // Adds columns that the file lacks. If another process is writing it, that process has done so.
         match open::for_writing(path) {
             Ok(database_and_lock) => drop(database_and_lock),
-            Err(error) if error.is_in_use => {}
+            Err(error) if error.kind == ErrorKind::InUse => {}
             Err(error) => return Err(error),
         }
         let open = || {
@@ -136,10 +138,16 @@ impl Outbox {
     /// # Errors
     /// If the file cannot be written.
     pub fn count_backlog(&self) -> Result<(), StoreError> {
-        let sql =
-            "INSERT OR IGNORE INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?)";
-        let Cursor { changed, connection, version } = Cursor::START;
-        let written = self.database.execute(sql, params![self.target, changed, connection, version]);
+        self.write_cursor(Cursor::START, "NOTHING")
+    }
+
+    /// Writes the cursor. `existing`: what to do if the target has one already.
+    fn write_cursor(&self, cursor: Cursor, existing: &str) -> Result<(), StoreError> {
+        let sql = format!(
+            "INSERT INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?) ON CONFLICT (target) DO {existing}"
+        );
+        let Cursor { changed, connection, version } = cursor;
+        let written = self.database.execute(&sql, params![self.target, changed, connection, version]);
         written.map(drop).map_err(|error| StoreError::open(&self.path, &error, Some(MAY_WRITE)))
     }
 
@@ -161,26 +169,17 @@ impl Outbox {
     /// # Errors
     /// If the file cannot be read.
     pub fn backlog(&self) -> Result<Backlog, StoreError> {
-        let read = || -> rusqlite::Result<Backlog> {
-            let count = format!("SELECT count(*) {WAITING}");
-            let connections =
-                self.database.prepare_cached(&count)?.query_one([&self.target], |row| row.get(0))?;
-            let first = format!(
-                "SELECT began_ns + age_ns {WAITING} ORDER BY connection.changed, connection.id LIMIT 1"
-            );
-            let oldest_ns: Option<i64> = self
-                .database
-                .prepare_cached(&first)?
-                .query_row([&self.target], |row| row.get(0))
-                .optional()?;
-            let lost = "SELECT lost FROM export_cursor WHERE target = ?";
-            let lost =
-                self.database.prepare_cached(lost)?.query_row([&self.target], |row| row.get(0)).optional()?;
-            let count = |number: Option<i64>| number.unwrap_or_default().unsigned_abs();
-            let oldest = oldest_ns.and_then(|at| Timestamp::from_nanosecond(at.into()).ok());
-            Ok(Backlog { connections: count(Some(connections)), oldest, lost: count(lost) })
+        let sql = format!(
+            "SELECT (SELECT count(*) {WAITING}), (SELECT c.began_ns + c.age_ns {WAITING} ORDER BY c.changed, c.id LIMIT 1), e.lost
+             FROM export_cursor AS e WHERE e.target = ?"
+        );
+        let backlog = |row: &rusqlite::Row<'_>| {
+            let count = |nth| row.get::<_, i64>(nth).map(i64::unsigned_abs);
+            let oldest = row.get::<_, Option<i64>>(1)?.map(timestamp);
+            Ok(Backlog { connections: count(0)?, oldest, lost: count(2)? })
         };
-        read().map_err(|error| StoreError::read(&self.path, &error))
+        let read = || self.database.prepare_cached(&sql)?.query_row([&self.target], backlog).optional();
+        read().map(Option::unwrap_or_default).map_err(|error| StoreError::read(&self.path, &error))
     }
 
     /// Restarts with the first row, for a target that has lost its rows.
@@ -209,11 +208,43 @@ impl Outbox {
         limit: u32,
         with_events: bool,
     ) -> Result<Vec<StoredEnd>, StoreError> {
-        let after = self.read;
-        let (ends, read) = ends(&self.database, after, since, limit, with_events)
-            .map_err(|error| StoreError::read(&self.path, &error))?;
+        let (ends, read) =
+            self.ends(since, limit, with_events).map_err(|error| StoreError::read(&self.path, &error))?;
         self.read = read;
         Ok(ends)
+    }
+
+    /// Reads the connections after the cursor, in one transaction. Also returns the cursor of the last.
+    fn ends(
+        &self,
+        since: Option<Timestamp>,
+        limit: u32,
+        with_events: bool,
+    ) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
+        const NEXT: &str = "SELECT changed, id, began_ns FROM connection
+            WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ? ORDER BY changed, id LIMIT ?";
+        let transaction = self.database.unchecked_transaction()?;
+        let mut queries = Vec::new();
+        for (columns, from) in parts().into_iter().take(if with_events { 4 } else { 3 }) {
+            let sql = format!("SELECT {} FROM {from}", listed(&columns));
+            queries.push((transaction.prepare_cached(&sql)?, named(&columns)));
+        }
+        let mut read = self.read;
+        let mut found = transaction.prepare_cached(NEXT)?;
+        let mut rows =
+            found.query(params![read.changed, read.connection, since.map_or(i64::MIN, nanos), limit])?;
+        let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
+        while let Some(row) = rows.next()? {
+            days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
+            if days.len() > MAX_DAYS {
+                break;
+            }
+            let version = nanos(Timestamp::now()).max(read.version + 1);
+            read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
+            let version = version.unsigned_abs();
+            ends.extend(end(&mut queries, read.connection)?.map(|end| StoredEnd { end, version }));
+        }
+        Ok((ends, read))
     }
 
     /// Records that the target has confirmed all rows that were read.
@@ -221,92 +252,23 @@ impl Outbox {
     /// # Errors
     /// If the file cannot be written.
     pub fn confirm(&mut self) -> Result<(), StoreError> {
-        let sql = "INSERT INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?) ON CONFLICT (target)
-            DO UPDATE SET changed = excluded.changed, connection = excluded.connection, version = excluded.version";
-        let Cursor { changed, connection, version } = self.read;
-        let written = self.database.execute(sql, params![self.target, changed, connection, version]);
-        written.map(drop).map_err(|error| StoreError::open(&self.path, &error, Some(MAY_WRITE)))
+        let update = "UPDATE SET changed = excluded.changed, connection = excluded.connection, version = excluded.version";
+        self.write_cursor(self.read, update)
     }
 }
 
-/// Reads the connections after a cursor, in one transaction. Also returns the cursor of the last.
-fn ends(
-    database: &Database,
-    after: Cursor,
-    since: Option<Timestamp>,
-    limit: u32,
-    with_events: bool,
-) -> rusqlite::Result<(Vec<StoredEnd>, Cursor)> {
-    let transaction = database.unchecked_transaction()?;
-    let mut read = after;
-    let mut queries = Queries::new(&transaction, with_events)?;
-    let sql =
-        "SELECT changed, id, began_ns FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?
-        ORDER BY changed, id LIMIT ?";
-    let mut found = transaction.prepare_cached(sql)?;
-    let values = params![after.changed, after.connection, since.map_or(i64::MIN, nanos), limit];
-    let mut rows = found.query(values)?;
-    let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
-    while let Some(row) = rows.next()? {
-        days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
-        if days.len() > MAX_DAYS {
-            break;
-        }
-        let version = nanos(Timestamp::now()).max(read.version + 1);
-        read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
-        ends.extend(queries.end(read.connection, version.unsigned_abs())?);
-    }
-    Ok((ends, read))
+/// The query for a part of an end, and its columns.
+type PartQuery<'d> = (CachedStatement<'d>, Vec<Column>);
+
+/// Reads an end. Without a query for events, it has none.
+fn end(queries: &mut [PartQuery<'_>], number: i64) -> rusqlite::Result<Option<End>> {
+    let mut parts = queries.iter_mut().map(|query| rows(query, number));
+    let mut next = || parts.next().unwrap_or_else(|| Ok(Vec::new()));
+    let Some(connection) = next()?.pop() else { return Ok(None) };
+    Ok(Some(End { connection, subflows: next()?, bottlenecks: next()?, events: next()? }))
 }
 
-/// The queries for the parts of an end.
-struct Queries<'d> {
-    connection: (CachedStatement<'d>, Vec<Column>),
-    subflows: (CachedStatement<'d>, Vec<Column>),
-    bottlenecks: (CachedStatement<'d>, Vec<Column>),
-    /// `None`: events are not read.
-    events: Option<(CachedStatement<'d>, Vec<Column>)>,
-}
-
-impl<'d> Queries<'d> {
-    fn new(database: &'d Database, with_events: bool) -> rusqlite::Result<Self> {
-        let query = |columns: Vec<ViewColumn>, from: &str| {
-            let sql = format!("SELECT {} FROM {from}", listed(&columns));
-            Ok::<_, rusqlite::Error>((database.prepare_cached(&sql)?, named(&columns)))
-        };
-        let (columns, of_connection) = views::one_connection();
-        Ok(Self {
-            connection: query(shown(columns), &of_connection)?,
-            subflows: query(
-                shown(views::subflow_columns()),
-                "subflow AS s WHERE s.connection = ? ORDER BY s.place",
-            )?,
-            bottlenecks: query(
-                shown(views::bottleneck_columns()),
-                "pair AS p WHERE p.connection = ? ORDER BY p.a, p.b",
-            )?,
-            events: with_events
-                .then(|| query(event_columns(), "v_event AS e WHERE e.connection = ? ORDER BY e.at_ns"))
-                .transpose()?,
-        })
-    }
-
-    fn end(&mut self, number: i64, version: u64) -> rusqlite::Result<Option<StoredEnd>> {
-        let Some(connection) = rows(&mut self.connection, number)?.pop() else { return Ok(None) };
-        let end = End {
-            connection,
-            subflows: rows(&mut self.subflows, number)?,
-            bottlenecks: rows(&mut self.bottlenecks, number)?,
-            events: self.events.as_mut().map_or(Ok(Vec::new()), |events| rows(events, number))?,
-        };
-        Ok(Some(StoredEnd { end, version }))
-    }
-}
-
-fn rows(
-    (query, columns): &mut (CachedStatement<'_>, Vec<Column>),
-    number: i64,
-) -> rusqlite::Result<Vec<Row>> {
+fn rows((query, columns): &mut PartQuery<'_>, number: i64) -> rusqlite::Result<Vec<Row>> {
     let of_row = |row: &rusqlite::Row<'_>| {
         let cells = (0..).zip(&*columns).map(|(nth, column)| cell(nth, row.get_ref(nth)?, column.kind));
         cells.collect()

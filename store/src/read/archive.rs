@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads a report over a period from a file, on any machine.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::flow::series::CounterSeries;
-use mpwatch_model::host::energy::SnapshotEnergy;
-use mpwatch_model::host::machine::{Host, Losses};
-use mpwatch_model::host::setup::{Label, Setup};
+use mpwatch_model::host::machine::Losses;
+use mpwatch_model::host::setup::Label;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
 use rusqlite::Connection as Database;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -35,8 +34,8 @@ pub struct Period {
 
 /// A database file, open for reading.
 pub struct Archive {
-    path: PathBuf,
-    database: Database,
+    pub(crate) path: PathBuf,
+    pub(crate) database: Database,
     /// Set if no process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
@@ -61,7 +60,7 @@ impl Archive {
         label: Option<&Label>,
     ) -> Result<(Report, CounterSeries), StoreError> {
         let report = self.read(period, label);
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
+        if self.is_unchanged() {
             return report;
         }
         // A process has begun to write the file. Opened again, it is read with locks.
@@ -77,24 +76,12 @@ impl Archive {
             let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
             labels.collect::<rusqlite::Result<_>>()
         };
-        read().map_err(|error| self.read_error(&error))
+        read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    pub(crate) fn database(&self) -> &Database {
-        &self.database
-    }
-
-    /// The error of a query.
-    pub(crate) fn read_error(&self, error: &rusqlite::Error) -> StoreError {
-        StoreError::read(&self.path, error)
-    }
-
-    /// Fails if a process has begun to write the file since it was opened without locks.
-    pub(crate) fn ensure_unchanged(&self) -> Result<(), StoreError> {
-        if self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path) {
-            return Ok(());
-        }
-        Err(StoreError::changed(&self.path))
+    /// Whether no process has begun to write the file since it was opened without locks.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path)
     }
 
     fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
@@ -121,7 +108,7 @@ fn report(
     let until = period.until.map_or(i64::MAX, nanos);
     let runs = select::<RunRow>(database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
     let mut runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
-    runs.retain(|run| label.is_none_or(|label| has_label(run, label)));
+    runs.retain(|run| label.is_none_or(|label| run.setup.labels.get(&label.name) == Some(&label.value)));
     let mut samples = CounterSeries::new();
     let mut connections = Vec::new();
     let loader = Loader::new(database)?;
@@ -170,76 +157,50 @@ fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
 
 /// A report without connections: the host of the last run, and the losses of all runs.
 fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
-    let latest = runs.last();
     let from = runs.iter().map(|run| nanos(run.from)).min().unwrap_or_default().max(since);
     let to = runs.iter().map(|run| nanos(run.to)).max().unwrap_or_default().min(until);
     let whole = match runs {
         [run] if since <= nanos(run.from) && until >= nanos(run.to) => Some(run),
         _ => None,
     };
-    let mut losses: Losses = total(runs.iter().map(|run| run.losses.as_str()))?;
-    losses.store_snapshots_dropped += runs.iter().map(|run| run.snapshots_dropped).sum::<u64>();
-    losses.store_flows_lost += runs.iter().map(|run| run.flows_lost).sum::<u64>();
-    losses.store_samples_lost += runs.iter().map(|run| run.samples_lost).sum::<u64>();
-    let energy = whole.and_then(|run| run.energy.as_deref());
+    let mut losses: Losses = total(runs.iter().map(|run| run.losses))?;
+    for run in runs {
+        losses.store_snapshots_dropped += run.snapshots_dropped;
+        losses.store_flows_lost += run.flows_lost;
+        losses.store_samples_lost += run.samples_lost;
+    }
+    let setups = runs.iter().map(|run| run.setup.clone());
     Ok(Report {
         schema: SCHEMA,
         run: Run {
-            host: latest.map(host).transpose()?.unwrap_or_default(),
-            setup: Arc::new(setup_in_common(runs)?),
+            host: runs.last().map(|run| run.host.clone()).unwrap_or_default(),
+            setup: Arc::new(setups.reduce(|setup, other| setup.in_common(&other)).unwrap_or_default()),
             from: timestamp(from),
             to: timestamp(to.max(from)),
+            since: None,
+            until: None,
             cut_short: None,
         },
         connections: Vec::new(),
         flow_classes: Vec::new(),
-        counters: total(runs.iter().map(|run| run.counters.as_str()))?,
-        cpus: whole.and_then(|run| run.cpus.as_deref()).map(serde_json::from_str).transpose()?,
-        energy: energy.map(serde_json::from_str::<SnapshotEnergy>).transpose()?,
+        counters: total(runs.iter().map(|run| run.counters))?,
+        cpus: whole.and_then(|run| run.cpus.clone()),
+        energy: whole.and_then(|run| run.energy.clone()),
         losses,
         filtered_out: 0,
         run_starts: runs.iter().map(|run| run.from).filter(|_| runs.len() > 1).collect(),
     })
 }
 
-fn has_label(run: &RunRow, label: &Label) -> bool {
-    let labels = serde_json::from_str::<BTreeMap<String, String>>(&run.labels);
-    labels.is_ok_and(|labels| labels.get(&label.name) == Some(&label.value))
-}
-
-fn host(run: &RunRow) -> serde_json::Result<Host> {
-    Ok(Host {
-        name: run.host.clone(),
-        kernel: run.kernel.clone(),
-        boot_id: run.boot_id.clone(),
-        mpwatch: run.mpwatch.clone(),
-        clock_error: run.clock_error,
-        missing: serde_json::from_str(&run.missing)?,
-    })
-}
-
-/// The labels and settings that all runs have in common.
-fn setup_in_common(runs: &[RunRow]) -> serde_json::Result<Setup> {
-    let setup = |run: &RunRow| -> serde_json::Result<Setup> {
-        Ok(Setup {
-            labels: serde_json::from_str(&run.labels)?,
-            interval_ms: run.interval,
-            cpu_model: run.cpu_model.clone(),
-            governor: run.governor.clone(),
-            mptcp_sysctls: serde_json::from_str(&run.sysctls)?,
-        })
-    };
-    let setups = runs.iter().map(setup).collect::<serde_json::Result<Vec<_>>>()?;
-    Ok(setups.into_iter().reduce(|setup, other| setup.in_common(&other)).unwrap_or_default())
-}
-
-/// Adds counters that are stored as JSON, field by field.
-fn total<'a, T: DeserializeOwned + Default>(all: impl Iterator<Item = &'a str>) -> serde_json::Result<T> {
-    let mut sum = Value::Null;
-    for text in all {
-        sum = plus(sum, serde_json::from_str(text)?);
-    }
-    if sum.is_null() { Ok(T::default()) } else { serde_json::from_value(sum) }
+/// The sum of structures with counters, field by field.
+fn total<T: Serialize + DeserializeOwned + Default>(
+    mut all: impl Iterator<Item = T>,
+) -> serde_json::Result<T> {
+    let first = serde_json::to_value(all.next().unwrap_or_default())?;
+    let sum = all.try_fold(first, |sum, counters| {
+        Ok::<_, serde_json::Error>(plus(sum, serde_json::to_value(counters)?))
+    });
+    serde_json::from_value(sum?)
 }
 
 fn plus(a: Value, b: Value) -> Value {

@@ -9,13 +9,11 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::schema::create;
-use crate::schema::names::{KnownNames, Names};
+use crate::schema::names::KnownNames;
 use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
-use crate::schema::sql::{Insertion, Insertions};
-use crate::schema::tables::{LOCAL_COLUMNS, column_names};
-use crate::schema::values::json;
+use crate::schema::sql::Insertions;
+use crate::schema::tables::{LOCAL_COLUMNS, column_names, create};
 
 /// Which rows a sheet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,31 +45,27 @@ impl Sheet {
 
 fn sheet(report: &Report, samples: &CounterSeries, kind: SheetKind) -> rusqlite::Result<Sheet> {
     let database = Database::open_in_memory()?;
-    create::create(&database, true)?;
+    create(&database, true)?;
     let transaction = database.unchecked_transaction()?;
     fill(&transaction, report, samples)?;
+    let columns = |view, alias, prefix| listed(&transaction, view, alias, prefix);
+    let of_connection = columns("v_connection", "c", "")?;
     let query = match kind {
         SheetKind::Connections => {
-            let columns = listed(&transaction, "v_connection", "c", "")?;
-            format!("SELECT {columns} FROM v_connection AS c ORDER BY c.connection")
+            format!("SELECT {of_connection} FROM v_connection AS c ORDER BY c.connection")
         }
-        SheetKind::Subflows => {
-            let of_connection = listed(&transaction, "v_connection", "c", "")?;
-            let of_subflow = listed(&transaction, "v_subflow", "s", "subflow_")?;
-            format!(
-                "SELECT {of_connection}, {of_subflow} FROM v_connection AS c
-                 LEFT JOIN v_subflow AS s ON s.connection = c.connection ORDER BY c.connection, s.place"
-            )
-        }
-        SheetKind::Samples => {
-            let columns = listed(&transaction, "v_sample", "p", "")?;
-            format!(
-                "SELECT c.id AS id, s.id AS subflow_id, {columns} FROM v_sample AS p
-                 JOIN v_connection AS c ON c.connection = p.connection
-                 JOIN v_subflow AS s ON s.connection = p.connection AND s.place = p.place
-                 ORDER BY p.connection, p.at_ns, p.place"
-            )
-        }
+        SheetKind::Subflows => format!(
+            "SELECT {of_connection}, {} FROM v_connection AS c
+             LEFT JOIN v_subflow AS s ON s.connection = c.connection ORDER BY c.connection, s.place",
+            columns("v_subflow", "s", "subflow_")?
+        ),
+        SheetKind::Samples => format!(
+            "SELECT c.id AS id, s.id AS subflow_id, {} FROM v_sample AS p
+             JOIN v_connection AS c ON c.connection = p.connection
+             JOIN v_subflow AS s ON s.connection = p.connection AND s.place = p.place
+             ORDER BY p.connection, p.at_ns, p.place",
+            columns("v_sample", "p", "")?
+        ),
     };
     read(&transaction, &query)
 }
@@ -85,20 +79,14 @@ fn listed(database: &Database, view: &str, alias: &str, prefix: &str) -> rusqlit
 
 fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqlite::Result<()> {
     let mut known = KnownNames::default();
-    let names = &mut Names { database, known: &mut known };
-    Insertion::new::<RunRow>(database)?.insert(&run_row(report)?, names)?;
-    let mut insertions = Insertions::new(database)?;
-    let mut sample_rows = Insertion::new::<SampleRow>(database)?;
+    let mut insertions = Insertions::new(database, &mut known)?;
+    insertions.insert(&run_row(report))?;
     for (connection, id) in report.connections.iter().zip(1..) {
-        insertions.write(
-            connection,
-            Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 },
-            true,
-            names,
-        )?;
+        let key = Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 };
+        insertions.write(connection, key, true)?;
         for (subflow, place) in connection.subflows.iter().zip(1..) {
             for sample in samples.get(&(connection.id, subflow.id)).into_iter().flatten() {
-                sample_rows.insert(&SampleRow { connection: id, place, sample: *sample }, names)?;
+                insertions.insert(&SampleRow { connection: id, place, sample: *sample })?;
             }
         }
     }
@@ -106,32 +94,23 @@ fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqli
 }
 
 /// The only run. Views of connections show its host and labels.
-fn run_row(report: &Report) -> rusqlite::Result<RunRow> {
+fn run_row(report: &Report) -> RunRow {
     let run = &report.run;
-    Ok(RunRow {
+    RunRow {
         id: 1,
-        host: run.host.name.clone(),
-        boot_id: run.host.boot_id.clone(),
-        kernel: run.host.kernel.clone(),
-        mpwatch: run.host.mpwatch.clone(),
-        clock_error: run.host.clock_error,
+        host: run.host.clone(),
         from: run.from,
         to: run.to,
-        missing: json(&run.host.missing)?,
-        losses: json(&Losses::default())?,
-        counters: json(&report.counters)?,
+        losses: Losses::default(),
+        counters: report.counters,
         cpus: None,
         energy: None,
         snapshots_dropped: 0,
         flows_lost: 0,
         samples_lost: 0,
         cut_short: run.cut_short.clone(),
-        labels: json(&run.setup.labels)?,
-        interval: run.setup.interval_ms,
-        cpu_model: run.setup.cpu_model.clone(),
-        governor: run.setup.governor.clone(),
-        sysctls: json(&run.setup.mptcp_sysctls)?,
-    })
+        setup: (*run.setup).clone(),
+    }
 }
 
 fn read(database: &Database, query: &str) -> rusqlite::Result<Sheet> {
@@ -165,6 +144,10 @@ mod tests {
         sheet.rows.iter().map(|row| &row[place]).collect()
     }
 
+    fn sheet(report: &Report, kind: SheetKind) -> Sheet {
+        Sheet::new(report, &CounterSeries::new(), kind).unwrap()
+    }
+
     fn report() -> Report {
         let mut bare = fixture::connection(3, 1);
         bare.subflows.clear();
@@ -173,7 +156,7 @@ mod tests {
 
     #[test]
     fn connections_have_the_columns_of_their_view() {
-        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Connections).unwrap();
+        let sheet = sheet(&report(), SheetKind::Connections);
         assert_eq!(column(&sheet, "subflows"), [2, 3, 0]);
         assert_eq!(column(&sheet, "comm")[0], "iperf3");
         assert_eq!(column(&sheet, "labels")[0], "{\"repetition\":\"3\",\"scheduler\":\"default\"}");
@@ -183,7 +166,7 @@ mod tests {
 
     #[test]
     fn each_subflow_has_a_row_with_its_connection() {
-        let sheet = Sheet::new(&report(), &CounterSeries::new(), SheetKind::Subflows).unwrap();
+        let sheet = sheet(&report(), SheetKind::Subflows);
         assert_eq!(sheet.rows.len(), 2 + 3 + 1, "a connection without subflows has a row");
         assert_eq!(column(&sheet, "subflow_place")[..3], [1, 2, 1]);
         assert_eq!(column(&sheet, "subflow_place")[5], &Value::Null);
@@ -199,13 +182,12 @@ mod tests {
         let first = &mut report.connections[0];
         first.send = None;
         first.subflows[1].receive = None;
-        let of = |kind| Sheet::new(&report, &CounterSeries::new(), kind).unwrap();
-        assert!(column(&of(SheetKind::Connections), "send_bps")[0].is_null());
-        assert!(!column(&of(SheetKind::Connections), "send_bps")[1].is_null());
-        let subflows = of(SheetKind::Subflows);
-        assert!(column(&subflows, "send_bps")[..2].iter().all(|cell| cell.is_null()));
-        let received: Vec<bool> =
-            column(&subflows, "subflow_receive_bps").iter().map(|cell| cell.is_null()).collect();
+        let unknown = |kind, name| -> Vec<bool> {
+            column(&sheet(&report, kind), name).iter().map(|cell| cell.is_null()).collect()
+        };
+        assert_eq!(unknown(SheetKind::Connections, "send_bps")[..2], [true, false]);
+        assert_eq!(unknown(SheetKind::Subflows, "send_bps")[..2], [true, true]);
+        let received = unknown(SheetKind::Subflows, "subflow_receive_bps");
         assert_eq!(received, [false, true, false, false, false, true]);
     }
 
@@ -234,7 +216,7 @@ mod tests {
     #[test]
     fn an_empty_report_has_columns_and_no_rows() {
         for kind in [SheetKind::Connections, SheetKind::Subflows, SheetKind::Samples] {
-            let sheet = Sheet::new(&fixture::report(Vec::new()), &CounterSeries::new(), kind).unwrap();
+            let sheet = sheet(&fixture::report(Vec::new()), kind);
             assert!(sheet.columns.len() > 5 && sheet.rows.is_empty(), "{kind:?}");
         }
     }

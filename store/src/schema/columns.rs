@@ -14,11 +14,8 @@ use super::names::{NameIndex, Names};
 /// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A number.
     Integer,
-    /// A number with a fraction.
     Real,
-    /// Text.
     Text,
     /// Text that many rows share. The column has its number in the table `name`, views show the text.
     Name,
@@ -110,7 +107,8 @@ impl<'a, 'd> Binder<'a, 'd> {
 /// Reads the columns of a row in order.
 pub(crate) struct Reader<'a> {
     row: &'a Row<'a>,
-    names: &'a NameIndex,
+    /// Names by number.
+    pub(crate) names: &'a NameIndex,
     next: usize,
 }
 
@@ -131,8 +129,9 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn name(&mut self) -> rusqlite::Result<&'a str> {
-        let number = self.value()?;
-        self.names.text(number).ok_or_else(|| self.damaged(format!("there is no name {number}")))
+        let number: i64 = self.value()?;
+        let text = self.names.texts.get(&number).map(String::as_str);
+        text.ok_or_else(|| self.damaged(format!("there is no name {number}")))
     }
 
     /// A value of an enumeration of the model.
@@ -142,14 +141,9 @@ impl<'a> Reader<'a> {
             .map_err(|error| self.damaged(error.to_string()))
     }
 
-    pub(crate) fn text<T: std::str::FromStr>(&mut self) -> rusqlite::Result<T> {
-        let text: String = self.value()?;
-        text.parse().map_err(|_| self.damaged(format!("`{text}` cannot be read")))
-    }
-
-    /// Names by number.
-    pub(crate) fn names(&self) -> &'a NameIndex {
-        self.names
+    /// A value from the JSON text of the column that was just read.
+    pub(crate) fn json<T: DeserializeOwned>(&self, text: &str) -> rusqlite::Result<T> {
+        serde_json::from_str(text).map_err(|error| self.damaged(error.to_string()))
     }
 
     pub(crate) fn skip(&mut self, columns: usize) {
@@ -186,15 +180,16 @@ pub(crate) trait Columns: Sized {
     /// Appends its columns. `name`: of the column, if the type has only one.
     fn describe(name: &str, columns: &mut Vec<TableColumn>);
 
-    /// Writes its columns.
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()>;
 
-    /// Reads its columns.
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self>;
+
+    /// Adopts the values that only an earlier record of the same thing knows.
+    fn fill_unknown(&mut self, _earlier: &Self) {}
 }
 
 /// `None` is NULL in every column.
-impl<T: Columns> Columns for Option<T> {
+impl<T: Columns + Clone> Columns for Option<T> {
     fn count() -> usize {
         T::count()
     }
@@ -218,6 +213,14 @@ impl<T: Columns> Columns for Option<T> {
             return Ok(None);
         }
         T::read(from).map(Some)
+    }
+
+    fn fill_unknown(&mut self, earlier: &Self) {
+        match (&mut *self, earlier) {
+            (Some(value), Some(earlier)) => value.fill_unknown(earlier),
+            (None, earlier) => self.clone_from(earlier),
+            (Some(_), None) => {}
+        }
     }
 }
 
@@ -283,6 +286,10 @@ macro_rules! record {
                     $($($computed: Default::default()),*)?
                 })
             }
+
+            fn fill_unknown(&mut self, earlier: &Self) {
+                $($crate::schema::columns::record!(@fill self earlier $field $($stored)?);)*
+            }
         }
     )*};
     (@count $field:ident) => { $crate::schema::columns::count_of(|row: &Self| &row.$field) };
@@ -296,6 +303,15 @@ macro_rules! record {
     (@bind $to:ident $field:ident) => { $crate::schema::columns::Columns::bind($field, $to) };
     (@bind $to:ident $field:ident $stored:ty) => {
         $crate::schema::columns::Columns::bind(&$crate::schema::columns::StoredAs::<$stored>::to_stored($field), $to)
+    };
+    (@fill $own:ident $earlier:ident $field:ident) => {
+        $crate::schema::columns::Columns::fill_unknown(&mut $own.$field, &$earlier.$field)
+    };
+    (@fill $own:ident $earlier:ident $field:ident $stored:ty) => {
+        let mut stored = $crate::schema::columns::StoredAs::<$stored>::to_stored(&$own.$field);
+        let earlier = $crate::schema::columns::StoredAs::<$stored>::to_stored(&$earlier.$field);
+        $crate::schema::columns::Columns::fill_unknown(&mut stored, &earlier);
+        $own.$field = $crate::schema::columns::StoredAs::<$stored>::from_stored(stored);
     };
     (@read $from:ident) => { $crate::schema::columns::Columns::read($from)? };
     (@read $from:ident $stored:ty) => {

@@ -12,7 +12,6 @@ use rusqlite::{Connection as Database, params};
 /// looked up in the file.
 const MAX_KNOWN: usize = 10_000;
 
-/// A network namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Netns<'a> {
     pub(crate) cookie: u64,
@@ -28,19 +27,13 @@ pub(crate) struct KnownNames {
     texts: HashMap<String, i64>,
     addresses: HashMap<IpAddr, i64>,
     netns: HashMap<(u64, u32), (String, i64)>,
-    /// Number of rows that were added to `name` and `netns`, including transactions that were rolled back.
-    added: usize,
+    /// Number of rows that this process has added to `name` and `netns`, including transactions that were rolled back.
+    pub(crate) added: usize,
 }
 
 impl KnownNames {
-    /// Forgets all numbers.
     pub(crate) fn forget(&mut self) {
         *self = Self { added: self.added, ..Self::default() };
-    }
-
-    /// Number of rows that this process has added to the tables.
-    pub(crate) fn added(&self) -> usize {
-        self.added
     }
 }
 
@@ -108,8 +101,8 @@ impl Names<'_> {
 /// The tables `name` and `netns`, for reading.
 #[derive(Default)]
 pub(crate) struct NameIndex {
-    texts: HashMap<i64, String>,
-    netns: HashMap<i64, Netns<'static>>,
+    pub(crate) texts: HashMap<i64, String>,
+    pub(crate) netns: HashMap<i64, Netns<'static>>,
 }
 
 impl NameIndex {
@@ -127,14 +120,6 @@ impl NameIndex {
             texts: texts.collect::<rusqlite::Result<_>>()?,
             netns: netns.collect::<rusqlite::Result<_>>()?,
         })
-    }
-
-    pub(crate) fn text(&self, number: i64) -> Option<&str> {
-        self.texts.get(&number).map(String::as_str)
-    }
-
-    pub(crate) fn netns(&self, number: i64) -> Option<&Netns<'static>> {
-        self.netns.get(&number)
     }
 }
 
@@ -159,10 +144,10 @@ mod tests {
         let numbers: Vec<_> = (0..15_000).map(|n| numbers_of(&mut names, n)).collect();
         let most = [names.known.texts.len(), names.known.addresses.len(), names.known.netns.len()];
         assert!(most.iter().all(|&count| count <= MAX_KNOWN), "{most:?}");
-        assert_eq!(names.known.added(), 3 * 15_000);
+        assert_eq!(names.known.added, 3 * 15_000);
         for (n, expected) in (0..).zip(numbers) {
             assert_eq!(numbers_of(&mut names, n), expected);
         }
-        assert_eq!(names.known.added(), 3 * 15_000, "numbers that left the cache are found in the file");
+        assert_eq!(names.known.added, 3 * 15_000, "numbers that left the cache are found in the file");
     }
 }

@@ -4,18 +4,19 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSample;
 use mpwatch_model::flow::subflow::Subflow;
-use mpwatch_model::id::{ConnectionId, NetnsCookie};
+use mpwatch_model::id::{ConnectionId, NetnsCookie, SubflowId};
 use mpwatch_model::settle;
 use mpwatch_model::unit::Nanos;
 
-use super::bottlenecks;
+use super::columns::damaged;
 use super::names::Netns;
-use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
+use super::rows::{BottleneckColumns, ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
 use super::timeline;
-use super::values::{Derived, nanos, timestamp};
+use super::values::{Derived, Groups, nanos, timestamp};
 
 /// The part of a connection's row that only the store knows.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +29,7 @@ pub(crate) struct Key {
     pub(crate) runs: i64,
     /// When it was last observed.
     pub(crate) seen_at: Timestamp,
-    /// Number of this change, greater than the numbers of all earlier ones. An export reads the rows with greater numbers than the last it
-    /// sent.
+    /// Number of this change, which grows with each change. An export reads the rows that changed after the last row that it sent.
     pub(crate) changed: i64,
 }
 
@@ -50,12 +50,10 @@ pub(crate) fn whole_nanos(seconds: f64) -> i64 {
     (seconds.max(0.0) * 1e9).round() as i64
 }
 
-pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Result<ConnectionRow<'_>> {
+pub(crate) fn connection_row(connection: &Connection, key: Key) -> ConnectionRow<'_> {
     let (began, age) = lifetime(connection, key.seen_at);
-    let bottlenecks = connection.bottlenecks.as_ref();
-    let bottlenecks = bottlenecks.map(|found| bottlenecks::columns(found, &connection.subflows));
     let id = connection.id;
-    Ok(ConnectionRow {
+    ConnectionRow {
         id: key.id,
         run: key.run,
         runs: key.runs,
@@ -72,10 +70,13 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> rusqlite::Res
         closed: connection.closed_at.is_some(),
         partly_observed: connection.is_partly_observed(),
         connection: Cow::Borrowed(connection),
-        bottlenecks: bottlenecks.transpose()?,
+        bottlenecks: connection
+            .bottlenecks
+            .as_ref()
+            .map(|found| bottleneck_columns(found, &connection.subflows)),
         derived: Derived(Some(connection)),
         changed: key.changed,
-    })
+    }
 }
 
 pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
@@ -90,7 +91,7 @@ pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<It
 
 pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
     let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
-    pairs.iter().filter_map(move |pair| bottlenecks::pair_row(pair, &connection.subflows, id))
+    pairs.iter().filter_map(move |pair| pair_row(pair, &connection.subflows, id))
 }
 
 /// A sample of each open subflow.
@@ -103,19 +104,17 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     })
 }
 
-/// The rows of a connection except its samples.
-pub(crate) struct ConnectionRows {
-    pub(crate) connection: ConnectionRow<'static>,
-    pub(crate) subflows: Vec<SubflowRow<'static>>,
-    pub(crate) pairs: Vec<PairRow>,
-    pub(crate) events: Vec<EventRow>,
-}
-
-pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
-    let ConnectionRows { connection: row, subflows, pairs, events } = rows;
+/// The connection of these rows.
+pub(crate) fn restore(
+    row: ConnectionRow<'static>,
+    subflows: Vec<SubflowRow<'static>>,
+    pairs: Vec<PairRow>,
+    events: &[EventRow],
+) -> rusqlite::Result<Connection> {
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
     let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
+    let bottlenecks = row.bottlenecks.map(|columns| bottlenecks(&columns, pairs, &subflows));
     let mut connection = Connection {
         id: ConnectionId {
             netns: NetnsCookie(row.netns.cookie),
@@ -129,10 +128,58 @@ pub(crate) fn restore(rows: ConnectionRows) -> rusqlite::Result<Connection> {
         seen_open: row.seen_open,
         age_s: row.age.seconds(),
         closed_at: row.closed.then_some(until),
-        bottlenecks: bottlenecks::restore(row.bottlenecks.as_ref(), pairs, &subflows)?,
+        bottlenecks: bottlenecks.transpose()?,
         subflows,
         ..row.connection.into_owned()
     };
-    connection.timeline = timeline::restore(&connection, &established, &events)?;
+    connection.timeline = timeline::restore(&connection, &established, events)?;
     Ok(settle::settled(connection))
+}
+
+fn place(subflows: &[Subflow], id: SubflowId) -> Option<u64> {
+    Some(1 + subflows.iter().position(|subflow| subflow.id == id)? as u64)
+}
+
+fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
+    let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
+    let found = index.and_then(|index| subflows.get(index)).map(|subflow| subflow.id);
+    found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
+}
+
+/// The columns of the connection.
+fn bottleneck_columns(found: &Bottlenecks, subflows: &[Subflow]) -> BottleneckColumns {
+    let places = |group: &Vec<SubflowId>| group.iter().filter_map(|id| place(subflows, *id)).collect();
+    BottleneckColumns {
+        method: found.method,
+        groups: Groups(found.groups.iter().map(places).collect()),
+        shared_caps: Some(found.shared_caps.clone()).filter(|caps| !caps.is_empty()),
+    }
+}
+
+/// The row of a verdict. `None`: a subflow does not belong to this connection.
+fn pair_row(pair: &PairVerdict, subflows: &[Subflow], connection: i64) -> Option<PairRow> {
+    let PairVerdict { a, b, verdict, probability, since, evidence } = *pair;
+    let (a, b) = (place(subflows, a)?, place(subflows, b)?);
+    Some(PairRow { connection, a, b, verdict, probability, since, evidence })
+}
+
+/// The bottlenecks, with pairs in the order of the subflows.
+fn bottlenecks(
+    columns: &BottleneckColumns,
+    mut pairs: Vec<PairRow>,
+    subflows: &[Subflow],
+) -> rusqlite::Result<Bottlenecks> {
+    let ids = |group: &Vec<u64>| group.iter().map(|&place| id(subflows, place)).collect();
+    pairs.sort_by_key(|pair| (pair.a.min(pair.b), pair.a.max(pair.b)));
+    let pairs = pairs.into_iter().map(|pair| {
+        let PairRow { connection: _, a, b, verdict, probability, since, evidence } = pair;
+        let (a, b) = (id(subflows, a)?, id(subflows, b)?);
+        Ok(PairVerdict { a, b, verdict, probability, since, evidence })
+    });
+    Ok(Bottlenecks {
+        method: columns.method,
+        groups: columns.groups.0.iter().map(ids).collect::<rusqlite::Result<_>>()?,
+        pairs: pairs.collect::<rusqlite::Result<_>>()?,
+        shared_caps: columns.shared_caps.clone().unwrap_or_default(),
+    })
 }

@@ -4,21 +4,23 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use mpwatch_model::flow::bottleneck::{DetectionMethod, Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, Evidence, SharedCap, Verdict};
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::series::CounterSample;
 use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::host::energy::{FlowEnergy, SnapshotEnergy};
+use mpwatch_model::host::machine::{Host, KernelCounters, Losses};
 use mpwatch_model::host::names::Pod;
+use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
-use mpwatch_model::kernel::cpu::CpuTimes;
+use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::columns::{Columns, record};
 use super::names::Netns;
-use super::values::{Derived, Ppm, Shared, TextId};
+use super::values::{Derived, Groups, Ppm, Shared, TextId};
 
 /// A row of a table.
 pub(crate) trait TableRow: Columns {
@@ -50,31 +52,21 @@ tables! {
 #[derive(Clone, Debug)]
 pub(crate) struct RunRow {
     pub(crate) id: i64,
-    pub(crate) host: String,
-    pub(crate) boot_id: String,
-    pub(crate) kernel: String,
-    pub(crate) mpwatch: String,
-    /// Maximum error of the calendar clock when the row was written. NULL: unknown.
-    pub(crate) clock_error: Option<Nanos>,
+    /// As it was when the row was written.
+    pub(crate) host: Host,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
-    /// JSON, like the next four columns.
-    pub(crate) missing: String,
-    pub(crate) losses: String,
-    pub(crate) counters: String,
-    pub(crate) cpus: Option<String>,
-    pub(crate) energy: Option<String>,
+    /// Losses of the tracer. Losses of the store have columns of their own.
+    pub(crate) losses: Losses,
+    pub(crate) counters: KernelCounters,
+    pub(crate) cpus: Option<Vec<CpuAccounts>>,
+    pub(crate) energy: Option<SnapshotEnergy>,
     pub(crate) snapshots_dropped: u64,
     pub(crate) flows_lost: u64,
     pub(crate) samples_lost: u64,
     /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete.
     pub(crate) cut_short: Option<String>,
-    /// The fields of [`mpwatch_model::host::setup::Setup`]. Labels and sysctls are JSON objects.
-    pub(crate) labels: String,
-    pub(crate) interval: Option<u64>,
-    pub(crate) cpu_model: Option<String>,
-    pub(crate) governor: Option<String>,
-    pub(crate) sysctls: String,
+    pub(crate) setup: Setup,
 }
 
 /// `cut_short` of a run while it is written.
@@ -82,11 +74,14 @@ pub(crate) const UNFINISHED: &str = "the run has not ended: mpwatch is still wri
 
 record! {
     RunRow {
-        id "id", host "host", boot_id "boot_id", kernel "kernel", mpwatch "mpwatch", clock_error "clock_error_ns", from "from_ns", to "to_ns",
-        missing "missing", losses "losses", counters "counters", cpus "cpus", energy "energy",
-        snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost",
-        cut_short "cut_short", labels "labels", interval "interval_ms", cpu_model "cpu_model", governor "governor",
-        sysctls "mptcp_sysctls"
+        id "id", host "", from "from_ns", to "to_ns", losses "losses", counters "counters", cpus "cpus", energy "energy",
+        snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost", cut_short "cut_short", setup ""
+    }
+    Host {
+        name "host", boot_id "boot_id", kernel "kernel", mpwatch "mpwatch", clock_error "clock_error_ns", missing "missing"
+    }
+    Setup {
+        labels "labels", interval_ms "interval_ms", cpu_model "cpu_model", governor "governor", mptcp_sysctls "mptcp_sysctls"
     }
 }
 
@@ -105,7 +100,7 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
-    /// mpwatch observed a part of its life only.
+    /// mpwatch observed only a part of its life.
     pub(crate) partly_observed: bool,
     pub(crate) connection: Cow<'a, Connection>,
     pub(crate) bottlenecks: Option<BottleneckColumns>,
@@ -118,10 +113,9 @@ pub(crate) struct ConnectionRow<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct BottleneckColumns {
     pub(crate) method: DetectionMethod,
-    /// JSON: lists of the places of subflows.
-    pub(crate) groups: Shared,
-    /// JSON. NULL: none.
-    pub(crate) shared_caps: Option<String>,
+    pub(crate) groups: Groups,
+    /// NULL: none.
+    pub(crate) shared_caps: Option<Vec<SharedCap>>,
 }
 
 record! {

@@ -6,10 +6,10 @@ use mpwatch_model::flow::series::CounterSample;
 use rusqlite::{CachedStatement, Connection as Database, Params};
 
 use super::columns::{Binder, Reader, TableColumn};
-use super::names::{NameIndex, Names};
-use super::record::{self, ConnectionRows, Key};
+use super::names::{KnownNames, NameIndex, Names};
+use super::record::{self, Key};
 use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
-use super::tables::{TableInfo, column_names};
+use super::tables::{TableInfo, column_names, tables};
 use super::timeline;
 
 /// Tables with rows of a connection, and the column that has its number.
@@ -21,82 +21,43 @@ pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
     ("sample", "connection"),
 ];
 
-/// Inserts rows; a row with the same key is replaced.
-pub(crate) struct Insertion<'d> {
-    statement: CachedStatement<'d>,
-}
-
-impl<'d> Insertion<'d> {
-    pub(crate) fn new<R: TableRow>(database: &'d Database) -> rusqlite::Result<Self> {
-        let TableInfo { columns, .. } = TableInfo::new::<R>();
-        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-        let values = vec!["?"; names.len()].join(",");
-        let sql = format!("INSERT OR REPLACE INTO {} ({}) VALUES ({values})", R::NAME, names.join(","));
-        Ok(Self { statement: database.prepare_cached(&sql)? })
-    }
-
-    pub(crate) fn insert<R: TableRow>(&mut self, row: &R, names: &mut Names<'d>) -> rusqlite::Result<()> {
-        row.bind(&mut Binder::new(&mut self.statement, names))?;
-        self.statement.raw_execute().map(drop)
-    }
-}
-
-/// The insertions for connections.
+/// Inserts rows. A row replaces an earlier row with the same key.
 pub(crate) struct Insertions<'d> {
-    database: &'d Database,
-    connection: Insertion<'d>,
-    subflow: Insertion<'d>,
-    pair: Insertion<'d>,
-    event: Insertion<'d>,
-    sample: Insertion<'d>,
+    names: Names<'d>,
+    /// A statement for each table, by its name.
+    statements: Vec<(&'static str, CachedStatement<'d>)>,
 }
 
 impl<'d> Insertions<'d> {
-    pub(crate) fn new(database: &'d Database) -> rusqlite::Result<Self> {
-        Ok(Self {
-            database,
-            connection: Insertion::new::<ConnectionRow<'_>>(database)?,
-            subflow: Insertion::new::<SubflowRow<'_>>(database)?,
-            pair: Insertion::new::<PairRow>(database)?,
-            event: Insertion::new::<EventRow>(database)?,
-            sample: Insertion::new::<SampleRow>(database)?,
-        })
+    pub(crate) fn new(database: &'d Database, known: &'d mut KnownNames) -> rusqlite::Result<Self> {
+        let statement = |TableInfo { name, columns, .. }: TableInfo| {
+            let columns: Vec<String> = columns.into_iter().map(|column| column.name).collect();
+            let values = vec!["?"; columns.len()].join(",");
+            let sql = format!("INSERT OR REPLACE INTO {name} ({}) VALUES ({values})", columns.join(","));
+            Ok((name, database.prepare_cached(&sql)?))
+        };
+        let statements = tables().into_iter().map(statement).collect::<rusqlite::Result<_>>()?;
+        Ok(Self { names: Names { database, known }, statements })
+    }
+
+    pub(crate) fn insert<R: TableRow>(&mut self, row: &R) -> rusqlite::Result<()> {
+        let statement = self.statements.iter_mut().find(|(table, _)| *table == R::NAME);
+        let (_, statement) = statement.ok_or(rusqlite::Error::InvalidQuery)?;
+        row.bind(&mut Binder::new(statement, &mut self.names))?;
+        statement.raw_execute().map(drop)
     }
 
     /// Writes the rows of a connection. `is_new`: the file has no rows of it. Otherwise the events and pairs of its earlier state are
     /// deleted.
-    pub(crate) fn write(
-        &mut self,
-        flow: &Connection,
-        key: Key,
-        is_new: bool,
-        names: &mut Names<'d>,
-    ) -> rusqlite::Result<()> {
-        if !is_new {
-            self.database.prepare_cached("DELETE FROM event WHERE connection = ?")?.execute([key.id])?;
-            self.database.prepare_cached("DELETE FROM pair WHERE connection = ?")?.execute([key.id])?;
+    pub(crate) fn write(&mut self, flow: &Connection, key: Key, is_new: bool) -> rusqlite::Result<()> {
+        for table in ["event", "pair"].into_iter().filter(|_| !is_new) {
+            let deletion = format!("DELETE FROM {table} WHERE connection = ?");
+            self.names.database.prepare_cached(&deletion)?.execute([key.id])?;
         }
-        self.connection.insert(&record::connection_row(flow, key)?, names)?;
-        for row in record::subflow_rows(flow, key.id) {
-            self.subflow.insert(&row, names)?;
-        }
-        for row in record::pair_rows(flow, key.id) {
-            self.pair.insert(&row, names)?;
-        }
-        for row in timeline::event_rows(flow, key.id)? {
-            self.event.insert(&row, names)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a sample of each open subflow.
-    pub(crate) fn write_samples(
-        &mut self,
-        flow: &Connection,
-        key: Key,
-        names: &mut Names<'d>,
-    ) -> rusqlite::Result<()> {
-        record::sample_rows(flow, key).try_for_each(|row| self.sample.insert(&row, names))
+        self.insert(&record::connection_row(flow, key))?;
+        record::subflow_rows(flow, key.id).try_for_each(|row| self.insert(&row))?;
+        record::pair_rows(flow, key.id).try_for_each(|row| self.insert(&row))?;
+        timeline::event_rows(flow, key.id)?.iter().try_for_each(|row| self.insert(row))
     }
 }
 
@@ -122,7 +83,7 @@ pub(crate) fn rows<R: TableRow>(
     query.query_map(parameters, |row| R::read(&mut Reader::new(row, names)))?.collect()
 }
 
-/// Queries for the subflows, events and samples of a connection.
+/// Queries for the subflows, verdicts, events and samples of a connection.
 pub(crate) struct Loader {
     pub(crate) names: NameIndex,
     subflows: String,
@@ -146,13 +107,13 @@ impl Loader {
     pub(crate) fn load(
         &self,
         database: &Database,
-        connection: ConnectionRow<'static>,
+        row: ConnectionRow<'static>,
     ) -> rusqlite::Result<Connection> {
-        let id = [connection.id];
+        let id = [row.id];
         let subflows = rows(database, &self.subflows, id, &self.names)?;
         let pairs = rows(database, &self.pairs, id, &self.names)?;
-        let events = rows(database, &self.events, id, &self.names)?;
-        record::restore(ConnectionRows { connection, subflows, pairs, events })
+        let events: Vec<EventRow> = rows(database, &self.events, id, &self.names)?;
+        record::restore(row, subflows, pairs, &events)
     }
 
     pub(crate) fn samples(

@@ -24,7 +24,10 @@ pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Optio
 /// The rows of entries that do not follow from columns. If a step was reported several times, each report has a row.
 pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Result<Vec<EventRow>> {
     let timeline = &connection.timeline;
-    let apart: Vec<_> = timeline.iter().filter(|entry| !is_in_columns(connection, entry)).collect();
+    let established: Vec<_> =
+        connection.subflows.iter().map(|subflow| established_at(timeline, subflow.id)).collect();
+    let of_columns = entries_of_columns(connection, &established);
+    let apart: Vec<_> = timeline.iter().filter(|entry| !of_columns.contains(entry)).collect();
     if apart.is_empty() {
         return Ok(Vec::new());
     }
@@ -32,27 +35,6 @@ pub(crate) fn event_rows(connection: &Connection, number: i64) -> rusqlite::Resu
         apart.iter().any(|other| std::ptr::eq(*other, *entry) || is_same_step(&other.event, &entry.event))
     };
     timeline.iter().filter(is_apart).zip(0..).map(|(entry, nth)| event_row(entry, number, nth)).collect()
-}
-
-/// Whether an entry follows from columns of the connection or a subflow.
-fn is_in_columns(connection: &Connection, entry: &TimelineEntry) -> bool {
-    let at = Some(entry.at);
-    let find = |id: SubflowId| connection.subflows.iter().find(|subflow| subflow.id == id);
-    entry.source == ObservedBy::Tracepoint
-        && match entry.event {
-            TimelineEvent::Opened => connection.opened_at == at,
-            TimelineEvent::Closed => connection.closed_at == at,
-            TimelineEvent::SubflowOpened { subflow } => {
-                find(subflow).is_some_and(|found| found.created_at == at)
-            }
-            TimelineEvent::SubflowEstablished { subflow } => {
-                find(subflow).is_some() && established_at(&connection.timeline, subflow) == at
-            }
-            TimelineEvent::SubflowClosed { subflow, reason } => {
-                find(subflow).is_some_and(|found| found.closed == Some(Closed { at: entry.at, reason }))
-            }
-            _ => false,
-        }
 }
 
 /// Restores a timeline. `established`: time of establishment of each subflow.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Storage of single values: numbers, times, addresses, words of enumerations.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
-use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
+use mpwatch_model::flow::bottleneck::{DetectionMethod, SharedCap, Verdict};
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::progress::Progress;
-use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource};
+use mpwatch_model::host::energy::{Convention, EnergySource, IdleSource, SnapshotEnergy};
+use mpwatch_model::host::machine::{KernelCounters, Losses, MissingHook};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
+use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 use mpwatch_model::metric::derived::{self, Tabled};
@@ -21,7 +24,7 @@ use super::names::Netns;
 
 /// Implements [`Columns`] for types with one column, given its kind and expressions that bind and read it.
 macro_rules! one_column {
-    ($($type:ty: $kind:ident, |$value:ident, $to:ident| $bind:expr, |$from:ident| $read:expr;)*) => {$(
+    ($($type:ty: $kind:ident, |$value:ident, $to:ident| $bind:expr, |$from:ident| $read:expr $(, $keep:ident)?;)*) => {$(
         impl Columns for $type {
             fn describe(name: &str, columns: &mut Vec<TableColumn>) {
                 columns.push(TableColumn::required(name, Kind::$kind));
@@ -35,6 +38,10 @@ macro_rules! one_column {
             fn read($from: &mut Reader<'_>) -> rusqlite::Result<Self> {
                 $read
             }
+
+            $(fn fill_unknown(&mut self, earlier: &Self) {
+                *self = (*self).$keep(*earlier);
+            })?
         }
     )*};
 }
@@ -70,13 +77,30 @@ one_column! {
     IpAddr: Name, |value, to| { let number = to.names.address(*value)?; to.value(number) },
         |from| { let text = from.name()?; text.parse().map_err(|_| from.damaged(format!("`{text}` is not an address"))) };
     Netns<'_>: Integer, |value, to| { let number = to.names.netns(value)?; to.value(number) },
-        |from| { let number = from.value()?; from.names().netns(number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
+        |from| { let number: i64 = from.value()?; from.names.netns.get(&number).cloned().ok_or_else(|| from.damaged(format!("there is no namespace {number}"))) };
 }
 
 macro_rules! units {
     ($($type:ident),*) => { one_column! { $($type: Integer, |value, to| to.value(signed(value.0)), |from| from.number().map(Self);)* } };
 }
-units!(Bytes, Micros, Nanos, Microjoules, BitsPerSecond);
+units!(Micros, Nanos, Microjoules, BitsPerSecond);
+one_column! {
+    // Counters of the kernel never fall: a smaller value was read when the kernel had cleared them.
+    Bytes: Integer, |value, to| to.value(signed(value.0)), |from| from.number().map(Self), max;
+}
+
+macro_rules! as_json {
+    ($($type:ty),*) => { one_column! { $($type: Text, |value, to| to.value(json(value)?), |from| { let text: String = from.value()?; from.json(&text) };)* } };
+}
+as_json!(
+    Losses,
+    KernelCounters,
+    SnapshotEnergy,
+    Vec<CpuAccounts>,
+    Vec<MissingHook>,
+    Vec<SharedCap>,
+    BTreeMap<String, String>
+);
 
 macro_rules! words {
     ($($type:ident),*) => { one_column! { $($type: Name, |value, to| to.word(value.as_str()), |from| from.word();)* } };
@@ -99,55 +123,46 @@ words!(
 one_column! {
     Shared: Name, |value, to| to.name(&value.0), |from| from.name().map(|text| Self(text.into()));
     Ppm: Ppm, |value, to| to.value(millionths(value.0)), |from| from.value().map(|parts: i64| Self(parts as f64 / 1e6));
-    TextId: Text, |value, to| to.value(value.0.to_string()), |from| from.text().map(Self);
+    TextId: Text, |value, to| to.value(value.0.to_string()),
+        |from| { let text: String = from.value()?; text.parse().map(Self).map_err(|_| from.damaged(format!("`{text}` is not an id"))) };
+    Groups: Name, |value, to| to.name(&json(&value.0)?), |from| { let text = from.name()?; from.json(text).map(Self) };
 }
+
+/// Groups of subflows, given by their places, as JSON that many rows share.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups(pub(crate) Vec<Vec<u64>>);
 
 /// Text that many rows share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Box<str>);
 
-impl StoredAs<Shared> for String {
-    fn to_stored(&self) -> Shared {
-        Shared(self.as_str().into())
-    }
-
-    fn from_stored(stored: Shared) -> Self {
-        stored.0.into()
-    }
-}
-
-impl StoredAs<Option<Shared>> for Option<String> {
-    fn to_stored(&self) -> Option<Shared> {
-        self.as_deref().map(|text| Shared(text.into()))
-    }
-
-    fn from_stored(stored: Option<Shared>) -> Self {
-        stored.map(|text| text.0.into())
-    }
-}
-
 /// A fraction that is stored in parts per million.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ppm(pub(crate) f64);
 
-impl StoredAs<Ppm> for f64 {
-    fn to_stored(&self) -> Ppm {
-        Ppm(*self)
-    }
+/// Implements [`StoredAs`], given expressions for both directions.
+macro_rules! stored_as {
+    ($($type:ty as $stored:ty: |$value:ident| $store:expr, |$from:ident| $restore:expr;)*) => {$(
+        impl StoredAs<$stored> for $type {
+            fn to_stored(&self) -> $stored {
+                let $value = self;
+                $store
+            }
 
-    fn from_stored(stored: Ppm) -> Self {
-        stored.0
-    }
+            fn from_stored($from: $stored) -> Self {
+                $restore
+            }
+        }
+    )*};
 }
 
-impl StoredAs<Option<Ppm>> for Option<f64> {
-    fn to_stored(&self) -> Option<Ppm> {
-        self.filter(|value| value.is_finite()).map(Ppm)
-    }
-
-    fn from_stored(stored: Option<Ppm>) -> Self {
-        stored.map(|ppm| ppm.0)
-    }
+stored_as! {
+    String as Shared: |text| Shared(text.as_str().into()), |stored| stored.0.into();
+    Option<String> as Option<Shared>:
+        |text| text.as_deref().map(|text| Shared(text.into())), |stored| stored.map(|text| text.0.into());
+    f64 as Ppm: |value| Ppm(*value), |stored| stored.0;
+    Option<f64> as Option<Ppm>:
+        |value| value.filter(|value| value.is_finite()).map(Ppm), |stored| stored.map(|ppm| ppm.0);
 }
 
 /// The id of a subflow, stored as text.
@@ -204,11 +219,12 @@ impl<T: Tabled> Columns for Derived<'_, T> {
     }
 }
 
-pub(crate) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+/// JSON text of a value.
+fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
-/// The value of a cell in a column of this kind. SQLite computes integers where a fraction is possible.
+/// The value of a cell in a column of this kind. SQLite may return an integer from an expression that can have a fraction.
 pub(crate) fn cell(nth: usize, value: ValueRef<'_>, kind: ColumnType) -> rusqlite::Result<Option<Cell>> {
     Ok(Some(match (value, kind) {
         (ValueRef::Null, _) => return Ok(None),

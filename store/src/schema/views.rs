@@ -56,7 +56,6 @@ const SUBFLOW_ID: &str = "printf('%x.%d', s.cookie, s.generation)";
 const SUBFLOW_CPU: &str =
     "ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns";
 
-/// The columns of `v_subflow`.
 pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
     let mut columns = vec![
         ViewColumn::new("connection", Integer, "s.connection"),
@@ -115,8 +114,9 @@ fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
     let active = value(&energy("active_uj"));
     let per_gb = format!("CASE WHEN {payload} > 0 THEN {active} * 1000.0 / {payload} END");
     let summed = |sum: &Sum| {
-        let name_of = |id| format!("(SELECT text FROM name WHERE id = {id})");
-        let sql = if sum.kind == Text { name_of(value(sum)) } else { value(sum) };
+        let number = value(sum);
+        let sql =
+            if sum.kind == Text { format!("(SELECT text FROM name WHERE id = {number})") } else { number };
         ViewColumn::new(sum.name, sum.kind, sql)
     };
     let mut columns = vec![
@@ -140,7 +140,6 @@ fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
     columns
 }
 
-/// The columns of `v_bottleneck`.
 pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
     let id = |end: &str| {
         let sql = format!(

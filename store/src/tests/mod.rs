@@ -26,9 +26,11 @@ use crate::write::queue::Batch;
 use crate::write::writer::Writer;
 use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
+mod bounds;
 mod clock;
 mod files;
 mod idle;
+mod knowledge;
 mod outbox;
 mod runs;
 mod schema;

@@ -3,30 +3,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Values;
 
-use jiff::Timestamp;
-use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::kernel::clock;
 
 use super::changes::Change;
 
-struct Pending {
-    connection: Connection,
-    seen_at: Timestamp,
-    runs: i64,
-}
-
-/// The last state of each connection, by the number of its row.
+/// The last change of each connection, by the number of its row, without its sample.
 #[derive(Default)]
-pub(crate) struct Backlog(BTreeMap<i64, Pending>);
+pub(crate) struct Backlog(BTreeMap<i64, Change<'static>>);
 
 impl Backlog {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Removes connections of which there are newer states.
@@ -36,28 +25,20 @@ impl Backlog {
         }
     }
 
-    /// The connections as changes.
-    pub(crate) fn changes(&self) -> Vec<Change<'_>> {
-        let changes = self.0.iter().map(|(&number, pending)| {
-            let Pending { connection, seen_at, runs } = pending;
-            let connection = Cow::Borrowed(connection);
-            Change { number, is_new: false, connection, seen_at: *seen_at, sampled: false, runs: *runs }
-        });
-        changes.collect()
+    pub(crate) fn changes(&self) -> Values<'_, i64, Change<'static>> {
+        self.0.values()
     }
 
-    /// Adds changes without their samples. Beyond `limit` connections, the oldest rows are dropped; returns their number.
+    /// Adds changes. Beyond `limit` connections, the oldest rows are dropped; returns their number.
     pub(crate) fn add(&mut self, changes: &[Change<'_>], limit: usize) -> u64 {
-        for Change { number, connection, seen_at, runs, .. } in changes {
-            let connection = connection.as_ref().clone();
-            self.0.insert(*number, Pending { connection, seen_at: *seen_at, runs: *runs });
+        for &Change { number, ref connection, seen_at, runs, .. } in changes {
+            let connection = Cow::Owned(connection.as_ref().clone());
+            let change = Change { number, is_new: false, connection, seen_at, sampled: false, runs };
+            self.0.insert(number, change);
         }
-        let mut dropped = 0;
-        while self.0.len() > limit {
-            self.0.pop_first();
-            dropped += 1;
-        }
-        dropped
+        let dropped = self.0.len().saturating_sub(limit);
+        (0..dropped).for_each(|_| drop(self.0.pop_first()));
+        dropped as u64
     }
 
     pub(crate) fn clear(&mut self) {
@@ -66,9 +47,9 @@ impl Backlog {
 
     /// Moves all times by nanoseconds.
     pub(crate) fn shift(&mut self, by_ns: i64) {
-        for pending in self.0.values_mut() {
-            pending.connection.shift(by_ns);
-            pending.seen_at = clock::shifted(pending.seen_at, by_ns);
+        for change in self.0.values_mut() {
+            change.connection.to_mut().shift(by_ns);
+            change.seen_at = clock::shifted(change.seen_at, by_ns);
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which rows a snapshot changes: closed connections at once, open ones from an age of 10 s on, and samples of long ones.
+//! Decides which rows a snapshot changes: of connections that closed, of open ones that are 2 s old or older than this run and whose state
+//! changed, and samples of long ones.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,7 +15,7 @@ use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
 
-use super::earlier::EarlierRuns;
+use super::earlier::RowNumbers;
 use super::limits::Limits;
 use super::merge::EarlierRecord;
 use super::queue::{Batch, FinalState};
@@ -23,8 +24,10 @@ use crate::schema::values::nanos;
 /// Age from which a connection is long, so that its counters are sampled. With [`LONG_BYTES`] it is long at any age.
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
-/// Age from which an open connection has a row. If mpwatch is killed, younger ones are lost.
-const OPEN_ROW_SECONDS: f64 = 10.0;
+/// Age from which an open connection has a row: most connections are shorter. If mpwatch is killed, younger ones are lost.
+const OPEN_ROW_SECONDS: f64 = 2.0;
+/// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
+const AGE_PER_SAMPLE: f64 = 8.0;
 /// Factor of the time between samples of a connection that carries nothing.
 const IDLE_FACTOR: f64 = 30.0;
 /// Time between two checks of whether an idle connection must be written.
@@ -55,6 +58,8 @@ struct Tracked {
     due_ns: i64,
     /// Whether this run has written its row.
     is_written: bool,
+    /// The last event in its row, nanoseconds since 1970.
+    last_event_ns: i64,
     /// Time and payload of its last sample.
     sampled: Option<(i64, Bytes)>,
     /// Its row by earlier runs.
@@ -62,13 +67,27 @@ struct Tracked {
 }
 
 impl Tracked {
+    fn new((number, earlier): (i64, Option<EarlierRecord>)) -> Self {
+        let earlier = earlier.map(Box::new);
+        Self {
+            number,
+            index: 0,
+            batch: 0,
+            due_ns: 0,
+            is_written: false,
+            last_event_ns: 0,
+            sampled: None,
+            earlier,
+        }
+    }
+
     fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
         let is_new = !self.is_written && self.earlier.is_none();
         let Some(earlier) = &self.earlier else {
             return Change { number: self.number, is_new, connection, seen_at, sampled, runs: 1 };
         };
         let (merged, seen_at) = earlier.merge(&connection, seen_at);
-        let (connection, runs) = (Cow::Owned(merged), earlier.runs + 1);
+        let (connection, runs) = (Cow::Owned(merged), earlier.runs);
         Change { number: self.number, is_new, connection, seen_at, sampled, runs }
     }
 
@@ -85,35 +104,24 @@ impl Tracked {
         if sampled {
             self.sampled = Some((nanos(at), carried(&connection)));
         }
-        let needs_row = !self.is_written && connection.age_s >= OPEN_ROW_SECONDS;
-        let is_written = sampled || needs_row || (!connection.is_open() && before != Some(&*connection));
-        let change = is_written.then(|| self.change(connection, at, sampled));
-        self.is_written |= is_written;
-        change
+        let last_event_ns = connection.timeline.last().map_or(0, |entry| nanos(entry.at));
+        let is_due = if !connection.is_open() {
+            has_changed(before, &connection)
+        } else if self.is_written {
+            last_event_ns != self.last_event_ns
+        } else {
+            connection.age_s >= OPEN_ROW_SECONDS || !connection.seen_open
+        };
+        if !sampled && !is_due {
+            return None;
+        }
+        (self.is_written, self.last_event_ns) = (true, last_event_ns);
+        Some(self.change(connection, at, sampled))
     }
 
     /// Its state in the snapshot of the previous batch, if that listed it.
     fn in_previous<'a>(&self, previous: Option<&'a Snapshot>, batch: u64) -> Option<&'a Connection> {
         previous.filter(|_| self.batch + 1 == batch)?.connections.get(self.index)
-    }
-}
-
-/// Assigns a row to each connection that is new in this run.
-struct RowNumbers {
-    next_number: i64,
-    earlier: EarlierRuns,
-}
-
-impl RowNumbers {
-    /// The row of an earlier run, or a new row.
-    fn assign(&mut self, database: &Database, id: ConnectionId) -> Tracked {
-        let (number, earlier) = if let Some((number, earlier)) = self.earlier.find(database, id) {
-            (number, Some(Box::new(earlier)))
-        } else {
-            self.next_number += 1;
-            (self.next_number - 1, None)
-        };
-        Tracked { number, index: 0, batch: 0, due_ns: 0, is_written: false, sampled: None, earlier }
     }
 }
 
@@ -128,14 +136,8 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// `next_number`: number of the first new connection.
-    pub(crate) fn new(next_number: i64, earlier: EarlierRuns) -> Self {
-        Self {
-            tracked: HashMap::new(),
-            due: BinaryHeap::new(),
-            batch: 0,
-            rows: RowNumbers { next_number, earlier },
-        }
+    pub(crate) fn new(rows: RowNumbers) -> Self {
+        Self { tracked: HashMap::new(), due: BinaryHeap::new(), batch: 0, rows }
     }
 
     /// The changes of a batch. `previous`: the snapshot of the previous batch.
@@ -147,24 +149,23 @@ impl Changes {
         limits: &Limits,
     ) -> Vec<Change<'a>> {
         self.batch += 1;
-        let mut changes = self.of_replaced(database, &batch.finals, previous);
-        changes.extend(self.of_snapshot(database, &batch.snapshot, previous, limits));
+        let mut changes = self.replaced(database, &batch.finals, previous);
+        changes.extend(self.listed(database, &batch.snapshot, previous, limits));
         for id in &batch.now_idle {
-            if !self.tracked.contains_key(id) {
-                self.tracked.insert(*id, self.rows.assign(database, *id));
-            }
+            self.tracked.entry(*id).or_insert_with(|| Tracked::new(self.rows.assign(database, *id)));
             self.schedule(*id, 1);
         }
         if let Some(previous) = previous {
-            self.of_gone(batch, previous, &mut changes);
+            self.gone(batch, previous, &mut changes);
         }
-        self.of_idle(&batch.snapshot, limits, &mut changes);
+        self.idle(&batch.snapshot, limits, &mut changes);
+        self.rows.loader = None;
         shrink_map(&mut self.tracked);
         changes
     }
 
     /// The states of all connections that the last snapshot lists as open.
-    pub(crate) fn of_open<'a>(&self, last: &'a Snapshot) -> Vec<Change<'a>> {
+    pub(crate) fn open_states<'a>(&self, last: &'a Snapshot) -> Vec<Change<'a>> {
         let open = last.connections.iter().filter(|connection| connection.is_open());
         open.filter_map(|connection| self.last_state(Cow::Borrowed(connection), last.at)).collect()
     }
@@ -196,7 +197,7 @@ impl Changes {
     }
 
     /// Final states that were only in replaced snapshots.
-    fn of_replaced<'a>(
+    fn replaced<'a>(
         &mut self,
         database: &Database,
         finals: &'a VecDeque<FinalState>,
@@ -206,15 +207,17 @@ impl Changes {
         for FinalState { connection, seen_at } in finals {
             let known = self.tracked.remove(&connection.id);
             let before = known.as_ref().and_then(|known| known.in_previous(previous, self.batch));
-            if before != Some(connection) || connection.is_open() {
-                let tracked = known.unwrap_or_else(|| self.rows.assign(database, connection.id));
+            if connection.is_open() || has_changed(before, connection) {
+                let tracked =
+                    known.unwrap_or_else(|| Tracked::new(self.rows.assign(database, connection.id)));
+                self.rows.remember(connection.id, tracked.number);
                 changes.push(tracked.change(Cow::Borrowed(connection), *seen_at, false));
             }
         }
         changes
     }
 
-    fn of_snapshot<'a>(
+    fn listed<'a>(
         &mut self,
         database: &Database,
         snapshot: &'a Snapshot,
@@ -228,7 +231,9 @@ impl Changes {
                     let before = known.get().in_previous(previous, self.batch);
                     (known.into_mut(), before)
                 }
-                Entry::Vacant(free) => (free.insert(self.rows.assign(database, connection.id)), None),
+                Entry::Vacant(free) => {
+                    (free.insert(Tracked::new(self.rows.assign(database, connection.id))), None)
+                }
             };
             changes.extend(tracked.in_snapshot(Cow::Borrowed(connection), snapshot, before, limits));
             (tracked.index, tracked.batch, tracked.due_ns) = (index, self.batch, 0);
@@ -238,7 +243,7 @@ impl Changes {
 
     /// Connections that only the previous snapshot listed. They are idle, or have disappeared without a final state, because the snapshot
     /// with that state was dropped.
-    fn of_gone<'a>(&mut self, batch: &Batch, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
+    fn gone<'a>(&mut self, batch: &Batch, previous: &'a Snapshot, changes: &mut Vec<Change<'a>>) {
         for connection in &previous.connections {
             let Entry::Occupied(known) = self.tracked.entry(connection.id) else { continue };
             if known.get().batch == self.batch {
@@ -248,6 +253,7 @@ impl Changes {
                 self.schedule(connection.id, 1);
             } else {
                 let gone = known.remove();
+                self.rows.remember(connection.id, gone.number);
                 changes.extend(
                     connection.is_open().then(|| gone.change(Cow::Borrowed(connection), previous.at, false)),
                 );
@@ -268,7 +274,7 @@ impl Changes {
     }
 
     /// Checks idle connections for which a row or a sample may be due.
-    fn of_idle(&mut self, snapshot: &Snapshot, limits: &Limits, changes: &mut Vec<Change<'_>>) {
+    fn idle(&mut self, snapshot: &Snapshot, limits: &Limits, changes: &mut Vec<Change<'_>>) {
         let now_ns = nanos(snapshot.at);
         let at = snapshot.boot_time();
         while let Some(Reverse((due_ns, id))) = self.due.peek().copied().filter(|due| due.0.0 <= now_ns) {
@@ -291,12 +297,19 @@ fn next_check(connection: &Connection, is_written: bool) -> i64 {
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
 }
 
-fn carried(connection: &Connection) -> Bytes {
-    connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default()
+/// Whether the record of a closed connection differs from its previous state by more than the rates, which drop to 0 after its end.
+fn has_changed(before: Option<&Connection>, now: &Connection) -> bool {
+    let without_rates = |connection: &Connection| {
+        let mut connection = connection.clone();
+        (connection.send, connection.receive) = (None, None);
+        connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (None, None));
+        connection
+    };
+    before.is_none_or(|before| before != now && without_rates(before) != without_rates(now))
 }
 
-fn is_long(connection: &Connection) -> bool {
-    connection.age_s >= LONG_SECONDS || carried(connection) >= LONG_BYTES
+fn carried(connection: &Connection) -> Bytes {
+    connection.bytes_sent.unwrap_or_default() + connection.bytes_received.unwrap_or_default()
 }
 
 /// Whether to write a sample of an open connection. `sampled`: time and payload of its last sample.
@@ -306,20 +319,17 @@ fn is_sampled(
     sampled: Option<(i64, Bytes)>,
     limits: &Limits,
 ) -> bool {
-    let now_ns = nanos(snapshot.at);
-    let Some(step) = limits.sample_step else {
-        return is_long(connection) && is_due(connection, now_ns, sampled, limits);
+    let (age_s, carried) = (connection.age_s, carried(connection));
+    let is_long = age_s >= LONG_SECONDS || carried >= LONG_BYTES;
+    let Some((last_ns, then)) = sampled else { return is_long || limits.sample_step.is_some() };
+    let gap = match limits.sample_step {
+        // Selects the nearest snapshot, because ticks are some milliseconds early or late.
+        Some(step) => step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0,
+        None if !is_long => return false,
+        None => {
+            let gap = (age_s / AGE_PER_SAMPLE).clamp(0.0, limits.sample_every.as_secs_f64());
+            if carried == then { gap * IDLE_FACTOR } else { gap }
+        }
     };
-    // Selects the nearest snapshot, because ticks are some milliseconds early or late.
-    let gap = step.as_secs_f64() - snapshot.interval_s.unwrap_or(0.0) / 2.0;
-    sampled.is_none_or(|(last_ns, _)| (now_ns - last_ns) as f64 / 1e9 >= gap)
-}
-
-/// A sample is due after an eighth of the connection's age, at most after `sample_every`; much later if it carried nothing.
-fn is_due(connection: &Connection, now_ns: i64, sampled: Option<(i64, Bytes)>, limits: &Limits) -> bool {
-    let gap = (connection.age_s / 8.0).clamp(0.0, limits.sample_every.as_secs_f64());
-    sampled.is_none_or(|(last_ns, then)| {
-        let gap = if carried(connection) == then { gap * IDLE_FACTOR } else { gap };
-        (now_ns - last_ns) as f64 / 1e9 >= gap
-    })
+    (nanos(snapshot.at) - last_ns) as f64 / 1e9 >= gap
 }

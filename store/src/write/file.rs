@@ -1,33 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The database file as its writer owns it. Commits changes in transactions, numbers them, and notices if the file was removed or replaced.
+//! The database file as its writer owns it. Commits changes in transactions, numbers them, bounds the log, and notices if the file was
+//! removed or replaced.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::{Connection as Database, params};
 
 use super::changes::Change;
 use super::clock::shift_run;
 use super::limits::Limits;
 use super::retention::{Retention, used_bytes};
+use crate::error::{is_full, with_suffix};
 use crate::lock::{identity, is_still};
-use crate::schema::names::{KnownNames, Names};
-use crate::schema::record::Key;
+use crate::schema::names::KnownNames;
+use crate::schema::record::{Key, sample_rows};
 use crate::schema::rows::RunRow;
-use crate::schema::sql::{Insertion, Insertions};
+use crate::schema::sql::Insertions;
 use crate::schema::values::nanos;
 
-/// The changes of run N have numbers from N times this, so that numbers of different runs differ without a lookup.
+/// Changes of run N are numbered from N times this on, so that the numbers of two runs differ without a lookup.
 const CHANGES_PER_RUN: i64 = 1 << 36;
+
+/// Connections per transaction: with `open::LOG_PAGES`, the log has at most [`RESERVE_BYTES`] while nobody reads the file.
+const WRITTEN_AT_ONCE: usize = 500;
+/// Size of a file that is deleted when the disk is full, so that old connections can be deleted: merging the log needs as much room.
+const RESERVE_BYTES: i64 = 4 << 20;
 
 pub(crate) struct DatabaseFile {
     pub(crate) database: Database,
     path: PathBuf,
     identity: Option<(u64, u64)>,
     names: KnownNames,
-    retention: Retention,
+    pub(crate) retention: Retention,
+    /// The file with the reserve.
+    reserve: PathBuf,
     /// Number of the run that is written.
-    run: i64,
+    pub(crate) run: i64,
     next_change: i64,
 }
 
@@ -37,7 +49,8 @@ impl DatabaseFile {
         let path = PathBuf::from(database.path().unwrap_or_default());
         let identity = std::fs::metadata(&path).ok().map(|metadata| identity(&metadata));
         let run = next_number(&database, "run")?;
-        Ok(Self {
+        let file = Self {
+            reserve: with_suffix(&path, "-reserve"),
             database,
             path,
             identity,
@@ -45,28 +58,31 @@ impl DatabaseFile {
             retention: Retention::default(),
             run,
             next_change: run.saturating_mul(CHANGES_PER_RUN),
-        })
+        };
+        file.reserve_space();
+        Ok(file)
     }
 
-    /// Number of the run that is written.
-    pub(crate) fn run(&self) -> i64 {
-        self.run
+    /// Creates the reserve, if there is room for it.
+    fn reserve_space(&self) {
+        let mut options = File::options();
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&self.reserve);
+        if file.is_ok_and(|file| fallocate(file, FallocateFlags::empty(), 0, RESERVE_BYTES).is_err()) {
+            let _ = std::fs::remove_file(&self.reserve);
+        }
     }
 
-    /// The number for the next new connection, according to the file.
-    pub(crate) fn next_connection(&self) -> rusqlite::Result<i64> {
-        next_number(&self.database, "connection")
-    }
-
-    /// Writes changes in one transaction, with the row of the run or only its end.
+    /// Writes changes, with the row of the run or only its end.
     pub(crate) fn commit<'c>(
         &mut self,
         at: Timestamp,
         run_row: Option<&RunRow>,
         changes: impl Iterator<Item = &'c Change<'c>>,
+        limits: &Limits,
     ) -> rusqlite::Result<()> {
         // SQLite would continue to write a deleted file.
         self.check_identity()?;
+        self.bound_log(limits)?;
         let result = self.write(at, run_row, changes);
         if result.is_err() {
             // Their numbers may have been assigned in the transaction that was rolled back.
@@ -83,26 +99,50 @@ impl DatabaseFile {
         run_row: Option<&RunRow>,
         changes: impl Iterator<Item = &'c Change<'c>>,
     ) -> rusqlite::Result<()> {
-        let transaction = self.database.unchecked_transaction()?;
-        let names = &mut Names { database: &transaction, known: &mut self.names };
-        if let Some(row) = run_row {
-            Insertion::new::<RunRow>(&transaction)?.insert(row, names)?;
-        } else {
-            let update = "UPDATE run SET to_ns = ? WHERE id = ?";
-            transaction.prepare_cached(update)?.execute(params![nanos(at), self.run])?;
-        }
-        let mut insertions = Insertions::new(&transaction)?;
-        for Change { number, is_new, connection, seen_at, sampled, runs } in changes {
-            self.next_change += 1;
-            let (runs, seen_at) = (*runs, *seen_at);
-            let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
-            insertions.write(connection, key, *is_new, names)?;
-            if *sampled {
-                insertions.write_samples(connection, key, names)?;
+        let mut changes = changes.peekable();
+        loop {
+            let transaction = self.database.unchecked_transaction()?;
+            let mut insertions = Insertions::new(&transaction, &mut self.names)?;
+            if let Some(row) = run_row {
+                insertions.insert(row)?;
+            } else {
+                let update = "UPDATE run SET to_ns = ? WHERE id = ?";
+                transaction.prepare_cached(update)?.execute(params![nanos(at), self.run])?;
+            }
+            for change in changes.by_ref().take(WRITTEN_AT_ONCE) {
+                let Change { number, is_new, connection, seen_at, sampled, runs } = change;
+                self.next_change += 1;
+                let (runs, seen_at) = (*runs, *seen_at);
+                let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
+                insertions.write(connection, key, *is_new)?;
+                if *sampled {
+                    sample_rows(connection, key).try_for_each(|row| insertions.insert(&row))?;
+                }
+            }
+            drop(insertions);
+            transaction.commit()?;
+            if changes.peek().is_none() {
+                return Ok(());
             }
         }
-        drop(insertions);
-        transaction.commit()
+    }
+
+    /// Fails if the log is larger than the file may be. It grows while a program reads the file in one transaction.
+    fn bound_log(&self, limits: &Limits) -> rusqlite::Result<()> {
+        let limit = limits.bytes.map_or(u64::MAX, |bytes| bytes.max(RESERVE_BYTES.unsigned_abs()));
+        if self.log_bytes() <= limit {
+            return Ok(());
+        }
+        self.merge_log();
+        if self.log_bytes() <= limit {
+            return Ok(());
+        }
+        let why = "the log is as large as the file may be, because a program reads it in one long transaction; end that program";
+        Err(rusqlite::Error::ToSqlConversionFailure(why.into()))
+    }
+
+    fn log_bytes(&self) -> u64 {
+        std::fs::metadata(with_suffix(&self.path, "-wal")).map_or(0, |log| log.len())
     }
 
     /// Moves all times of the run by nanoseconds.
@@ -111,14 +151,23 @@ impl DatabaseFile {
         shift_run(&self.database, self.run, by_ns, self.next_change)
     }
 
-    /// Deletes connections beyond the limits. Returns their number.
-    pub(crate) fn enforce_limits(&mut self, limits: &Limits, now_ns: i64) -> rusqlite::Result<u64> {
-        self.retention.enforce(&self.database, limits, now_ns, &mut self.names)
+    /// Deletes connections beyond the limits, also when the disk is full.
+    pub(crate) fn enforce_limits(&mut self, limits: &Limits, now_ns: i64) -> rusqlite::Result<()> {
+        let first = self.retention.enforce(&self.database, limits, now_ns, &mut self.names);
+        if !first.as_ref().is_err_and(is_full) {
+            return first;
+        }
+        let _ = std::fs::remove_file(&self.reserve);
+        self.merge_log();
+        let second = self.retention.enforce(&self.database, limits, now_ns, &mut self.names);
+        self.merge_log();
+        self.reserve_space();
+        second
     }
 
-    /// Bytes in use. `None`: SQLite reported an error.
+    /// Bytes in use, with those of the log. `None`: SQLite reported an error.
     pub(crate) fn used_bytes(&self) -> Option<u64> {
-        used_bytes(&self.database).ok().map(i64::unsigned_abs)
+        used_bytes(&self.database).ok().map(|used| used.unsigned_abs() + self.log_bytes())
     }
 
     /// Merges the log into the file. Committed rows are safe without this.
@@ -133,6 +182,13 @@ impl DatabaseFile {
     }
 }
 
-fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
+impl Drop for DatabaseFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.reserve);
+    }
+}
+
+/// The number of the next row of a table, according to the file.
+pub(crate) fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
     database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
 }

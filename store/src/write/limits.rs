@@ -69,7 +69,7 @@ pub struct StoreFigures {
     pub retired: u64,
     /// Connections that wait in memory because the file cannot be written.
     pub waiting: u64,
-    /// Bytes of the file in use; updated every ten seconds.
+    /// Bytes of the file in use, and of its log; updated every ten seconds.
     pub bytes: u64,
 }
 

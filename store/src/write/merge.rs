@@ -2,7 +2,7 @@
 //! Merges the records of one connection by several runs. Pure.
 
 use jiff::Timestamp;
-use mpwatch_model::flow::connection::{Connection, Fallback};
+use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::subflow::{Scheduler, Subflow};
 use mpwatch_model::flow::timeline::TimelineEntry;
@@ -10,6 +10,7 @@ use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::FallbackReason;
 use mpwatch_model::settle;
 
+use crate::schema::columns::Columns as _;
 use crate::schema::record::whole_nanos;
 use crate::schema::values::{nanos, timestamp};
 
@@ -23,7 +24,7 @@ pub(crate) struct EarlierRecord {
     pub(crate) until_ns: i64,
     /// The runs overlap in time. Both have counted the same, so nothing is added.
     pub(crate) overlaps: bool,
-    /// Number of runs that observed it.
+    /// Number of runs that observed it, with the current one.
     pub(crate) runs: i64,
 }
 
@@ -54,26 +55,23 @@ impl EarlierRecord {
     }
 }
 
-/// Counters of the kernel are totals over the life of a connection, so the later value is right. Times and names may be known to the earlier
-/// run only. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
+/// Later values replace earlier ones, except where they are unknown: counters of the kernel are totals over the life of a connection, while
+/// times and names may be known to the earlier run only. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut merged = new.clone();
+    merged.fill_unknown(old);
     merged.subflows = subflows(&old.subflows, &new.subflows, overlaps);
     merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
-    merged.remote_token = new.remote_token.or(old.remote_token);
-    merged.role = new.role.or(old.role);
-    merged.process = new.process.or(old.process);
-    merged.cgroup = new.cgroup.clone().or_else(|| old.cgroup.clone());
-    merged.pod = new.pod.clone().or_else(|| old.pod.clone());
     // The addresses of the initial subflow, which may have ended before the later run.
     (merged.local, merged.remote) = (old.local.or(new.local), old.remote.or(new.remote));
     merged.opened_at = old.opened_at.or(new.opened_at);
     merged.seen_open = merged.opened_at.is_some();
     merged.fallback = fallback(old.fallback, new.fallback);
-    merged.second_path = old.second_path.or(new.second_path);
-    if let (Some(path), Some(later)) = (&mut merged.second_path, new.second_path) {
-        path.effective_after_bytes = path.effective_after_bytes.or(later.effective_after_bytes);
-    }
+    merged.second_path = both(old.second_path, new.second_path, |old, new| SecondPath {
+        after: old.after,
+        after_bytes: old.after_bytes.or(new.after_bytes),
+        effective_after_bytes: old.effective_after_bytes.or(new.effective_after_bytes),
+    });
     merged.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
     merged.timeline = merged_timeline(&old.timeline, &new.timeline);
     merged
@@ -97,23 +95,19 @@ fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
 
 fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let (more, fewer) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
+    let mut merged = new.clone();
+    merged.fill_unknown(old);
     Subflow {
-        interface: new.interface.or(old.interface),
-        congestion_control: new.congestion_control.or(old.congestion_control),
-        created_at: old.created_at.or(new.created_at),
-        handshake: old.handshake.or(new.handshake),
-        joined_after: old.joined_after.or(new.joined_after),
-        joined_after_bytes: old.joined_after_bytes.or(new.joined_after_bytes),
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
         rtt_samples: more.rtt_samples,
-        timeouts: new.timeouts.or(old.timeouts),
+        segments_retransmitted: old.segments_retransmitted.max(new.segments_retransmitted),
+        lost_segments: old.lost_segments.max(new.lost_segments),
         scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         observed: observed(old.observed, new.observed, overlaps),
-        closed: new.closed.or(old.closed),
-        ..new.clone()
+        ..merged
     }
 }
 

@@ -22,13 +22,6 @@ pub(crate) struct FinalState {
     pub(crate) seen_at: Timestamp,
 }
 
-impl FinalState {
-    fn shift(&mut self, by_ns: i64) {
-        self.connection.shift(by_ns);
-        self.seen_at = clock::shifted(self.seen_at, by_ns);
-    }
-}
-
 /// A snapshot, and what remains of the snapshots that it replaced.
 pub(crate) struct Batch {
     pub(crate) snapshot: Arc<Snapshot>,
@@ -72,22 +65,14 @@ impl Batch {
         self.has_replaced = true;
         if let Some(by_ns) = clock::step(earlier.snapshot.boot_epoch_ns, self.snapshot.boot_epoch_ns) {
             for last in &mut self.finals {
-                last.shift(by_ns);
+                last.connection.shift(by_ns);
+                last.seen_at = clock::shifted(last.seen_at, by_ns);
             }
         }
         let lost = self.finals.len().saturating_sub(max_finals);
         self.finals.drain(..lost);
         (self, lost as u64)
     }
-}
-
-/// Result of adding a snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Offered {
-    /// It replaced another snapshot, which will not be written.
-    pub(crate) replaced: bool,
-    /// Number of final states that were dropped.
-    pub(crate) lost: u64,
 }
 
 #[derive(Default)]
@@ -110,8 +95,9 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a snapshot. Never waits.
-    pub(crate) fn offer(&self, snapshot: &Arc<Snapshot>, limits: &Limits) -> Offered {
+    /// Adds a snapshot. Never waits. Returns whether it replaced another one, which will not be written, and the number of final states
+    /// that were dropped.
+    pub(crate) fn offer(&self, snapshot: &Arc<Snapshot>, limits: &Limits) -> (bool, u64) {
         let batch = Batch::new(snapshot);
         let mut state = self.state();
         let has_room = state.waiting.len() < limits.queue.max(1)
@@ -120,11 +106,11 @@ impl Queue {
         let replaced = if has_room { None } else { state.waiting.pop_back() };
         state.connections += batch.connections();
         let (batch, offered) = match replaced {
-            None => (batch, Offered::default()),
+            None => (batch, (false, 0)),
             Some(earlier) => {
                 state.connections -= earlier.connections();
                 let (batch, lost) = batch.replacing(earlier, limits.backlog);
-                (batch, Offered { replaced: true, lost })
+                (batch, (true, lost))
             }
         };
         state.waiting.push_back(batch);
@@ -206,13 +192,10 @@ mod tests {
             vec![four.clone()],
         ]
         .map(|flows| queue.offer(&snapshot(flows), &limits));
-        assert_eq!(
-            offered.map(|offered| (offered.replaced, offered.lost)),
-            [(false, 0), (true, 0), (true, 1), (true, 1)]
-        );
+        assert_eq!(offered, [(false, 0), (true, 0), (true, 1), (true, 1)]);
         let batch = queue.next().unwrap();
         assert_eq!(ids(&batch), (vec![three.id], vec![four.id]), "the oldest was dropped");
-        assert_eq!(queue.offer(&snapshot(vec![one.clone()]), &limits), Offered::default());
+        assert_eq!(queue.offer(&snapshot(vec![one.clone()]), &limits), (false, 0));
         queue.done(batch.connections());
         queue.close();
         assert_eq!(queue.next().map(|batch| ids(&batch)), Some((vec![], vec![one.id])));
@@ -223,9 +206,9 @@ mod tests {
     fn small_snapshots_wait_without_being_replaced() {
         let queue = Queue::default();
         for n in 1..=20 {
-            let offered = queue.offer(&snapshot(vec![fixture::connection(n, 1)]), &limits(4, 20));
-            assert!(!offered.replaced, "{n}");
+            let (replaced, _) = queue.offer(&snapshot(vec![fixture::connection(n, 1)]), &limits(4, 20));
+            assert!(!replaced, "{n}");
         }
-        assert!(queue.offer(&snapshot(vec![fixture::connection(21, 1)]), &limits(4, 20)).replaced);
+        assert!(queue.offer(&snapshot(vec![fixture::connection(21, 1)]), &limits(4, 20)).0);
     }
 }

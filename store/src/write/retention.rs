@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the file within its limits of age and size. Connections that closed first are deleted first.
+//! Keeps the file within its limits of age and size. Connections that closed first are deleted first, open ones last.
 
 use std::time::Duration;
 
@@ -13,8 +13,14 @@ use crate::schema::tables::tables;
 
 /// Time between two checks of the age of all connections.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
-/// If the file is too large, the first of this many parts of its connections is deleted, then of the rest, until it fits.
-const SIZE_PARTS: i64 = 20;
+/// If the file is too large, at least one of this many parts of its connections is deleted at once, because choosing them reads them all.
+const MIN_PART: i64 = 20;
+/// Maximum number of connections that are chosen at once, 16 bytes each.
+const MAX_CHOSEN: i64 = 500_000;
+/// Connections per transaction of a deletion: bounds its log.
+const DELETED_AT_ONCE: usize = 2_000;
+/// Pages that are returned to the file system after one snapshot, 8 MB: each may have to be moved.
+const VACUUMED_AT_ONCE: i64 = 2_000;
 /// Unused names and namespaces are deleted after connections were deleted and more than this many names were added. Because that reads the
 /// whole file, more names must have been added than were kept by the previous sweep.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
@@ -27,13 +33,15 @@ const EXPIRED: &str = "SELECT c.id, c.changed FROM connection AS c JOIN (
     SELECT id, to_ns + ifnull(sum(to_ns - from_ns) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS now_ns
     FROM run) AS r ON r.id = c.run
     WHERE c.began_ns + c.age_ns < ?1 AND c.began_ns + c.age_ns < r.now_ns - ?2";
-const FIRST: &str = "SELECT id, changed FROM connection WHERE id <= ?1";
+const OLDEST: &str = "SELECT id, changed FROM connection ORDER BY closed DESC, began_ns + age_ns LIMIT ?1";
 
 /// State of the checks.
 #[derive(Default)]
 pub(crate) struct Retention {
-    age_checked_ns: Option<i64>,
-    age: Option<Duration>,
+    /// Time and limit of the last check of ages.
+    age_checked: Option<(i64, Duration)>,
+    /// Connections deleted so far.
+    pub(crate) retired: u64,
     /// Connections deleted since the last sweep of unused names.
     deleted: u64,
     /// Rows of `name` and `netns` that the last sweep kept.
@@ -43,42 +51,88 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Deletes connections beyond the limits. Returns their number.
+    /// Deletes connections beyond the limits.
     pub(crate) fn enforce(
         &mut self,
         database: &Database,
         limits: &Limits,
         now_ns: i64,
         names: &mut KnownNames,
-    ) -> rusqlite::Result<u64> {
-        let mut retired = 0;
-        if let Some(age_ns) = self.due_age_ns(limits, now_ns) {
-            retired += delete(database, EXPIRED, params![now_ns.saturating_sub(age_ns), age_ns])?;
+    ) -> rusqlite::Result<()> {
+        let before = self.retired;
+        if let Some(age) = limits.age.filter(|age| self.is_age_due(*age, now_ns)) {
+            let age_ns = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
+            self.delete(database, EXPIRED, params![now_ns.saturating_sub(age_ns), age_ns])?;
+            self.age_checked = Some((now_ns, age));
         }
         if let Some(bytes) = limits.bytes {
-            retired += shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
+            self.shrink(database, i64::try_from(bytes).unwrap_or(i64::MAX))?;
         }
-        self.deleted += retired;
-        if self.deleted > 0
-            && names.added() - self.names_added > self.names_kept.max(new_names_before(limits))
+        self.deleted += self.retired - before;
+        if self.deleted > 0 && names.added - self.names_added > self.names_kept.max(new_names_before(limits))
         {
             names.forget();
             self.names_kept = delete_unused_names(database)?;
-            (self.deleted, self.names_added) = (0, names.added());
+            (self.deleted, self.names_added) = (0, names.added);
         }
-        Ok(retired)
+        Ok(())
     }
 
-    /// The maximum age, if a check of it is due.
-    fn due_age_ns(&mut self, limits: &Limits, now_ns: i64) -> Option<i64> {
-        let is_new = std::mem::replace(&mut self.age, limits.age) != limits.age;
-        let age_ns = i64::try_from(limits.age?.as_nanos()).unwrap_or(i64::MAX);
-        let interval = AGE_CHECK_INTERVAL_NS.min(age_ns);
-        if !is_new && self.age_checked_ns.is_some_and(|last| (0..interval).contains(&(now_ns - last))) {
-            return None;
+    fn is_age_due(&self, age: Duration, now_ns: i64) -> bool {
+        let interval = AGE_CHECK_INTERVAL_NS.min(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
+        let is_recent = |last_ns: i64| (0..interval).contains(&(now_ns - last_ns));
+        !self.age_checked.is_some_and(|(last_ns, limit)| limit == age && is_recent(last_ns))
+    }
+
+    /// Deletes the oldest connections until the file is small enough, and returns free pages to the file system.
+    fn shrink(&mut self, database: &Database, limit: i64) -> rusqlite::Result<()> {
+        let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        let mut used = used_bytes(database)?;
+        while used > limit {
+            let count: i64 = database.query_row("SELECT count(*) FROM connection", [], |row| row.get(0))?;
+            // In proportion to the excess; the rest follows in the next round.
+            let part = (count * (used - limit) / used).max(count / MIN_PART);
+            let before = self.retired;
+            self.delete(database, OLDEST, [part.clamp(1, MAX_CHOSEN)])?;
+            used = used_bytes(database)?;
+            if self.retired == before {
+                break;
+            }
         }
-        self.age_checked_ns = Some(now_ns);
-        Some(age_ns)
+        let excess = pragma("page_count")? - limit / pragma("page_size")?;
+        if excess > 0 && pragma("freelist_count")? > 0 {
+            let vacuum = format!("PRAGMA incremental_vacuum({})", excess.min(VACUUMED_AT_ONCE));
+            // Each step frees a page.
+            let mut vacuum = database.prepare(&vacuum)?;
+            let mut pages = vacuum.query([])?;
+            while pages.next()?.is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Deletes the connections that a query selects, with all their rows.
+    fn delete(&mut self, database: &Database, query: &str, values: impl Params) -> rusqlite::Result<()> {
+        let mut old = database.prepare_cached(query)?;
+        let old = old.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let old = old.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
+        for part in old.chunks(DELETED_AT_ONCE) {
+            let transaction = database.unchecked_transaction()?;
+            count_losses(&transaction, part)?;
+            for (table, column) in OF_CONNECTION {
+                let mut deletion =
+                    transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
+                for (id, _) in part {
+                    deletion.execute([id])?;
+                }
+            }
+            transaction.commit()?;
+            self.retired += part.len() as u64;
+        }
+        if !old.is_empty() {
+            let unused = "DELETE FROM run WHERE id < (SELECT max(id) FROM run) AND id NOT IN (SELECT run FROM connection)";
+            database.execute(unused, [])?;
+        }
+        Ok(())
     }
 }
 
@@ -86,29 +140,6 @@ impl Retention {
 fn new_names_before(limits: &Limits) -> usize {
     let in_file = limits.bytes.map_or(u64::MAX, |bytes| bytes / 10 / NAME_BYTES);
     usize::try_from(in_file).map_or(NEW_NAMES_BEFORE_SWEEP, |names| names.min(NEW_NAMES_BEFORE_SWEEP))
-}
-
-/// Deletes the connections that a query selects, with all their rows.
-fn delete(database: &Database, query: &str, values: impl Params) -> rusqlite::Result<u64> {
-    let transaction = database.unchecked_transaction()?;
-    let mut old = transaction.prepare_cached(query)?;
-    let ids = old.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let ids = ids.collect::<rusqlite::Result<Vec<(i64, i64)>>>()?;
-    drop(old);
-    count_losses(&transaction, &ids)?;
-    for (table, column) in OF_CONNECTION {
-        let mut deletion = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
-        for (id, _) in &ids {
-            deletion.execute([id])?;
-        }
-    }
-    if !ids.is_empty() {
-        let unused =
-            "DELETE FROM run WHERE id < (SELECT max(id) FROM run) AND id NOT IN (SELECT run FROM connection)";
-        transaction.execute(unused, [])?;
-    }
-    transaction.commit()?;
-    Ok(ids.len() as u64)
 }
 
 /// Counts deleted connections, given by their numbers and the numbers of their last changes, as lost for the export targets that have not
@@ -132,24 +163,6 @@ fn count_losses(database: &Database, deleted: &[(i64, i64)]) -> rusqlite::Result
 pub(crate) fn used_bytes(database: &Database) -> rusqlite::Result<i64> {
     let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
-}
-
-/// Deletes the first connections until the file is small enough.
-fn shrink(database: &Database, limit: i64) -> rusqlite::Result<u64> {
-    let mut retired = 0;
-    let mut rounds = 0;
-    while used_bytes(database)? > limit && rounds < SIZE_PARTS {
-        rounds += 1;
-        let range = "SELECT min(id), max(id) FROM connection";
-        let (first, last): (Option<i64>, Option<i64>) =
-            database.query_row(range, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let (Some(first), Some(last)) = (first, last) else { break };
-        retired += delete(database, FIRST, [first + (last - first) / SIZE_PARTS])?;
-    }
-    if retired > 0 {
-        database.execute_batch("PRAGMA incremental_vacuum")?;
-    }
-    Ok(retired)
 }
 
 /// Deletes unused names and namespaces. Control groups, namespaces and addresses of peers change all the time. Returns the number of the

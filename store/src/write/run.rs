@@ -6,9 +6,9 @@ use mpwatch_model::host::machine::Losses;
 use mpwatch_model::kernel::clock;
 use mpwatch_model::snapshot::Snapshot;
 
-use super::limits::Status;
+use super::limits::{Status, StoreLosses};
 use crate::schema::rows::{RunRow, UNFINISHED};
-use crate::schema::values::{json, nanos};
+use crate::schema::values::nanos;
 
 /// Time between two updates of the row.
 const ROW_INTERVAL_NS: i64 = 10_000_000_000;
@@ -18,8 +18,10 @@ pub(crate) struct Run {
     began: Option<Timestamp>,
     /// Calendar time of boot-clock zero, by which the times of this run are dated.
     boot_epoch_ns: Option<i64>,
-    row_written_ns: Option<i64>,
-    has_ended: bool,
+    /// When the row was last written.
+    pub(crate) row_written_ns: Option<i64>,
+    /// All snapshots have arrived.
+    pub(crate) has_ended: bool,
 }
 
 impl Run {
@@ -45,46 +47,27 @@ impl Run {
         self.row_written_ns.is_none_or(|last| nanos(now) - last >= ROW_INTERVAL_NS)
     }
 
-    pub(crate) fn row_was_written(&mut self, at: Timestamp) {
-        self.row_written_ns = Some(nanos(at));
-    }
-
-    /// All snapshots have arrived.
-    pub(crate) fn end(&mut self) {
-        self.has_ended = true;
-    }
-
-    pub(crate) fn row(&self, id: i64, snapshot: &Snapshot, status: &Status) -> rusqlite::Result<RunRow> {
-        let (host, setup) = (&snapshot.host, &snapshot.setup);
-        Ok(RunRow {
+    pub(crate) fn row(&self, id: i64, snapshot: &Snapshot, status: &Status) -> RunRow {
+        let StoreLosses { snapshots_dropped, flows_lost, samples_lost, .. } = status.losses;
+        RunRow {
             id,
-            host: host.name.clone(),
-            boot_id: host.boot_id.clone(),
-            kernel: host.kernel.clone(),
-            mpwatch: host.mpwatch.clone(),
-            clock_error: host.clock_error,
+            host: snapshot.host.clone(),
             from: self.began.unwrap_or(snapshot.at),
             to: snapshot.at,
-            missing: json(&host.missing)?,
-            // Losses of the store have columns.
-            losses: json(&Losses {
+            losses: Losses {
                 store_snapshots_dropped: 0,
                 store_flows_lost: 0,
                 store_samples_lost: 0,
                 ..snapshot.losses
-            })?,
-            counters: json(&snapshot.counters)?,
-            cpus: snapshot.cpus.as_ref().map(json).transpose()?,
-            energy: snapshot.energy.as_ref().map(json).transpose()?,
-            snapshots_dropped: status.losses.snapshots_dropped,
-            flows_lost: status.losses.flows_lost,
-            samples_lost: status.losses.samples_lost,
-            labels: json(&setup.labels)?,
-            interval: setup.interval_ms,
-            cpu_model: setup.cpu_model.clone(),
-            governor: setup.governor.clone(),
-            sysctls: json(&setup.mptcp_sysctls)?,
+            },
+            counters: snapshot.counters,
+            cpus: snapshot.cpus.clone(),
+            energy: snapshot.energy.clone(),
+            snapshots_dropped,
+            flows_lost,
+            samples_lost,
             cut_short: if self.has_ended { status.cut_short.clone() } else { Some(UNFINISHED.to_owned()) },
-        })
+            setup: (*snapshot.setup).clone(),
+        }
     }
 }

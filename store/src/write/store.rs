@@ -12,7 +12,7 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::earlier::{self, RunStart};
 use super::limits::{Limits, SharedStatus, Status, StoreFigures, StoreLosses};
-use super::queue::{CloseOnDrop, Offered, Queue};
+use super::queue::{CloseOnDrop, Queue};
 use super::writer::Writer;
 use crate::error::StoreError;
 use crate::open;
@@ -87,7 +87,7 @@ impl Store {
     /// states.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let limits = self.status.with(|status| status.limits);
-        let Offered { replaced, lost } = self.queue.0.offer(snapshot, &limits);
+        let (replaced, lost) = self.queue.0.offer(snapshot, &limits);
         self.status.with(|status| {
             status.losses.snapshots_dropped += u64::from(replaced);
             status.losses.flows_lost += lost;

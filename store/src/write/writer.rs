@@ -11,12 +11,12 @@ use rusqlite::Connection as Database;
 
 use super::backlog::Backlog;
 use super::changes::{Change, Changes};
-use super::earlier::EarlierRuns;
+use super::earlier::RowNumbers;
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
 use super::run::Run;
-use crate::error::reason;
+use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
 /// Idle connections per transaction at the end.
@@ -66,9 +66,9 @@ impl Writer {
         let snapshot = &batch.snapshot;
         let previous = self.previous.replace(Arc::clone(snapshot));
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
-        self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
+        let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
-        if self.backlog.is_empty() {
+        if can_delete {
             self.retire(nanos(snapshot.at), &limits);
         }
     }
@@ -82,10 +82,10 @@ impl Writer {
                 std::thread::sleep(RETRY_PAUSE);
             }
         }
-        self.run.end();
+        self.run.has_ended = true;
         if let Some(last) = self.previous.take() {
             self.write_last_states(&last, deadline);
-            while !self.backlog.is_empty() && Instant::now() < deadline {
+            while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
                 self.save(&[], &last, true);
             }
@@ -134,14 +134,14 @@ impl Writer {
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
         let began = nanos(self.run.began_at(began));
-        let earlier = EarlierRuns::read(&self.file.database, &snapshot.host.boot_id, began)?;
-        Ok(Changes::new(self.file.next_connection()?, earlier))
+        let rows = RowNumbers::read(&self.file.database, self.file.run, &snapshot.host.boot_id, began)?;
+        Ok(Changes::new(rows))
     }
 
     /// Writes the last states of the connections that are still open. After the deadline, idle ones keep the state of their last row.
     fn write_last_states(&mut self, last: &Snapshot, deadline: Instant) {
         let Some(changes) = self.changes.take() else { return };
-        self.save(&changes.of_open(last), last, true);
+        self.save(&changes.open_states(last), last, true);
         let idle: Vec<_> = last.idle.iter().collect();
         for part in idle.chunks(IDLE_PER_TRANSACTION).take_while(|_| Instant::now() < deadline) {
             let states = part.iter().map(|flow| flow.connection(last.boot_time(), last.boot_epoch_ns));
@@ -151,16 +151,19 @@ impl Writer {
         }
     }
 
-    /// Writes the changes and the backlog, or adds the changes to the backlog.
-    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) {
+    /// Writes the changes and the backlog, or adds the changes to the backlog. Returns whether rows can be deleted now.
+    fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) -> bool {
         self.backlog.remove_older(changes);
         let written = (changes.len() + self.backlog.len()) as u64;
-        match self.commit(changes, snapshot, with_run) {
+        let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
+        let limits = self.status.with(|status| status.limits);
+        let changed = self.backlog.changes().chain(changes);
+        match self.file.commit(snapshot.at, row.as_ref(), changed, &limits) {
             Ok(()) => {
                 self.backlog.clear();
                 let bytes = if with_run { self.file.used_bytes() } else { None };
                 if with_run {
-                    self.run.row_was_written(snapshot.at);
+                    self.run.row_written_ns = Some(nanos(snapshot.at));
                 }
                 self.status.with(|status| {
                     status.figures.written += written;
@@ -168,21 +171,13 @@ impl Writer {
                     status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
                     status.losses.paused = None;
                 });
+                true
             }
-            Err(error) => self.postpone(changes, &error),
+            Err(error) => {
+                self.postpone(changes, &error);
+                is_full(&error)
+            }
         }
-    }
-
-    fn commit(
-        &mut self,
-        changes: &[Change<'_>],
-        snapshot: &Snapshot,
-        with_run: bool,
-    ) -> rusqlite::Result<()> {
-        let status = self.status.with(|status| status.clone());
-        let row = with_run.then(|| self.run.row(self.file.run(), snapshot, &status)).transpose()?;
-        let waiting = self.backlog.changes();
-        self.file.commit(snapshot.at, row.as_ref(), waiting.iter().chain(changes))
     }
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
@@ -199,14 +194,14 @@ impl Writer {
     }
 
     fn retire(&mut self, now_ns: i64, limits: &Limits) {
-        match self.file.enforce_limits(limits, now_ns) {
-            Ok(0) => {}
-            Ok(retired) => self.status.with(|status| status.figures.retired += retired),
+        let result = self.file.enforce_limits(limits, now_ns);
+        self.status.with(|status| {
+            status.figures.retired = self.file.retention.retired;
             // The next batch tries again.
-            Err(error) => self.status.with(|status| {
-                let why = reason(&error);
-                status.losses.paused = Some(format!("old connections could not be deleted: {why}"));
-            }),
-        }
+            if let Err(error) = result {
+                let why = || format!("old connections could not be deleted: {}", reason(&error));
+                status.losses.paused.get_or_insert_with(why);
+            }
+        });
     }
 }

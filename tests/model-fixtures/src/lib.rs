@@ -444,7 +444,15 @@ pub fn report(connections: Vec<Connection>) -> Report {
         snapshot(connections);
     Report {
         schema,
-        run: Run { host, setup: Arc::new(setup()), from: at(-250_000), to, cut_short: None },
+        run: Run {
+            host,
+            setup: Arc::new(setup()),
+            from: at(-250_000),
+            to,
+            since: None,
+            until: None,
+            cut_short: None,
+        },
         connections: Vec::new(),
         flow_classes: Vec::new(),
         counters,

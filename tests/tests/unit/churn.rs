@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use mpwatch_exporters::prometheus::{Settings, Totals, expose};
+use mpwatch_exporters::prometheus::{Totals, expose};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::{SocketCookie, Token};
@@ -49,7 +49,7 @@ fn churn(connections: u32) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("flows.db");
     let store = Store::open(&file, &Limits::none()).unwrap();
-    let mut totals = Totals::new(Settings { top_flows: TOP_FLOWS });
+    let mut totals = Totals::new(TOP_FLOWS);
     let turns = connections.div_ceil(PER_SNAPSHOT);
     let mut counts = Vec::new();
     let mut text = String::new();

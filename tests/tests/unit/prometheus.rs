@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use jiff::{SignedDuration, Timestamp};
-use mpwatch_exporters::prometheus::{Settings, Totals, expose, sections};
+use mpwatch_exporters::prometheus::{Totals, expose, sections};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::energy::{OverlappingZone, SnapshotEnergy};
@@ -60,11 +60,7 @@ struct Scraped {
 
 impl Scraped {
     fn new(top_flows: usize) -> Self {
-        Self {
-            totals: Totals::new(Settings { top_flows }),
-            at: fixture::at(0),
-            latest: fixture::snapshot(Vec::new()),
-        }
+        Self { totals: Totals::new(top_flows), at: fixture::at(0), latest: fixture::snapshot(Vec::new()) }
     }
 
     fn tick(&mut self, connections: Vec<Connection>) -> String {

@@ -40,6 +40,8 @@ pub(super) enum Value {
     Cell(fn(&Row<'_>, usize) -> Text, fn(&Row<'_>) -> Order),
     /// A word about a connection or a subflow. `None`: nothing to show.
     Word(fn(&Row<'_>, &Connection) -> Option<String>),
+    /// A word about a connection.
+    Own(fn(&Row<'_>, &Connection) -> Option<String>),
     /// A value of an aggregate.
     Sum(Unit, fn(&Aggregate) -> Option<f64>),
     /// The metric of a connection, and the same metric of a subflow.
@@ -64,6 +66,11 @@ pub(super) const fn word(names: Names, read: fn(&Row<'_>, &Connection) -> Option
     words(names, (names.1.len(), 50), RowKind::Flows, Value::Word(read))
 }
 
+/// The same, for columns that are empty in the rows of subflows.
+pub(super) const fn own(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
+    words(names, (names.1.len(), 50), RowKind::Flows, Value::Own(read))
+}
+
 /// A column of numbers of aggregates.
 pub(super) const fn sum(
     names: Names,
@@ -82,6 +89,9 @@ impl Column {
             (Value::Word(read), _) => {
                 Text::plain(row.connection().and_then(|connection| read(row, connection)).unwrap_or_default())
             }
+            (Value::Own(read), Subject::Connection(connection, _)) => {
+                Text::plain(read(row, connection).unwrap_or_default())
+            }
             (Value::Sum(unit, read), Subject::Aggregate { sums, .. }) => shown(row, unit, read(sums)),
             (Value::Metric(Some(metric), _), Subject::Connection(connection, _)) => {
                 shown(row, metric.unit, (metric.read)(connection))
@@ -89,7 +99,7 @@ impl Column {
             (Value::Metric(_, Some(metric)), Subject::Subflow { subflow, .. }) => {
                 shown(row, metric.unit, (metric.read)(subflow))
             }
-            (Value::Metric(..) | Value::Sum(..), _) => Text::default(),
+            (Value::Metric(..) | Value::Own(_) | Value::Sum(..), _) => Text::default(),
         }
     }
 
@@ -97,14 +107,16 @@ impl Column {
     pub(crate) fn order(&self, row: &Row<'_>) -> Order {
         match (self.value, row.connection()) {
             (Value::Cell(_, order), _) => order(row),
-            (Value::Word(read), Some(connection)) => Order::Word(read(row, connection).unwrap_or_default()),
+            (Value::Word(read) | Value::Own(read), Some(connection)) => {
+                Order::Word(read(row, connection).unwrap_or_default())
+            }
             (Value::Sum(_, read), _) => Order::number(row.sums().and_then(read)),
             (Value::Metric(Some(metric), _), Some(connection)) => Order::number((metric.read)(connection)),
             (Value::Metric(None, Some(metric)), Some(connection)) => {
                 let open = connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
                 Order::number(open.filter_map(metric.read).reduce(f64::max))
             }
-            (Value::Metric(..) | Value::Word(_), _) => Order::Unknown,
+            (Value::Metric(..) | Value::Own(_) | Value::Word(_), _) => Order::Unknown,
         }
     }
 }

@@ -10,7 +10,7 @@ use mpwatch_model::kernel::endpoint::{Name, printable};
 use mpwatch_model::kernel::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::metric::Unit;
 
-use super::column::{Column, RowKind, Value, numbers, sum, word, words};
+use super::column::{Column, RowKind, Value, numbers, own, sum, word, words};
 use super::order::Order;
 use super::row::{Fold, Row, Subject};
 use crate::aggregate::AggregateKey;
@@ -49,40 +49,33 @@ pub(super) const COLUMNS: &[Column] = &[
             |row| Order::Word(names(row).into_iter().next().unwrap_or_default()),
         ),
     ),
-    word(("id", "ID", "id of the connection"), |row, c| row.own_connection().map(|_| c.id.to_string())),
-    word(("protocol", "PROTOCOL", "mptcp, tcp, or fallback to TCP"), |row, c| {
-        row.own_connection().map(|_| c.carried_by().as_str().to_owned())
+    own(("id", "ID", "id of the connection"), |_, c| Some(c.id.to_string())),
+    own(("protocol", "PROTOCOL", "mptcp, tcp, or fallback to TCP"), |_, c| {
+        Some(c.carried_by().as_str().to_owned())
     }),
-    word(("fallback", "FALLBACK", "why it fell back to plain TCP"), |row, c| {
-        let fallback = c.fallback.filter(|_| row.own_connection().is_some())?;
-        Some(fallback.reason.description().to_owned())
+    own(("fallback", "FALLBACK", "why it fell back to plain TCP"), |_, c| {
+        Some(c.fallback?.reason.description().to_owned())
     }),
     word(("state", "STATE", "state of the socket"), |row, c| {
         let state = if let Subject::Subflow { subflow, .. } = row.subject { subflow.state } else { c.state };
         Some(if row.is_closed() { "closed" } else { state.as_str() }.to_owned())
     }),
-    word(
+    own(
         ("observed", "OBSERVED", "whether mpwatch observed all of the connection, or a part (partly)"),
-        |row, c| {
-            row.own_connection().map(|_| if c.is_partly_observed() { "partly" } else { "all" }.to_owned())
-        },
+        |_, c| Some(if c.is_partly_observed() { "partly" } else { "all" }.to_owned()),
     ),
-    word(("role", "ROLE", "client or server"), |row, c| {
-        row.own_connection().map(|_| c.role.map_or("-", Role::as_str).to_owned())
-    }),
-    word(("netns", "NETNS", "network namespace"), |row, c| {
-        row.own_connection().map(|_| row.context.mask.name("netns", &c.netns))
-    }),
-    word(("cgroup", "CGROUP", "control group"), |row, c| {
+    own(("role", "ROLE", "client or server"), |_, c| Some(c.role.map_or("-", Role::as_str).to_owned())),
+    own(("netns", "NETNS", "network namespace"), |row, c| Some(row.context.mask.name("netns", &c.netns))),
+    own(("cgroup", "CGROUP", "control group"), |row, c| {
         let group = c.cgroup.as_deref().filter(|_| !row.context.mask.is_on());
-        row.own_connection().and_then(|_| Some(printable(group?).into_owned()))
+        Some(printable(group?).into_owned())
     }),
-    word(("pod", "POD", "Kubernetes namespace, pod and container"), |row, c| {
+    own(("pod", "POD", "Kubernetes namespace, pod and container"), |row, c| {
         let pod = c.pod.as_ref().filter(|_| !row.context.mask.is_on());
-        row.own_connection().and_then(|_| Some(printable(&pod?.to_string()).into_owned()))
+        Some(printable(&pod?.to_string()).into_owned())
     }),
-    word(("process", "PROCESS", "name and id of the process"), |row, c| {
-        row.own_connection().map(|_| process(row.context.mask, c)[1].clone())
+    own(("process", "PROCESS", "name and id of the process"), |row, c| {
+        Some(process(row.context.mask, c)[1].clone())
     }),
     word(("local", "LOCAL", "local address and port"), |row, c| Some(address(row, ends(row, c).0))),
     word(("remote", "REMOTE", "remote address and port"), |row, c| Some(address(row, ends(row, c).1))),

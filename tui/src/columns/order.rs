@@ -14,10 +14,10 @@ impl Order {
         value.map_or(Self::Unknown, Self::Number)
     }
 
-    /// A number in steps of about a quarter, so that similar rows do not change places all the time.
+    /// A number rounded to steps of about a quarter, so that similar rows do not change places all the time.
     pub(crate) fn in_steps(self) -> Self {
         match self {
-            Self::Number(value) if value > 0.0 => Self::Number((value.log2() * 3.0).round()),
+            Self::Number(value) if value > 0.0 => Self::Number(((value.log2() * 3.0).round() / 3.0).exp2()),
             other => other,
         }
     }
@@ -75,6 +75,7 @@ mod tests {
     fn similar_numbers_are_in_one_step() {
         assert_eq!(Order::Number(100.0).in_steps(), Order::Number(105.0).in_steps());
         assert_ne!(Order::Number(100.0).in_steps(), Order::Number(150.0).in_steps());
-        assert_eq!(Order::Number(0.0).in_steps(), Order::Number(0.0));
+        let watts = [0.0, 0.000_3, 0.203, 0.7, 1.0, 4.0].map(|watts| Order::Number(watts).in_steps());
+        assert!(ranks(&watts, false).is_sorted_by(|a, b| a > b), "{watts:?}: steps below one are above zero");
     }
 }

@@ -20,25 +20,20 @@ pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
 /// A column for each metric of subflows, with the same metric of connections; then the metrics that only connections have.
 fn metrics() -> Vec<Column> {
     let key = |name: &'static str| name.splitn(3, '_').nth(2).unwrap_or(name);
-    let of_subflows = SUBFLOW
-        .iter()
-        // The column `share` draws this metric.
-        .filter(|metric| key(metric.name) != "sent_share_ratio")
-        .map(|metric| {
-            let same = CONNECTION.iter().find(|other| key(other.name) == key(metric.name));
-            let names = (key(metric.name), metric.title, metric.help);
-            numbers(names, usual_width(metric.unit), RowKind::Flows, Value::Metric(same, Some(metric)))
-        });
+    let column = |name, title, help, unit, value| {
+        let width = if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 };
+        numbers((key(name), title, help), width, RowKind::Flows, value)
+    };
+    // The column `share` draws this metric.
+    let of_subflows = SUBFLOW.iter().filter(|metric| key(metric.name) != "sent_share_ratio").map(|metric| {
+        let same = CONNECTION.iter().find(|other| key(other.name) == key(metric.name));
+        column(metric.name, metric.title, metric.help, metric.unit, Value::Metric(same, Some(metric)))
+    });
     let is_only = |name| SUBFLOW.iter().all(|metric| key(metric.name) != key(name));
     let of_connections = CONNECTION.iter().filter(|metric| is_only(metric.name)).map(|metric| {
-        let names = (key(metric.name), metric.title, metric.help);
-        numbers(names, usual_width(metric.unit), RowKind::Flows, Value::Metric(Some(metric), None))
+        column(metric.name, metric.title, metric.help, metric.unit, Value::Metric(Some(metric), None))
     });
     of_subflows.chain(of_connections).collect()
-}
-
-fn usual_width(unit: Unit) -> usize {
-    if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 }
 }
 
 pub(crate) fn find(key: &str) -> Option<&'static Column> {

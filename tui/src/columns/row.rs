@@ -12,7 +12,7 @@ use crate::history::{Series, Track};
 /// How the row of a connection shows its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// RowKind below it.
+    /// In rows below it.
     Open,
     /// Folded away.
     Folded,

@@ -3,6 +3,7 @@
 
 use ratatui::layout::Rect;
 
+use super::frame::stack;
 use super::{alarms, energy, footer};
 use crate::state::app::App;
 use crate::state::view::Tab;
@@ -11,11 +12,11 @@ use crate::state::view::Tab;
 pub(crate) const SMALLEST: (u16, u16) = (60, 10);
 
 /// Maximum number of lines of alarms.
-const MAX_ALARMS: u16 = 3;
+const MAX_ALARMS: usize = 3;
 
 /// Height of the charts below the table. They grow in steps, so that a new row does not move them.
-const CHARTS: std::ops::RangeInclusive<u16> = 8..=36;
-const CHARTS_STEP: u16 = 4;
+const CHARTS: std::ops::RangeInclusive<usize> = 8..=36;
+const CHARTS_STEP: usize = 4;
 
 /// The parts of the screen from top to bottom; those without height are not shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,23 +48,16 @@ pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
 
 pub(crate) fn areas(app: &App) -> Areas {
     let (columns, rows) = app.size;
-    let mut top = 0;
-    let mut take = |height: u16| {
-        let height = height.min(rows.saturating_sub(top));
-        let area = Rect { x: 0, y: top, width: columns, height };
-        top += height;
-        area
-    };
-    let height_of = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
+    let mut take = stack(Rect::new(0, 0, columns, rows));
     let header = take(1);
     let tabs = take(1);
-    let alarms = take(height_of(alarms::lines(app).len()).min(MAX_ALARMS));
-    let footer_height = height_of(footer::lines(app).len());
-    let left = rows.saturating_sub(alarms.bottom() + footer_height);
+    let alarms = take(alarms::lines(app).len().min(MAX_ALARMS));
+    let footer_height = footer::lines(app).len();
+    let left = usize::from(rows - alarms.bottom()).saturating_sub(footer_height);
     let has_energy = app.tab == Tab::Energy && app.detail.is_none();
-    let wanted = if has_energy { height_of(energy::lines(app, columns.into()).len()) } else { 0 };
+    let wanted = if has_energy { energy::lines(app, columns.into()).len() } else { 0 };
     let energy = take(wanted.min(left.saturating_sub(6)));
-    let left = left - energy.height;
+    let left = left - usize::from(energy.height);
     let findings_height = match app.tab {
         _ if app.detail.is_some() => 0,
         Tab::Connections if left >= 30 => 9,
@@ -81,8 +75,8 @@ pub(crate) fn areas(app: &App) -> Areas {
 }
 
 /// Height of the charts where the table and they have `left` rows.
-fn charts_height(app: &App, left: u16) -> u16 {
-    let rows = u16::try_from(app.rows.len()).unwrap_or(u16::MAX);
+fn charts_height(app: &App, left: usize) -> usize {
+    let rows = app.rows.len();
     let spare = left.saturating_sub(rows.saturating_add(1)) / CHARTS_STEP * CHARTS_STEP;
     if app.detail.is_some() || rows == 0 || spare < *CHARTS.start() { 0 } else { spare.min(*CHARTS.end()) }
 }

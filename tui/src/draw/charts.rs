@@ -4,7 +4,7 @@
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::endpoint::printable;
-use mpwatch_model::metric::{Unit, display, watts};
+use mpwatch_model::metric::{Unit, display, trimmed, watts};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::symbols::Marker;
@@ -19,7 +19,7 @@ use crate::state::view::Tab;
 use crate::text::Text;
 use crate::theme::{Ink, Theme};
 
-/// Lines of an aggregate; more could not be distinguished.
+/// Maximum number of lines of an aggregate; more could not be distinguished.
 const MAX_LINES: usize = 7;
 
 /// A line of a chart: its subflow, and its name in the legend.
@@ -58,7 +58,10 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Co
     both(app, frame, area, &subjects.collect::<Vec<_>>(), connection.subflows.len());
 }
 
-/// The rate at the left, the RTT at the right; in the energy view the power.
+/// Runs of known values of a line, as pairs of time and value, each run with the index of its line.
+type Runs = Vec<(usize, Vec<(f64, f64)>)>;
+
+/// The rate at the left, the RTT at the right; in the energy view the power. Both have the same time axis, which ends at the latest value.
 fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], all: usize) {
     if area.height < 4 || subjects.is_empty() {
         return;
@@ -68,29 +71,17 @@ fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], al
     let right = Rect { x: area.x + half, width: area.width - half, ..area };
     let left_out = all - subjects.len();
     let has_power = app.tab == Tab::Energy && app.detail.is_none() && app.knows_energy();
-    let other = if has_power { Series::Watts } else { Series::Rtt };
-    let time = time(app, subjects, [Series::Rate, other]);
-    for (area, series) in [(left, Series::Rate), (right, other)] {
-        let title = titles(name_of(series), subjects, left_out);
-        let inside = rule(app, frame, area, Text::first_that_fits(title, usize::from(area.width) - 4));
-        chart(app, frame, inside, (series, time), subjects);
-    }
-}
-
-/// The time of the latest value, seconds since 1970, and the length of the time axis before it. Both charts have the same.
-fn time(app: &App, subjects: &[ChartLine], series: [Series; 2]) -> (f64, f64) {
-    let lines = series.into_iter().flat_map(|series| subjects.iter().map(move |subject| (subject, series)));
-    let samples = lines.flat_map(|(subject, series)| runs_of(app, subject, series)).flatten();
-    let times: Vec<f64> = samples.map(|(at, _)| at).collect();
-    let end = times.iter().copied().fold(f64::MIN, f64::max);
-    (end, ticks::window(end - times.iter().copied().fold(end, f64::min)))
-}
-
-fn name_of(series: Series) -> &'static str {
-    match series {
-        Series::Rate => "Rate",
-        Series::Rtt => "RTT",
-        Series::Watts => "Power",
+    let other = if has_power { ("Power", Series::Watts) } else { ("RTT", Series::Rtt) };
+    let mut charts = [(left, ("Rate", Series::Rate)), (right, other)]
+        .map(|(area, (name, series))| (area, name, series, runs(app, subjects, series)));
+    let times = charts.iter().flat_map(|(.., runs)| runs).flat_map(|(_, run)| run).map(|(at, _)| *at);
+    let end = times.clone().fold(f64::MIN, f64::max);
+    let window = ticks::window(end - times.fold(end, f64::min));
+    for (area, name, series, runs) in &mut charts {
+        let title = titles(name, subjects, left_out);
+        let inside = rule(app, frame, *area, Text::first_that_fits(title, usize::from(area.width) - 4));
+        runs.iter_mut().flat_map(|(_, run)| run).for_each(|(at, _)| *at -= end);
+        chart(app, frame, inside, (*series, window), runs);
     }
 }
 
@@ -106,36 +97,27 @@ fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
     [title(|name| name), title(|name| name.split(' ').next().unwrap_or(name)), Text::new(name, Ink::Strong)]
 }
 
-/// Runs of known values of a line, each as pairs: seconds since 1970, value.
-fn runs_of(app: &App, subject: &ChartLine, series: Series) -> Vec<Vec<(f64, f64)>> {
-    let Some(track) = app.history.subflow(subject.subflow) else { return Vec::new() };
-    let (values, spans) = (track.values(series, app.tick()), track.spans(app.tick()));
-    let samples: Vec<(f64, f64)> =
-        values.iter().zip(spans).map(|(value, (_, end))| (end, f64::from(*value))).collect();
-    let known = samples.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());
-    known.map(<[(f64, f64)]>::to_vec).collect()
+/// The values of some lines over time, seconds since 1970.
+fn runs(app: &App, subjects: &[ChartLine], series: Series) -> Runs {
+    let mut runs = Runs::new();
+    for (index, subject) in subjects.iter().enumerate() {
+        let track = app.history.subflow(subject.subflow);
+        let values = track.map(|track| track.spans(series, app.tick())).unwrap_or_default();
+        let samples: Vec<_> = values.into_iter().map(|((_, end), value)| (end, f64::from(value))).collect();
+        let known = samples.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());
+        runs.extend(known.map(|run| (index, run.to_vec())));
+    }
+    runs
 }
 
-fn chart(
-    app: &App,
-    frame: &mut Frame<'_>,
-    area: Rect,
-    (series, (end, window)): (Series, (f64, f64)),
-    subjects: &[ChartLine],
-) {
-    let mut lines: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
-    for (index, subject) in subjects.iter().enumerate() {
-        lines.extend(runs_of(app, subject, series).into_iter().map(|run| (index, run)));
-    }
-    let samples = || lines.iter().flat_map(|(_, run)| run);
-    let max = samples().map(|(_, value)| *value).fold(0.0, f64::max);
+fn chart(app: &App, frame: &mut Frame<'_>, area: Rect, (series, window): (Series, f64), runs: &Runs) {
+    let max = runs.iter().flat_map(|(_, run)| run).map(|(_, value)| *value).fold(0.0, f64::max);
     if max <= 0.0 {
         put(app, frame, area, Text::new("  no values yet", Ink::Faint));
         return;
     }
-    lines.iter_mut().flat_map(|(_, run)| run).for_each(|(at, _)| *at -= end);
     let theme = app.settings.theme;
-    let datasets = lines.iter().map(|(index, run)| {
+    let datasets = runs.iter().map(|(index, run)| {
         let line = Dataset::default().data(run).marker(marker(app, *index)).graph_type(GraphType::Line);
         line.style(theme.style(Ink::Path(*index)))
     });
@@ -166,15 +148,9 @@ fn written(app: &App, series: Series, value: f64) -> String {
     if value <= 0.0 {
         return "0".to_owned();
     }
-    let text = match series {
+    trimmed(&match series {
         Series::Rate => app.settings.units.rate(Some(value)),
         Series::Rtt => display(Unit::Seconds, Some(value)),
         Series::Watts => watts(value),
-    };
-    match text.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
-        }
-        _ => text,
-    }
+    })
 }

@@ -3,7 +3,7 @@
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{is_failure, outages};
-use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent, clock_format};
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::metric::{Unit, display};
 use mpwatch_model::unit::Bytes;
@@ -11,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::areas::areas;
-use super::frame::{put_lines, rule};
+use super::frame::{put_lines, rule, stack};
 use super::{charts, findings};
 use crate::columns::{Row, Subject, Table, full_names};
 use crate::state::app::App;
@@ -28,14 +28,7 @@ struct Parts {
 }
 
 fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
-    let mut top = area.y;
-    let mut take = |height: usize| {
-        let left = area.bottom().saturating_sub(top);
-        let height = u16::try_from(height).unwrap_or(left).min(left);
-        let part = Rect { y: top, height, ..area };
-        top += height;
-        part
-    };
+    let mut take = stack(area);
     let rows = usize::from(area.height);
     let facts = take(2);
     let subflows = take((connection.subflows.len() + 1).min(rows / 3).max(2));
@@ -131,7 +124,7 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     } else {
         String::new()
     };
-    let title = Text::new("Timeline", Ink::Strong).and(format!(", from {start}{shown}"), Ink::Faint);
+    let title = Text::new("Timeline", Ink::Strong).and(format!(", UTC and from {start}{shown}"), Ink::Faint);
     let below = rule(app, frame, area, title);
     let outages = outages(connection);
     let lines = entries.iter().skip(first).take(page).map(|entry| {
@@ -148,7 +141,8 @@ fn event(app: &App, connection: &Connection, entry: &TimelineEntry, is_failure: 
     }
     let sentence = event.sentence(|id| connection.subflow_name(id));
     let (mark, ink) = if is_failure { ("✗", Ink::Alarm) } else { (" ", Ink::Normal) };
-    let at = pad(&format!("{:.2}", connection.offset(entry.at)), 11, true);
+    let clock = entry.at.strftime(clock_format(&connection.timeline));
+    let at = format!("{clock} {}", pad(&format!("{:.2}", connection.offset(entry.at)), 11, true));
     let sources: &[&str] = match entry.source {
         ObservedBy::Sampled => &["  (sampled, up to one interval late)", "  (sampled)", ""],
         ObservedBy::Tracepoint | ObservedBy::Control => &[""],

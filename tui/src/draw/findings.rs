@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 
 use super::frame::{put_lines, rule};
 use crate::state::app::App;
-use crate::text::{Text, wrapped};
+use crate::text::{Text, truncated, wrapped};
 use crate::theme::Ink;
 
 /// Draws the findings of the selected connection below the table.
@@ -22,13 +22,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
 /// The findings that fit into an area; `…` ends the last line if some do not.
 pub(super) fn fitting(app: &App, connection: &Connection, area: Rect) -> Vec<Text> {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
-    let mut lines = lines(app, connection, width);
-    if lines.len() > height {
-        lines.truncate(height);
-        let last = lines.pop().map(|last| last.clipped(width.saturating_sub(2)).and(" …", Ink::Faint));
-        lines.extend(last);
-    }
-    lines
+    truncated(lines(app, connection, width), (width, height), Ink::Faint)
 }
 
 /// The findings of a connection as lines of this width.

@@ -10,7 +10,7 @@ use crate::state::app::{App, Rows};
 use crate::state::edit::Edit;
 use crate::state::key::BINDINGS;
 use crate::state::view::{Mode, Prompt};
-use crate::text::{Text, count, wrapped};
+use crate::text::{Text, count, truncated, wrapped};
 use crate::theme::Ink;
 
 /// Maximum height. A longer message is cut.
@@ -39,13 +39,8 @@ pub(super) fn lines(app: &App) -> Vec<Text> {
 /// A message, wrapped.
 fn below(app: &App, message: &str, ink: Ink, height: usize) -> Vec<Text> {
     let width = usize::from(app.size.0);
-    let mut lines: Vec<Text> = wrapped(message, width).into_iter().map(|line| Text::new(line, ink)).collect();
-    if lines.len() > height {
-        lines.truncate(height);
-        let last = lines.pop().map(|last| last.clipped(width.saturating_sub(2)).and(" …", ink));
-        lines.extend(last);
-    }
-    lines
+    let lines = wrapped(message, width).into_iter().map(|line| Text::new(line, ink));
+    truncated(lines.collect(), (width, height), ink)
 }
 
 fn word(prompt: Prompt) -> &'static str {
@@ -82,7 +77,7 @@ fn hint(app: &App, prompt: Prompt, edit: &Edit, suggestions: &[String]) -> Strin
         return "  peer:10.0/16 proc:nginx iface:eth1 rate>1M rtt>20ms shared".to_owned();
     }
     let rows = match &app.rows {
-        Rows::Flows(rows) => count(rows.connections(), "connection"),
+        Rows::Flows(rows) => count(rows.iter().filter(|row| row.subflow.is_none()).count(), "connection"),
         other => count(other.len(), "row"),
     };
     format!("  {rows}   enter keeps the filter, esc clears it")

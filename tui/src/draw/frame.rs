@@ -29,6 +29,17 @@ pub(super) fn put_lines(app: &App, frame: &mut Frame<'_>, area: Rect, lines: imp
     }
 }
 
+/// Divides an area from top to bottom: each call returns the next part, as high as wanted or as what is left.
+pub(super) fn stack(area: Rect) -> impl FnMut(usize) -> Rect {
+    let mut top = area.y;
+    move |height| {
+        let left = area.bottom().saturating_sub(top);
+        let height = u16::try_from(height).unwrap_or(left).min(left);
+        top += height;
+        Rect { y: top - height, height, ..area }
+    }
+}
+
 /// Draws a rule with a title; returns the area below it.
 pub(super) fn rule(app: &App, frame: &mut Frame<'_>, area: Rect, title: Text) -> Rect {
     let width = usize::from(area.width);

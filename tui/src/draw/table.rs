@@ -6,21 +6,35 @@ use ratatui::layout::Rect;
 
 use super::areas::areas;
 use super::frame::{put, scrollbar};
-use crate::columns::{Row, Table, search_text};
+use crate::aggregate::ShownAggregate;
+use crate::columns::{Row, Subject, Table, search_text};
 use crate::state::app::{App, Rows};
 use crate::text::Text;
 use crate::theme::Ink;
 
-/// The rows on the screen.
-fn visible(app: &App, area: Rect) -> Vec<Row<'_>> {
-    let page = usize::from(area.height.saturating_sub(1));
+/// The aggregates on the screen.
+fn aggregates(app: &App, area: Rect) -> Vec<ShownAggregate> {
+    let Rows::Aggregates(all) = &app.rows else { return Vec::new() };
+    on_screen(app, area).map_while(|row| all.shown(app.context(), row)).collect()
+}
+
+fn on_screen(app: &App, area: Rect) -> std::ops::Range<usize> {
     let offset = app.table().offset;
-    let rows = offset..offset + page;
-    match &app.rows {
-        Rows::None => Vec::new(),
-        Rows::Flows(flows) => rows.map_while(|row| flows.get(row)).filter_map(|row| app.flow(row)).collect(),
-        Rows::Aggregates(all) => rows.map_while(|row| all.row(app.context(), row)).collect(),
+    offset..offset + usize::from(area.height.saturating_sub(1))
+}
+
+/// The rows on the screen. `aggregates`: what [`aggregates`] returns.
+fn visible<'a>(app: &'a App, area: Rect, aggregates: &'a [ShownAggregate]) -> Vec<Row<'a>> {
+    if let Rows::Flows(flows) = &app.rows {
+        let rows = on_screen(app, area).map_while(|row| flows.get(row));
+        return rows.filter_map(|row| app.flow(*row)).collect();
     }
+    let subject = |shown: &'a ShownAggregate| Subject::Aggregate {
+        sums: &shown.sums,
+        rates: &shown.rates,
+        recent: 0.0,
+    };
+    aggregates.iter().map(|shown| Row { context: app.context(), subject: subject(shown) }).collect()
 }
 
 fn table(app: &App, area: Rect, rows: &[Row<'_>]) -> Table {
@@ -28,7 +42,8 @@ fn table(app: &App, area: Rect, rows: &[Row<'_>]) -> Table {
 }
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let rows = visible(app, area);
+    let aggregates = aggregates(app, area);
+    let rows = visible(app, area, &aggregates);
     let table = table(app, area, &rows);
     let state = app.table();
     let titles = table.titles(Some((state.sort.unwrap_or(app.default_sort()), state.reverse)));
@@ -52,7 +67,7 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
     match &app.rows {
         Rows::None => String::new(),
         Rows::Flows(rows) => {
-            let row = rows.get(row).and_then(|row| app.flow(row));
+            let row = rows.get(row).and_then(|row| app.flow(*row));
             row.map(|row| search_text(&row)).unwrap_or_default()
         }
         Rows::Aggregates(all) => {
@@ -65,5 +80,5 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
 /// The column whose title is at a column of the screen.
 pub(crate) fn column_at(app: &App, x: u16) -> Option<&'static str> {
     let area = areas(app).body;
-    table(app, area, &visible(app, area)).column_at(usize::from(x).checked_sub(1)?)
+    table(app, area, &visible(app, area, &aggregates(app, area))).column_at(usize::from(x).checked_sub(1)?)
 }

@@ -1,35 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Round numbers for the axes of charts.
 
+use mpwatch_model::metric::round_up;
+
+/// Lengths of time axes, seconds.
+const WINDOWS: [f64; 13] =
+    [2.0, 4.0, 10.0, 20.0, 30.0, 40.0, 60.0, 120.0, 240.0, 600.0, 1200.0, 3600.0, 7200.0];
+
 /// The shortest time axis that contains this many seconds.
 pub(super) fn window(seconds: f64) -> f64 {
-    const MINUTE: f64 = 60.0;
-    const WINDOWS: [f64; 13] = [
-        2.0,
-        4.0,
-        10.0,
-        20.0,
-        30.0,
-        40.0,
-        MINUTE,
-        2.0 * MINUTE,
-        4.0 * MINUTE,
-        10.0 * MINUTE,
-        20.0 * MINUTE,
-        60.0 * MINUTE,
-        120.0 * MINUTE,
-    ];
     WINDOWS.into_iter().find(|window| *window >= seconds).unwrap_or(seconds)
 }
 
 /// A number of at least `max` whose half is round too.
 pub(super) fn above(max: f64) -> f64 {
-    let power = 10_f64.powf(max.log10().floor());
-    [1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
-        .into_iter()
-        .map(|digit| digit * power)
-        .find(|value| *value >= max)
-        .unwrap_or(10.0 * power)
+    round_up(max, &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 }
 
 /// A time on the axis; the latest value is at 0.

@@ -100,7 +100,7 @@ impl History {
         }
         self.subflows.begin(self.ticks, span);
         for flow in &digest.subflows {
-            let active = flow.energy.and_then(|energy| energy.active);
+            let active = flow.energy.and_then(|(active, _)| active);
             self.subflows.add(flow.id, interval, FlowValues { rate: flow.rate(), rtt: flow.rtt, active });
         }
     }

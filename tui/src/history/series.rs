@@ -9,7 +9,7 @@ pub(crate) const SAMPLES: usize = 120;
 /// The number of a snapshot, counted from the first.
 pub(crate) type Tick = u64;
 
-/// A kind of value.
+/// A kind of value, and its index in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
     /// Sent and received, bit/s.
@@ -23,36 +23,27 @@ pub(crate) enum Series {
 /// Begin and end of the interval of a tick, seconds since 1970.
 pub(crate) type Span = (f64, f64);
 
-/// The values of a tick by slot; `NaN`: unknown. Slots added later are missing.
+/// The values of a flow in a tick, by [`Series`]; `NaN`: unknown.
+pub(super) type Values = [f32; 3];
+
+/// The values of a tick by slot. Slots added later are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TickColumn {
     pub(super) span: Span,
-    pub(super) rate: Vec<f32>,
-    pub(super) rtt: Vec<f32>,
-    pub(super) watts: Vec<f32>,
+    /// By [`Series`].
+    pub(super) values: [Vec<f32>; 3],
     pub(super) step: Vec<i16>,
 }
 
 impl TickColumn {
-    fn clear(&mut self, slots: usize) {
-        self.step.clear();
+    /// Makes room for this many slots; the new ones are unknown.
+    pub(super) fn resize(&mut self, slots: usize) {
         self.step.resize(slots, 0);
-        for values in [&mut self.rate, &mut self.rtt, &mut self.watts] {
-            values.clear();
-            values.resize(slots, f32::NAN);
-        }
+        self.values.iter_mut().for_each(|values| values.resize(slots, f32::NAN));
     }
 
-    pub(super) fn values(&self, series: Series) -> &[f32] {
-        match series {
-            Series::Rate => &self.rate,
-            Series::Rtt => &self.rtt,
-            Series::Watts => &self.watts,
-        }
-    }
-
-    pub(super) fn at(&self, series: Series, slot: usize) -> f32 {
-        self.values(series).get(slot).copied().unwrap_or(f32::NAN)
+    pub(super) fn at(&self, slot: usize) -> Values {
+        std::array::from_fn(|series| self.values[series].get(slot).copied().unwrap_or(f32::NAN))
     }
 }
 
@@ -67,7 +58,8 @@ impl TickColumns {
     pub(super) fn begin(&mut self, tick: Tick, span: Span, slots: usize) {
         let reused = if self.all.len() == SAMPLES { self.all.pop_front() } else { None };
         let mut column = reused.unwrap_or_default();
-        column.clear(slots);
+        column.resize(0);
+        column.resize(slots);
         column.span = span;
         self.all.push_back(column);
         self.tick = tick;

@@ -40,11 +40,9 @@ impl App {
             Action::Open => self.open(),
             Action::Back => self.back(),
             Action::Fold | Action::Unfold | Action::FoldAll => self.fold(action),
-            Action::Connections => self.show_tab(Tab::Connections),
-            Action::Paths => self.show_tab(Tab::Paths),
-            Action::Energy => self.show_tab(Tab::Energy),
-            Action::Peers => self.show_tab(Tab::Peers),
-            Action::Health => self.show_tab(Tab::Health),
+            Action::Connections | Action::Paths | Action::Energy | Action::Peers | Action::Health => {
+                self.show_tab(Tab::ALL[action as usize - Action::Connections as usize]);
+            }
             Action::NextView => self.show_tab(self.tab.after(1)),
             Action::PreviousView => self.show_tab(self.tab.after(Tab::ALL.len() - 1)),
             Action::Pause | Action::StepBack | Action::StepForward | Action::Slower | Action::Faster => {

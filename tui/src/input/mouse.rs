@@ -18,14 +18,13 @@ const WHEEL: isize = 3;
 impl App {
     pub(super) fn mouse(&mut self, event: MouseEvent) -> Option<Request> {
         let at = (event.column, event.row);
+        let is_down = event.kind == MouseEventKind::ScrollDown;
         match (event.kind, &self.mode) {
-            (MouseEventKind::ScrollDown, Mode::Table) => self.step(WHEEL),
-            (MouseEventKind::ScrollUp, Mode::Table) => self.step(-WHEEL),
-            (MouseEventKind::ScrollDown, Mode::Help(_) | Mode::Pick(..)) => {
-                return self.act_in_mode(Action::Down);
+            (MouseEventKind::ScrollDown | MouseEventKind::ScrollUp, Mode::Table) => {
+                self.step(if is_down { WHEEL } else { -WHEEL });
             }
-            (MouseEventKind::ScrollUp, Mode::Help(_) | Mode::Pick(..)) => {
-                return self.act_in_mode(Action::Up);
+            (MouseEventKind::ScrollDown | MouseEventKind::ScrollUp, Mode::Help(_) | Mode::Pick(..)) => {
+                return self.act_in_mode(if is_down { Action::Down } else { Action::Up });
             }
             (MouseEventKind::Down(MouseButton::Left), Mode::Table) => self.click(at),
             (MouseEventKind::Down(MouseButton::Left), &Mode::Pick(pick, line)) => {

@@ -12,31 +12,17 @@ impl App {
     pub(super) fn in_help(&mut self, scroll: usize, action: Action) -> Option<Request> {
         let page = usize::from(self.size.1).saturating_sub(4).max(1);
         let max = help_height(self).saturating_sub(page);
-        self.mode = match action {
-            Action::Up => Mode::Help(scroll.saturating_sub(1)),
-            Action::Down => Mode::Help((scroll + 1).min(max)),
-            Action::PageUp => Mode::Help(scroll.saturating_sub(page)),
-            Action::PageDown => Mode::Help((scroll + page).min(max)),
-            Action::First => Mode::Help(0),
-            Action::Last => Mode::Help(max),
-            Action::Help | Action::Back | Action::Open => Mode::Table,
-            other => {
-                self.mode = Mode::Table;
-                return self.act(other);
-            }
-        };
-        None
+        if let Some(scroll) = moved(scroll, action, page, max) {
+            self.mode = Mode::Help(scroll);
+            return None;
+        }
+        self.mode = Mode::Table;
+        if matches!(action, Action::Help | Action::Back | Action::Open) { None } else { self.act(action) }
     }
 
     pub(super) fn in_list(&mut self, pick: Pick, line: usize, action: Action) -> Option<Request> {
         let last = choices(self, pick).len().saturating_sub(1);
         match action {
-            Action::Up => self.mode = Mode::Pick(pick, line.saturating_sub(1)),
-            Action::Down => self.mode = Mode::Pick(pick, (line + 1).min(last)),
-            Action::PageUp => self.mode = Mode::Pick(pick, line.saturating_sub(10)),
-            Action::PageDown => self.mode = Mode::Pick(pick, (line + 10).min(last)),
-            Action::First => self.mode = Mode::Pick(pick, 0),
-            Action::Last => self.mode = Mode::Pick(pick, last),
             Action::Reverse if pick == Pick::Sort => {
                 self.table_mut().reverse = !self.table().reverse;
                 self.rebuild();
@@ -44,7 +30,7 @@ impl App {
             // The space bar chooses too, as in other lists of check boxes.
             Action::Open | Action::Pause => return self.choose(pick, line),
             Action::Quit => return Some(Request::Quit { keep: false }),
-            _ => self.mode = Mode::Table,
+            _ => self.mode = moved(line, action, 10, last).map_or(Mode::Table, |line| Mode::Pick(pick, line)),
         }
         None
     }
@@ -79,4 +65,17 @@ impl App {
         table.sort = key;
         self.rebuild();
     }
+}
+
+/// The position after an action that moves it; at most `max`. `None`: another action.
+fn moved(at: usize, action: Action, page: usize, max: usize) -> Option<usize> {
+    Some(match action {
+        Action::Up => at.saturating_sub(1),
+        Action::Down => (at + 1).min(max),
+        Action::PageUp => at.saturating_sub(page),
+        Action::PageDown => (at + page).min(max),
+        Action::First => 0,
+        Action::Last => max,
+        _ => return None,
+    })
 }

@@ -6,11 +6,8 @@ use std::mem;
 use crate::draw::areas::areas;
 use crate::draw::table::row_text;
 use crate::draw::{detail, health};
-use crate::state::app::{App, Rows};
+use crate::state::app::App;
 use crate::state::view::Tab;
-
-/// Number of aggregates computed beyond the page: a line above the table may disappear without an event.
-const SPARE_ROWS: usize = 3;
 
 impl App {
     /// Builds the rows and finds the selected one in them.
@@ -71,21 +68,6 @@ impl App {
         let table = self.table_mut();
         table.offset = table.offset.clamp((table.index + 1).saturating_sub(page), table.index);
         table.offset = table.offset.min(rows.saturating_sub(page));
-        self.compute_visible(page + SPARE_ROWS);
-    }
-
-    /// Computes the aggregates on the screen.
-    fn compute_visible(&mut self, rows: usize) {
-        let offset = self.table().offset;
-        let computed = match &self.rows {
-            Rows::Aggregates(all) if !all.has_computed(offset, rows) => {
-                all.compute(self.context(), offset, rows)
-            }
-            _ => return,
-        };
-        if let Rows::Aggregates(all) = &mut self.rows {
-            all.keep(offset, computed);
-        }
     }
 
     /// Selects the next or the previous row whose names contain the search text.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the paths and peers views, up to one per flow. Only their members and rates are stored; sums are computed for rows on the screen,
-//! or for the column to sort by. An aggregate keeps its number from snapshot to snapshot, and none needs an allocation of its own.
+//! Rows of the paths and peers views, up to one per flow. Only members and rates are stored; sums are computed for the rows on the screen
+//! and for the column to sort by. An aggregate keeps its number from snapshot to snapshot. No aggregate has an allocation of its own.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::unit::BitsPerSecond;
 
 use crate::aggregate::{Aggregate, AggregateKey, Grouping, Member, SharedPath, ShownAggregate};
-use crate::columns::{Column, Order, Row, Subject, find, ranks};
+use crate::columns::{Column, Order, Row, find, ranks};
 use crate::context::{Context, Location};
 use crate::digest::Entry;
 use crate::history::{Activity, Tick};
@@ -69,8 +69,6 @@ pub(crate) struct Aggregates {
     shared: Vec<Option<SharedPath>>,
     /// The aggregate of each row.
     order: Vec<u32>,
-    /// The aggregates on the screen, and the row of the first.
-    computed: (usize, Vec<ShownAggregate>),
 }
 
 impl Aggregates {
@@ -94,11 +92,10 @@ impl Aggregates {
         self.order.iter().position(|at| *at == number)
     }
 
-    /// A row that is on the screen.
-    pub(crate) fn row<'a>(&'a self, context: Context<'a>, row: usize) -> Option<Row<'a>> {
-        let (first, computed) = &self.computed;
-        let ShownAggregate { sums, rates } = computed.get(row.checked_sub(*first)?)?;
-        Some(Row { context, subject: Subject::Aggregate { sums, rates, recent: 0.0 } })
+    /// A row with its sums.
+    pub(crate) fn shown(&self, context: Context<'_>, row: usize) -> Option<ShownAggregate> {
+        let number = *self.order.get(row)?;
+        Some(ShownAggregate::new(context, self.sums(context, number), self.members_of(number)))
     }
 
     /// Any row without its sums, for its names.
@@ -106,26 +103,6 @@ impl Aggregates {
         let number = *self.order.get(row)?;
         let example = self.members_of(number).first().map(|member| member.connection);
         Some(Aggregate::empty(self.numbers.keys[number as usize], example))
-    }
-
-    /// Whether these rows are computed, as far as there are any.
-    pub(crate) fn has_computed(&self, first: usize, count: usize) -> bool {
-        let (from, computed) = &self.computed;
-        *from <= first && (first + count).min(self.len()) <= from + computed.len()
-    }
-
-    /// Computes these rows.
-    pub(crate) fn compute(&self, context: Context<'_>, first: usize, count: usize) -> Vec<ShownAggregate> {
-        let rows = self.order.iter().skip(first).take(count);
-        let shown = |number: &u32| {
-            ShownAggregate::new(context, self.sums(context, *number), self.members_of(*number))
-        };
-        rows.map(shown).collect()
-    }
-
-    /// Keeps the rows that [`Self::compute`] has computed.
-    pub(crate) fn keep(&mut self, first: usize, computed: Vec<ShownAggregate>) {
-        self.computed = (first, computed);
     }
 
     fn members_of(&self, number: u32) -> &[Member] {
@@ -156,7 +133,6 @@ impl Aggregates {
         self.rates.iter_mut().for_each(|rate| *rate = 0);
         self.found.clear();
         self.order.clear();
-        self.computed = (0, Vec::new());
         self
     }
 

@@ -17,8 +17,8 @@ use crate::digest::{Digested, Totals};
 use crate::history::{History, Tick};
 use crate::mask::Mask;
 use crate::state::aggregates::Aggregates;
-use crate::state::flow_rows::{FlowRow, FlowRows};
 use crate::state::message::{Link, Notice};
+use crate::state::rows::FlowRow;
 use crate::state::settings::{Origin, Settings};
 use crate::state::view::{ClosedFilter, Detail, Mode, RowKey, Tab, TableState};
 
@@ -27,7 +27,7 @@ use crate::state::view::{ClosedFilter, Detail, Mode, RowKey, Tab, TableState};
 pub(crate) enum Rows {
     #[default]
     None,
-    Flows(FlowRows),
+    Flows(Vec<FlowRow>),
     Aggregates(Box<Aggregates>),
 }
 
@@ -41,7 +41,7 @@ impl Rows {
     }
 
     fn flow(&self, index: usize) -> Option<FlowRow> {
-        if let Self::Flows(rows) = self { rows.get(index) } else { None }
+        if let Self::Flows(rows) = self { rows.get(index).copied() } else { None }
     }
 }
 

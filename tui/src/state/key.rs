@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A row of the table.
 pub struct Binding {
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// Its heading in the help.
     pub section: &'static str,
@@ -24,7 +24,7 @@ pub struct Binding {
 /// Declares the actions: name in the configuration, default keys, word in the footer, phrase in the help.
 macro_rules! actions {
     ($($section:literal { $($action:ident $name:literal [$($key:literal)+] $footer:expr, $help:literal;)+ })+) => {
-        /// What a key does.
+        /// The effect of a key.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the table of actions describes each")]
         pub enum Action { $($($action,)+)+ }
@@ -50,7 +50,7 @@ actions! {
         First "first" ["g" "home"] None, "first row";
         Last "last" ["G" "end"] None, "last row";
         Open "open" ["enter"] Some("detail"), "open the connection; in a list: choose";
-        Back "back" ["esc" "backspace"] None, "close what is open, else clear the filter";
+        Back "back" ["esc" "backspace"] None, "close the open view, else clear the filter";
         Fold "fold" ["left" "h"] None, "hide the subflows of a connection";
         Unfold "unfold" ["right" "l"] None, "show the subflows of a connection";
         FoldAll "fold_all" ["e"] None, "hide or show the subflows of all connections";
@@ -70,7 +70,7 @@ actions! {
         Search "search" ["f"] None, "find a row by its text";
         NextHit "next_hit" ["n"] None, "next match";
         PreviousHit "previous_hit" ["N"] None, "previous match";
-        Sort "sort" ["s"] Some("sort"), "choose what to sort by";
+        Sort "sort" ["s"] Some("sort"), "choose the column to sort by";
         Reverse "reverse" ["r"] None, "reverse the order";
         Columns "columns" ["c"] None, "show or hide columns";
         Closed "closed" ["o"] None, "show closed connections: recent, all, none";

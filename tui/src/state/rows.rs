@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which rows the table has, and in which order. Built when the data or the choices of the user change, never while drawing.
+//! The rows of the table and their order. Built when the data or the choices of the user change, never while drawing.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -8,19 +8,40 @@ use mpwatch_model::id::{ConnectionId, Token};
 use mpwatch_model::unit::Bytes;
 
 use crate::columns::{Fold, Order, Row, Subject, find, ranks};
-use crate::context::Location;
+use crate::context::{Context, Location};
 use crate::digest::{Digested, Entry};
 use crate::state::aggregates::{Aggregates, Scope};
 use crate::state::app::{App, Rows};
-use crate::state::flow_rows::{FlowRow, FlowRows};
 use crate::state::view::{ClosedFilter, RowKey, Tab};
+
+/// A connection or a subflow in the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowRow {
+    pub(crate) location: Location,
+    pub(crate) id: ConnectionId,
+    /// Index of the subflow. `None`: the row of the connection itself.
+    pub(crate) subflow: Option<usize>,
+}
+
+impl FlowRow {
+    /// The row with the data that its cells read. `None`: the connection is no longer remembered.
+    pub(crate) fn row(self, context: Context<'_>, fold: Fold) -> Option<Row<'_>> {
+        let found = context.connection(self.location).filter(|connection| connection.id == self.id);
+        let connection = found.or_else(|| context.find(self.id))?;
+        let subject = match self.subflow {
+            None => Subject::Connection(connection, fold),
+            Some(index) => Subject::Subflow { connection, index, subflow: connection.subflows.get(index)? },
+        };
+        Some(Row { context, subject })
+    }
+}
 
 impl App {
     pub(crate) fn is_folded(&self, id: ConnectionId) -> bool {
         self.folded.contains(&id) != self.all_folded
     }
 
-    /// A row of flows with all that its cells read.
+    /// A row of flows with the data that its cells read.
     pub(crate) fn flow(&self, row: FlowRow) -> Option<Row<'_>> {
         let fold = match self.tab {
             Tab::Energy => Fold::Never,
@@ -36,7 +57,7 @@ impl App {
             Rows::None => None,
             Rows::Aggregates(aggregates) => aggregates.key(index).map(RowKey::Aggregate),
             Rows::Flows(rows) => {
-                let row = rows.get(index)?;
+                let row = *rows.get(index)?;
                 let subflow = self.flow(row).and_then(|row| match row.subject {
                     Subject::Subflow { subflow, .. } => Some(subflow.id),
                     _ => None,
@@ -50,8 +71,8 @@ impl App {
     pub(crate) fn row_of(&self, key: &RowKey) -> Option<usize> {
         match (&self.rows, key) {
             (Rows::Flows(rows), RowKey::Flow(id, subflow)) => {
-                let (first, row) = rows.first(*id)?;
-                let number = match (subflow, self.flow(row)?.subject) {
+                let first = rows.iter().position(|row| row.id == *id)?;
+                let number = match (subflow, self.flow(rows[first])?.subject) {
                     (Some(id), Subject::Connection(connection, _)) => connection.subflow_number(*id),
                     _ => None,
                 };
@@ -109,20 +130,21 @@ impl App {
         })
     }
 
-    fn flow_rows(&self) -> FlowRows {
+    fn flow_rows(&self) -> Vec<FlowRow> {
         let shown: Vec<(Location, Entry<'_>)> = self.filtered().collect();
         let mut rankings = self.rankings(&shown);
         if self.tab == Tab::Connections && self.table().sort.is_none() {
             put_ends_together(&shown, &mut rankings);
         }
         rankings.sort_unstable();
-        let mut rows = FlowRows::with_capacity(rankings.len());
-        for Ranking { index, .. } in rankings {
+        let rows = rankings.into_iter().flat_map(|Ranking { index, .. }| {
             let (location, entry) = shown[index as usize];
-            let is_folded = self.tab != Tab::Connections || self.is_folded(entry.digest.id);
-            rows.push(location, entry.digest.id, if is_folded { 0 } else { entry.subflows().len() });
-        }
-        rows
+            let id = entry.digest.id;
+            let is_folded = self.tab != Tab::Connections || self.is_folded(id);
+            let subflows = (0..if is_folded { 0 } else { entry.subflows().len() }).map(Some);
+            std::iter::once(None).chain(subflows).map(move |subflow| FlowRow { location, id, subflow })
+        });
+        rows.collect()
     }
 
     fn rankings(&self, shown: &[(Location, Entry<'_>)]) -> Vec<Ranking> {

@@ -5,7 +5,7 @@ use crate::state::key::Keymap;
 use crate::theme::Theme;
 use crate::units::Units;
 
-/// Where the snapshots come from.
+/// The source of the snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// This process traces.
@@ -36,7 +36,7 @@ pub struct Settings {
     pub filter: String,
     /// Whether options of the command line have removed connections from the snapshots.
     pub is_narrowed: bool,
-    /// Where the snapshots come from.
+    /// The source of the snapshots.
     pub origin: Origin,
     /// A line below the header that names the scenario of a demo.
     pub banner: Option<String>,

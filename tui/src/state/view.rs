@@ -53,7 +53,7 @@ impl Tab {
 }
 
 mpwatch_model::words! {
-    /// Which closed connections are listed.
+    /// The closed connections that are listed.
     #[derive(Default)]
     pub(crate) enum ClosedFilter {
         /// Closed connections of the snapshot.

@@ -10,12 +10,12 @@ use mpwatch_control::congestion::{NAME, Registration, register};
 use crate::cli::CongestionOptions;
 use crate::command::output::print;
 use crate::error::Failure;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
 /// Maximum time until a signal is noticed.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
+pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
     let stop = stop_flag()?;
     let registration = register().map_err(Failure::from)?;
     if !options.quiet {

@@ -2,13 +2,14 @@
 //! `mpwatch control eliminate`: traces this machine and removes extra subflows until Ctrl-C. Prints each step with its evidence.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mpwatch_control::actuator::Actuator;
+use anyhow::bail;
 use mpwatch_control::driver::{Driver, StepReport};
-use mpwatch_control::kernel::{self, KernelActuator};
+use mpwatch_control::kernel::{self, Actuator};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::elimination::EliminationPolicy;
 use mpwatch_model::unit::Nanos;
@@ -18,24 +19,24 @@ use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
-use crate::live::journal::Journal;
+use crate::live::EventSource as _;
 use crate::live::session;
-use crate::live::source::EventSource as _;
-use crate::system::signals::stop_flag;
+use crate::system::stop_flag;
 
-/// As often as verdicts are evaluated: a longer one only delays a removal.
+/// The interval between two evaluations of verdicts: a longer one would only delay a removal.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> {
     let EliminateOptions { store, filter, trace, .. } = options;
     if trace.no_bottlenecks {
-        let message = "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks";
-        return Err(Failure::usage(message.to_owned()).into());
+        bail!(Failure::usage(
+            "without detection of bottlenecks there are no extra subflows; omit --no-bottlenecks"
+        ));
     }
-    let mut actuator: Option<Box<dyn Actuator>> = None;
+    let mut actuator: Option<Actuator> = None;
     if options.yes {
         kernel::check(options.action).map_err(Failure::from)?;
-        actuator = Some(Box::new(KernelActuator));
+        actuator = Some(Box::new(kernel::change));
     }
     filter.warn_about_unknown_namespace();
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
@@ -44,32 +45,28 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
     let mut driver = Driver::new(policy(options), actuator);
-    let journal = Journal::default();
-    let mut source = journal.insert_into(&mut live);
+    let journal = Rc::clone(&live.journal);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
     let end = options.duration.map(|duration| Instant::now() + duration);
-    session::run(&mut source, trace.tracker(Closed::Forget), None, |snapshot| {
+    session::run(&mut live, trace.tracker(Closed::Forget), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
-        // A step takes effect in the next snapshot, and the last one has none.
+        // A step takes effect in the next snapshot, and none follows the last one.
         if goes_on {
             for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
                 print(&line(&step, options.json)?)?;
-                journal.add(step.record);
+                journal.borrow_mut().push(step.record);
             }
         }
-        if let Some(database) = &mut database {
-            database.offer(&Arc::new(snapshot));
-        }
+        database.offer(&Arc::new(snapshot));
         Ok(goes_on)
     })?;
-    database.map(|database| database.close(None)).transpose()?;
-    Ok(())
+    database.close(None)
 }
 
 fn policy(options: &EliminateOptions) -> EliminationPolicy {
     EliminationPolicy {
         action: options.action,
-        stable: Nanos(u64::try_from(options.stable.as_nanos()).unwrap_or(u64::MAX)),
+        stable: Nanos::from(options.stable),
         probability: options.probability,
         max_per_minute: options.max_per_minute,
     }

@@ -3,8 +3,6 @@
 
 #[cfg(feature = "clickhouse")]
 mod clickhouse;
-#[cfg(feature = "otlp")]
-mod otlp;
 #[cfg(feature = "parquet")]
 mod parquet;
 #[cfg(feature = "http-client")]
@@ -17,7 +15,7 @@ pub(super) fn run(command: &ExportCommand) -> anyhow::Result<()> {
         #[cfg(feature = "clickhouse")]
         ExportCommand::Clickhouse(options) => clickhouse::run(options),
         #[cfg(feature = "otlp")]
-        ExportCommand::Otlp(options) => otlp::run(options),
+        ExportCommand::Otlp(options) => send::otlp(options),
         #[cfg(feature = "parquet")]
         ExportCommand::Parquet(options) => parquet::run(options),
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch export parquet`.
 
-use jiff::Timestamp;
+use jiff::Zoned;
 use mpwatch_exporters::parquet::{FileKey, FolderWriter};
 use mpwatch_store::{Archive, Extract, Partition};
 
@@ -9,7 +9,7 @@ use crate::cli::ParquetOptions;
 use crate::time_spec::period;
 
 pub(super) fn run(options: &ParquetOptions) -> anyhow::Result<()> {
-    let period = period(options.since, options.until, Timestamp::now())?;
+    let period = period(options.since, options.until, &Zoned::now())?;
     let name = options.db.file_stem().unwrap_or_default().to_string_lossy();
     let archive = Archive::open(&options.db)?;
     let write = |what: Extract, folder: &str| -> anyhow::Result<FolderWriter<'_>> {

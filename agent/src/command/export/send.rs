@@ -5,7 +5,9 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use jiff::Timestamp;
+use jiff::Zoned;
+#[cfg(feature = "otlp")]
+use mpwatch_exporters::send::Signal;
 use mpwatch_exporters::send::{Backoff, Target};
 use mpwatch_store::Outbox;
 
@@ -13,8 +15,18 @@ use crate::cli::DeliveryOptions;
 use crate::daemon::delivery::{Step, step};
 use crate::error::Failure;
 
+/// `mpwatch export otlp`.
+#[cfg(feature = "otlp")]
+pub(super) fn otlp(options: &crate::cli::OtlpOptions) -> anyhow::Result<()> {
+    let signal = if options.spans { Signal::Traces } else { Signal::Logs };
+    let target = &options.target.options;
+    let otlp =
+        Target::otlp(target, signal, mpwatch_store::end_columns()).map_err(crate::error::target_error)?;
+    send(otlp, target.batch, &options.delivery)
+}
+
 pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {
-    let since = options.since.map(|since| since.resolve(Timestamp::now())).transpose()?;
+    let since = options.since.map(|since| since.resolve(&Zoned::now())).transpose()?;
     let mut outbox = Outbox::open(&options.db, &target.name)
         .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
     if options.resend {

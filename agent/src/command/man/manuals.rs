@@ -45,235 +45,105 @@ const DATABASE: File = (paths::DATABASE, "Database of the daemon.");
 const SOCKET: File = (paths::SOCKET, "Unix socket of the daemon.");
 const CURVE: File = (paths::POWER_CURVE, "Power curve of the machine, measured by mpwatch calibrate.");
 
+/// Exit codes besides 0 of commands that only print, that read files, that trace, and that look up a connection.
+const PRINT: &[u8] = &[USAGE];
+const READ: &[u8] = &[RUNTIME, USAGE];
 const VIEW: &[u8] = &[RUNTIME, USAGE, KERNEL, PERMISSION];
+const SHOW: &[u8] = &[RUNTIME, USAGE, KERNEL, PERMISSION, NO_SUCH_CONNECTION];
 
-pub(super) static MANUALS: &[Manual] = &[
-    Manual {
-        command: "",
-        examples: &[
-            ("Show the connections of this machine in a live view", "mpwatch"),
-            ("Print three snapshots, one every 500 ms", "mpwatch -b -n 3 -i 500ms"),
-            ("See it work on real traffic in private namespaces", "mpwatch demo"),
-            ("Print a report on the last hour that the daemon recorded", "mpwatch report --since 1h"),
-        ],
-        files: &[CONFIG, DATABASE, SOCKET, CURVE, SCREEN, BTF, COUNTERS],
-        environment: Environment::All,
-        exit: &[RUNTIME, USAGE, KERNEL, PERMISSION, NO_SUCH_CONNECTION],
-    },
-    Manual {
-        command: "top",
-        examples: &[
-            (
-                "Show the connections of nginx that send more than 1 Mbit/s",
-                "mpwatch top --filter 'proc:nginx rate>1M'",
-            ),
-            ("Print one JSON object per second, ten times", "mpwatch top --batch -n 10 --json"),
-            (
-                "Also trace plain TCP, and store everything for a report",
-                "mpwatch top --batch --tcp --db flows.db",
-            ),
-        ],
-        files: &[SOCKET, SCREEN, CURVE, BTF, COUNTERS],
-        environment: Environment::Screen,
-        exit: VIEW,
-    },
-    Manual {
-        command: "ls",
-        examples: &[
-            ("List the connections to a network", "mpwatch ls --filter peer:10.0/16"),
-            ("Print a table for a spreadsheet", "mpwatch ls --csv"),
-        ],
-        files: &[SOCKET, BTF, COUNTERS],
-        environment: Environment::Tracing,
-        exit: VIEW,
-    },
-    Manual {
-        command: "show",
-        examples: &[("Show the connection whose token begins with 5c11", "mpwatch show 5c11")],
-        files: &[SOCKET, BTF, COUNTERS],
-        environment: Environment::Tracing,
-        exit: &[RUNTIME, USAGE, KERNEL, PERMISSION, NO_SUCH_CONNECTION],
-    },
-    Manual {
-        command: "daemon",
-        examples: &[
-            (
-                "Serve metrics on all addresses, without a database",
-                "mpwatch daemon --listen [::]:9917 --db ''",
-            ),
-            ("Check the configuration that it would use", "mpwatch config check"),
-        ],
-        files: &[CONFIG, DATABASE, SOCKET, CURVE, BTF, COUNTERS],
-        environment: Environment::Daemon,
-        exit: VIEW,
-    },
-    Manual {
-        command: "config",
-        examples: &[
-            ("Check a file before the daemon is restarted", "mpwatch config check --config new.toml"),
-            ("Print every value in effect and where it comes from", "mpwatch config show --origin"),
-        ],
-        files: &[CONFIG],
-        environment: Environment::Daemon,
-        exit: &[RUNTIME, USAGE],
-    },
-    Manual {
-        command: "record",
-        examples: &[
-            ("Record for a minute", "mpwatch record run.mpw --seconds 60"),
-            ("Also store connections and samples in a database", "mpwatch record run.mpw --db run.db"),
-        ],
-        files: &[BTF, COUNTERS, CURVE],
-        environment: Environment::Tracing,
-        exit: VIEW,
-    },
-    Manual {
-        command: "replay",
-        examples: &[
-            ("Print the report of a recording", "mpwatch replay run.mpw"),
-            ("Step through it in the live view", "mpwatch replay run.mpw --screen"),
-            ("Detect bottlenecks by the method of RFC 8382", "mpwatch replay run.mpw --method rfc8382"),
-        ],
-        files: &[SCREEN],
-        environment: Environment::Screen,
-        exit: &[RUNTIME, USAGE],
-    },
-    Manual {
-        command: "report",
-        examples: &[
-            (
-                "Report a day as a page with drawings",
-                "mpwatch report --since 2026-03-01 --until 2026-03-02 --format html -o day.html",
-            ),
-            (
-                "Print bytes and share of traffic per link and minute",
-                "mpwatch report --since 1h --format links",
-            ),
-        ],
-        files: &[DATABASE],
-        environment: Environment::Nothing,
-        exit: &[RUNTIME, USAGE],
-    },
-    Manual {
-        command: "compare",
-        examples: &[
-            ("Compare two experiments", "mpwatch compare before.db after.db"),
-            (
-                "Compare plain TCP with MPTCP on one machine, as a page with plots",
-                "mpwatch compare flows.db --by protocol --format html -o tcp-mptcp.html",
-            ),
-            (
-                "Compare runs in one database by their labels",
-                "mpwatch compare flows.db --label cc=cubic --label cc=bbr",
-            ),
-            ("Compare the last two hours with the time before", "mpwatch compare flows.db --split 2h"),
-        ],
-        files: &[DATABASE],
-        environment: Environment::Nothing,
-        exit: &[RUNTIME, USAGE],
-    },
+/// Rows of command, variables, exit codes and files, with examples: the effect and the line.
+macro_rules! manuals {
+    ($($(#[$cfg:meta])? $command:literal, $environment:ident, $exit:ident, [$($file:expr),* $(,)?],
+        $($(#[$when:meta])? $effect:literal: $line:literal),+;)+) => {
+        &[$($(#[$cfg])? Manual {
+            command: $command,
+            examples: &[$($(#[$when])? ($effect, $line)),+],
+            files: &[$($file),*],
+            environment: Environment::$environment,
+            exit: $exit,
+        }),+]
+    };
+}
+
+pub(super) static MANUALS: &[Manual] = manuals! {
+    "", All, SHOW, [CONFIG, DATABASE, SOCKET, CURVE, SCREEN, BTF, COUNTERS],
+        "Show the connections of this machine in a live view": "mpwatch",
+        "Print three snapshots, one every 500 ms": "mpwatch -b -n 3 -i 500ms",
+        "See it work on real traffic in private namespaces": "mpwatch demo",
+        "Print a report on the last hour that the daemon recorded": "mpwatch report --since 1h";
+    "top", Screen, VIEW, [SOCKET, SCREEN, CURVE, BTF, COUNTERS],
+        "Show the connections of nginx that send more than 1 Mbit/s": "mpwatch top --filter 'proc:nginx rate>1M'",
+        "Print one JSON object per second, ten times": "mpwatch top --batch -n 10 --json",
+        "Also trace plain TCP, and store everything for a report": "mpwatch top --batch --tcp --db flows.db";
+    "ls", Tracing, VIEW, [SOCKET, BTF, COUNTERS],
+        "List the connections to a network": "mpwatch ls --filter peer:10.0/16",
+        "Print a table for a spreadsheet": "mpwatch ls --csv";
+    "show", Tracing, SHOW, [SOCKET, BTF, COUNTERS],
+        "Show the connection whose token begins with 5c11": "mpwatch show 5c11";
+    "daemon", Daemon, VIEW, [CONFIG, DATABASE, SOCKET, CURVE, BTF, COUNTERS],
+        "Serve metrics on all addresses, without a database": "mpwatch daemon --listen [::]:9917 --db ''",
+        "Check the configuration that it would use": "mpwatch config check";
+    "config", Daemon, READ, [CONFIG],
+        "Check a file before the daemon is restarted": "mpwatch config check --config new.toml",
+        "Print every value in effect and where it comes from": "mpwatch config show --origin";
+    "record", Tracing, VIEW, [BTF, COUNTERS, CURVE],
+        "Record for a minute": "mpwatch record run.mpw --seconds 60",
+        "Also store connections and samples in a database": "mpwatch record run.mpw --db run.db";
+    "replay", Screen, READ, [SCREEN],
+        "Print the report of a recording": "mpwatch replay run.mpw",
+        "Step through it in the live view": "mpwatch replay run.mpw --screen",
+        "Detect bottlenecks by the method of RFC 8382": "mpwatch replay run.mpw --method rfc8382";
+    "report", Nothing, READ, [DATABASE],
+        "Report a day as a page with drawings": "mpwatch report --since 2026-03-01 --until 2026-03-02 --format html -o day.html",
+        "Print bytes and share of traffic per link and minute": "mpwatch report --since 1h --format links";
+    "compare", Nothing, READ, [DATABASE],
+        "Compare two experiments": "mpwatch compare before.db after.db",
+        "Compare plain TCP with MPTCP on one machine, as a page with plots":
+            "mpwatch compare flows.db --by protocol --format html -o tcp-mptcp.html",
+        "Compare runs in one database by their labels": "mpwatch compare flows.db --label cc=cubic --label cc=bbr",
+        "Compare the last two hours with the time before": "mpwatch compare flows.db --split 2h";
     #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
-    Manual {
-        command: "export",
-        examples: &[
-            #[cfg(feature = "parquet")]
-            ("Write the last two days as Parquet files", "mpwatch export parquet --since 1d --out flows"),
-            #[cfg(feature = "clickhouse")]
-            ("Print the tables of a ClickHouse server", "mpwatch export clickhouse --schema"),
-            #[cfg(feature = "clickhouse")]
-            (
-                "Send what has changed since the last time",
-                "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
-            ),
-            #[cfg(feature = "otlp")]
-            ("Send log events to a collector", "mpwatch export otlp --url http://collector:4318"),
-        ],
-        files: &[
-            DATABASE,
-            ("DIR/connections/day=*/host=*/*.parquet", "Connections: the columns of v_connection."),
-            ("DIR/subflows/day=*/host=*/*.parquet", "Subflows: the columns of v_subflow."),
-        ],
-        environment: Environment::Nothing,
-        exit: &[RUNTIME, USAGE],
-    },
-    Manual {
-        command: "doctor",
-        examples: &[
-            ("Check this machine", "mpwatch doctor"),
-            ("Check another kernel", "mpwatch doctor --btf vmlinux.btf"),
-        ],
-        files: &[BTF, COUNTERS],
-        environment: Environment::Nothing,
-        exit: VIEW,
-    },
-    Manual {
-        command: "calibrate",
-        examples: &[
-            ("Measure the power curve", "mpwatch calibrate"),
-            ("Check whether a measured curve still holds", "mpwatch calibrate --verify"),
-        ],
-        files: &[CURVE, COUNTERS],
-        environment: Environment::Nothing,
-        exit: VIEW,
-    },
-    Manual {
-        command: "demo",
-        examples: &[
-            ("Watch a path fail", "mpwatch demo failover"),
-            (
-                "Store 30 seconds of small requests for a report",
-                "mpwatch demo requests --seconds 30 --headless --db demo.db",
-            ),
-        ],
-        files: &[SCREEN, BTF, COUNTERS],
-        environment: Environment::Screen,
-        exit: VIEW,
-    },
-    Manual {
-        command: "selftest",
-        examples: &[("Compare mpwatch with the kernel, for a script", "mpwatch selftest --json")],
-        files: &[BTF, COUNTERS],
-        environment: Environment::Tracing,
-        exit: VIEW,
-    },
+    "export", Nothing, READ, [
+        DATABASE,
+        ("DIR/connections/day=*/host=*/*.parquet", "Connections: the columns of v_connection."),
+        ("DIR/subflows/day=*/host=*/*.parquet", "Subflows: the columns of v_subflow."),
+    ],
+        #[cfg(feature = "parquet")]
+        "Write the last two days as Parquet files": "mpwatch export parquet --since 1d --out flows",
+        #[cfg(feature = "clickhouse")]
+        "Print the tables of a ClickHouse server": "mpwatch export clickhouse --schema",
+        #[cfg(feature = "clickhouse")]
+        "Send what has changed since the last time":
+            "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
+        #[cfg(feature = "otlp")]
+        "Send log events to a collector": "mpwatch export otlp --url http://collector:4318";
+    "doctor", Nothing, VIEW, [BTF, COUNTERS],
+        "Check this machine": "mpwatch doctor",
+        "Check another kernel": "mpwatch doctor --btf vmlinux.btf";
+    "calibrate", Nothing, VIEW, [CURVE, COUNTERS],
+        "Measure the power curve": "mpwatch calibrate",
+        "Check whether a measured curve still holds": "mpwatch calibrate --verify";
+    "demo", Screen, VIEW, [SCREEN, BTF, COUNTERS],
+        "Watch a path fail": "mpwatch demo failover",
+        "Store 30 seconds of small requests for a report": "mpwatch demo requests --seconds 30 --headless --db demo.db";
+    "selftest", Tracing, VIEW, [BTF, COUNTERS],
+        "Compare mpwatch with the kernel, for a script": "mpwatch selftest --json";
     #[cfg(feature = "control")]
-    Manual {
-        command: "control",
-        examples: &[
-            ("Register the congestion control mptcpd until Ctrl-C", "mpwatch control congestion"),
-            ("Print which subflows would be removed", "mpwatch control eliminate"),
-            (
-                "Close extra subflows of connections to a network, on verdicts that held for 10 s",
-                "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
-            ),
-            ("Keep what happened, for a report", "mpwatch control eliminate --yes --json --db control.db"),
-        ],
-        files: &[
-            BTF,
-            COUNTERS,
-            ("/proc/sys/net/ipv4/tcp_available_congestion_control", "Names mptcpd while it is registered."),
-        ],
-        environment: Environment::Tracing,
-        exit: VIEW,
-    },
-    Manual {
-        command: "completions",
-        examples: &[("Complete commands in this bash", "mpwatch completions bash")],
-        files: &[(
-            "/usr/share/bash-completion/completions/mpwatch",
-            "Installed completions; zsh and fish have theirs.",
-        )],
-        environment: Environment::Nothing,
-        exit: &[USAGE],
-    },
-    Manual {
-        command: "man",
-        examples: &[
-            ("Print the page of a command", "mpwatch man report"),
-            ("Write all pages into a directory", "mpwatch man --dir man1"),
-        ],
-        files: &[("/usr/share/man/man1/mpwatch*.1.gz", "Installed pages.")],
-        environment: Environment::Nothing,
-        exit: &[RUNTIME, USAGE],
-    },
-];
+    "control", Tracing, VIEW, [
+        BTF,
+        COUNTERS,
+        ("/proc/sys/net/ipv4/tcp_available_congestion_control", "Names mptcpd while it is registered."),
+    ],
+        "Register the congestion control mptcpd until Ctrl-C": "mpwatch control congestion",
+        "Print which subflows would be removed": "mpwatch control eliminate",
+        "Close extra subflows of connections to a network, on verdicts that held for 10 s":
+            "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
+        "Keep what happened, for a report": "mpwatch control eliminate --yes --json --db control.db";
+    "completions", Nothing, PRINT, [
+        ("/usr/share/bash-completion/completions/mpwatch", "Installed completions; zsh and fish have theirs."),
+    ],
+        "Complete commands in this bash": "mpwatch completions bash";
+    "man", Nothing, READ, [("/usr/share/man/man1/mpwatch*.1.gz", "Installed pages.")],
+        "Print the page of a command": "mpwatch man report",
+        "Write all pages into a directory": "mpwatch man --dir man1";
+};

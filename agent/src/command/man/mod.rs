@@ -76,11 +76,12 @@ pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     let mut text = String::from_utf8_lossy(&text).into_owned();
-    for subcommand in subcommands(command) {
-        text += &if manual.command.is_empty() { String::new() } else { options_of(subcommand)? };
-    }
     if manual.command.is_empty() {
         text += &section("COMMANDS", &commands(command));
+    } else {
+        for subcommand in subcommands(command) {
+            text += &options_of(subcommand)?;
+        }
     }
     if command.get_after_long_help().is_some() {
         text += &section("FILTER EXPRESSIONS", &verbatim(HELP));
@@ -204,17 +205,8 @@ mod tests {
         assert_eq!(commands, manuals);
         for manual in MANUALS {
             let page = plain(manual.command);
-            for title in [
-                "NAME",
-                "SYNOPSIS",
-                "DESCRIPTION",
-                "OPTIONS",
-                "EXAMPLES",
-                "FILES",
-                "ENVIRONMENT",
-                "EXIT STATUS",
-                "SEE ALSO",
-            ] {
+            let titles = "NAME,SYNOPSIS,DESCRIPTION,OPTIONS,EXAMPLES,FILES,ENVIRONMENT,EXIT STATUS,SEE ALSO";
+            for title in titles.split(',') {
                 let start =
                     page.find(&format!(".SH {title}\n")).or_else(|| page.find(&format!(".SH \"{title}\"\n")));
                 let start = start.unwrap_or_else(|| panic!("{title} of `{}` in {page}", manual.command));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pieces of a man page in roff that `clap_mangen` does not make.
+//! Parts of a man page in roff that `clap_mangen` does not generate.
 
 use std::iter;
 

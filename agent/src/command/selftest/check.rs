@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// One comparison.
+/// A comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
     /// The compared quantity, with its unit.

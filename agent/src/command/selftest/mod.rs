@@ -23,8 +23,8 @@ use self::compare::{BuiltPath, Measurements, TransferEnd};
 use super::output::print;
 use crate::cli::TraceOptions;
 use crate::live::kernel::Live;
-use crate::live::session;
-use crate::system::signals::stop_flag;
+use crate::live::session::{self, TrackerSettings};
+use crate::system::stop_flag;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Size of the transfer in bytes.
@@ -65,8 +65,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let before = wire_bytes(topology)?;
     let began = Instant::now();
     let mut traffic = SelftestTraffic::start(topology)?;
-    let settings = TraceOptions::default().tracker(Closed::Keep);
-    let report = session::run(live, settings, None, |snapshot| {
+    let report = session::run(live, TrackerSettings::new(Closed::Keep), None, |snapshot| {
         ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
         traffic.advance(topology, snapshot)
     })?;
@@ -154,8 +153,8 @@ fn only_connection(report: &TrafficReport) -> anyhow::Result<ConnectionReport> {
     report.connections.first().cloned().context("the traffic made no connection")
 }
 
-fn end(name: &'static str, namespace: &Namespace, seen: ConnectionReport) -> anyhow::Result<TransferEnd> {
-    Ok(TransferEnd { name, netns: namespace.name().to_owned(), seen, mib: mib::read(namespace)? })
+fn end(name: &'static str, namespace: &Namespace, traffic: ConnectionReport) -> anyhow::Result<TransferEnd> {
+    Ok(TransferEnd { name, netns: namespace.name().to_owned(), traffic, mib: mib::read(namespace)? })
 }
 
 fn built(path: &mpwatch_lab::topology::Path<'_>) -> BuiltPath {

@@ -60,7 +60,7 @@ impl Wild {
         self.since = Nanos(0);
         if random.below(200) == 0 {
             self.epoch += 1;
-            self.counter.reset();
+            self.counter.last = None;
             self.value = random.below(RANGE);
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };

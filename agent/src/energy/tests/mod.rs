@@ -28,6 +28,13 @@ use mpwatch_model::host::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
+/// A simulated tree of counters in a folder of its own.
+pub(super) fn tree(shape: Platform, layout: SysfsLayout) -> (tempfile::TempDir, PowercapTree) {
+    let root = tempfile::tempdir().unwrap();
+    let tree = PowercapTree::create(root.path(), shape, layout).unwrap();
+    (root, tree)
+}
+
 fn flow(number: u32) -> SubflowId {
     SubflowId { cookie: SocketCookie(u64::from(number) + 1), generation: 0 }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use serde::{Deserialize, Serialize};
 
-use crate::live::source::{EventSink, EventSource};
+use crate::live::{EventSink, EventSource};
 
 /// Version of the format. Newer ones are rejected.
 const VERSION: u32 = 1;
@@ -171,7 +171,7 @@ impl<R: BufRead> Replay<R> {
     /// Reads the header and start of an uncompressed stream of lines.
     pub(crate) fn read_start(path: &Path, lines: R) -> Result<Self, RecordingError> {
         let refused = |reason: String| RecordingError::NotARecording { path: path.to_owned(), reason };
-        let mut replay = Self { lines, start: empty_start(), line: Vec::new(), cut_short: None };
+        let mut replay = Self { lines, start: Start::default(), line: Vec::new(), cut_short: None };
         let first = replay.next_line().map_err(|error| refused(error.to_string()))?;
         let header = first.then(|| serde_json::from_slice::<Header>(&replay.line));
         let version = match header {
@@ -243,19 +243,6 @@ impl<R: BufRead> EventSource for Replay<R> {
 
     fn cut_short(&self) -> Option<&str> {
         self.cut_short.as_deref()
-    }
-}
-
-fn empty_start() -> Start {
-    Start {
-        host: mpwatch_model::host::machine::Host::default(),
-        boot_epoch_ns: 0,
-        at: mpwatch_model::unit::Nanos(0),
-        setup: std::sync::Arc::default(),
-        traces: mpwatch_model::kernel::event::Traces::default(),
-        backoff: false,
-        ledger: mpwatch_model::kernel::cpu::LedgerMode::Off,
-        machine: None,
     }
 }
 

@@ -16,13 +16,13 @@ fn tick(at: u64) -> KernelEvent {
 /// A recording of some ticks, uncompressed.
 fn lines(ticks: u64) -> Vec<Vec<u8>> {
     let header = serde_json::to_vec(&Header { mpwatch_recording: VERSION }).unwrap();
-    let events = [KernelEvent::Start(empty_start())].into_iter().chain((1..=ticks).map(tick));
+    let events = [KernelEvent::Start(Start::default())].into_iter().chain((1..=ticks).map(tick));
     [header].into_iter().chain(events.map(|event| serde_json::to_vec(&event).unwrap())).collect()
 }
 
 /// A recorder of a file that must not exist.
 fn create(path: &Path) -> Result<Recorder, RecordingError> {
-    Recorder::create(path, false, &empty_start())
+    Recorder::create(path, false, &Start::default())
 }
 
 /// Times of the ticks that can be read, and why reading stopped early.
@@ -95,7 +95,7 @@ fn only_its_owner_may_read_a_new_recording() {
     create(&path).unwrap().finish().unwrap();
     assert_eq!(mode(), 0o600);
     std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-    Recorder::create(&path, true, &empty_start()).unwrap().finish().unwrap();
+    Recorder::create(&path, true, &Start::default()).unwrap().finish().unwrap();
     assert_eq!(mode(), 0o640, "permissions of a file that exists do not change");
 }
 
@@ -111,7 +111,7 @@ fn a_recording_is_replaced_only_on_request() {
     assert!(matches!(&refused, RecordingError::Exists { .. }) && refused.to_string().contains("--force"));
     assert!(check(&path, false).is_err() && check(&path, true).is_ok());
     assert_eq!(std::fs::read(&path).unwrap(), kept);
-    Recorder::create(&path, true, &empty_start()).unwrap().finish().unwrap();
+    Recorder::create(&path, true, &Start::default()).unwrap().finish().unwrap();
     assert_eq!(read(Replay::open(&path).unwrap()), (vec![], None));
 }
 
@@ -129,7 +129,7 @@ fn a_file_that_is_not_a_recording_is_never_overwritten() {
         for overwrite in [false, true] {
             let refused = [
                 check(&path, overwrite).err().unwrap(),
-                Recorder::create(&path, overwrite, &empty_start()).err().unwrap(),
+                Recorder::create(&path, overwrite, &Start::default()).err().unwrap(),
             ];
             assert!(
                 refused.iter().all(|why| matches!(why, RecordingError::NotOverwritten { .. })),

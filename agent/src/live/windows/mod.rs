@@ -14,34 +14,26 @@ use crate::energy::ticks;
 mod schedule;
 
 pub(crate) use schedule::PERIOD;
-use schedule::{Next, Schedule, probable_time};
+use schedule::{Next, Schedule, estimated_time};
 
 /// Maximum time between two charges of CPU time: the records of short connections wait for a charge.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// The ledger goes on.
-    Ok,
-    /// The kernel has refused to attach a program, so the ledger is off from now on.
-    Refused,
-}
-
 /// Opens and closes windows.
 pub(crate) struct Windows {
     schedule: Schedule,
-    /// When the latest window closed.
+    /// Work of flows until the latest window closed.
     before: FlowWork,
+    /// Whether a window has closed since the latest charge.
     has_closed: bool,
     charged: Instant,
-    /// The latest window could not be opened.
+    /// Whether the latest window could not be opened.
     has_skipped: bool,
     /// Packets of all CPUs since the start.
     packets: PacketCounter,
     /// Counts of all CPUs in windows that have closed.
     counted: InWindows,
-    /// The kernel's counts when the open window opened.
+    /// The kernel's counts at the start of the open window.
     opened: InWindows,
 }
 
@@ -71,22 +63,22 @@ impl Windows {
         self.schedule.is_open()
     }
 
-    /// Opens or closes a window if this is due.
-    pub(crate) fn step(&mut self, tracer: &mut Tracer, now: Instant, tick: Instant) -> Step {
+    /// Opens or closes a window if this is due. `false`: the kernel has refused to attach a program, so the ledger is off from now on.
+    pub(crate) fn step(&mut self, tracer: &mut Tracer, now: Instant, tick: Instant) -> bool {
         match self.schedule.next(now, tick) {
             Next::Wait => {}
-            Next::Weigh => {
+            Next::Decide => {
                 // A failed reading is repeated later.
-                let used = tracer.work().map_or(Nanos(0), |work| probable_time(self.before, work));
-                self.schedule.weigh(now, used);
+                let used = tracer.work().map_or(Nanos(0), |work| estimated_time(self.before, work));
+                self.schedule.decide(now, used);
             }
             Next::Close => self.close(tracer),
             Next::Open => return self.open(tracer, now),
         }
-        Step::Ok
+        true
     }
 
-    fn open(&mut self, tracer: &mut Tracer, now: Instant) -> Step {
+    fn open(&mut self, tracer: &mut Tracer, now: Instant) -> bool {
         match tracer.open_window() {
             Opening::Open => {
                 self.schedule.note_opened(Instant::now());
@@ -96,14 +88,14 @@ impl Windows {
             Opening::Skipped => {
                 if !std::mem::replace(&mut self.has_skipped, true) {
                     tracing::warn!(
-                        "windows of the CPU ledger are skipped: the kernel lacks descriptors or memory"
+                        "the kernel lacks descriptors or memory: windows of the CPU ledger are skipped"
                     );
                 }
                 self.schedule.plan(now);
             }
-            Opening::Refused => return Step::Refused,
+            Opening::Refused => return false,
         }
-        Step::Ok
+        true
     }
 
     /// Closes the window if one is open.
@@ -124,8 +116,8 @@ impl Windows {
         self.counted
     }
 
-    /// Whether to charge CPU time now: a window has closed since the last charge, or the last charge is too old.
-    pub(crate) fn take_charge(&mut self, now: Instant) -> bool {
+    /// Whether CPU time is charged now: a window has closed since the last charge, or the last charge is too old.
+    pub(crate) fn charge_if_due(&mut self, now: Instant) -> bool {
         let charges = self.has_closed || now.saturating_duration_since(self.charged) >= MAX_WAIT;
         if charges {
             (self.has_closed, self.charged) = (false, now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When windows of a sampled ledger open and close: one in a period at a random time, so that periodic work is met at all its stages, but
-//! only if there is enough to measure. In its windows the ledger costs every process of the machine, and between two windows the error of
-//! the flows' CPU time is at most that time: so the more the flows have used, the sooner the next window is worth its cost. Pure.
+//! When windows of a sampled ledger open and close: at most one per period, at a random time, so that periodic work is sampled at all its
+//! stages. An open window slows down every process of the machine; without windows the flows' CPU time is only estimated. Hence the next
+//! window opens once flows have used enough CPU time since the latest one. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -15,43 +15,38 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 /// The first windows follow each other faster, so that short runs have figures too.
 pub(super) const FIRST_PERIOD: Duration = Duration::from_millis(250);
 pub(super) const FIRST_WINDOWS: u32 = 4;
-/// CPU time of flows since a window that the next one is worth: some 25 windows for each CPU second, as each is off by a tenth or more.
-const STAKE: Nanos = Nanos(40_000_000);
-/// A window is due after this time in any case: it also measures the work of applications and interrupts.
-const LONGEST: Duration = Duration::from_secs(16);
-/// How often it is checked whether a window is worth it.
-const RECHECK: Duration = Duration::from_millis(50);
-/// Assumed CPU time per work unit, nanoseconds, before windows have measured it; and the weight of the assumption, in work units.
-const TYPICAL: f64 = 100.0;
-const TYPICAL_WEIGHT: f64 = 10_000.0;
+/// A new window opens after flows have used this much CPU time: 25 windows for each CPU second, because each has an error of 10 % or more.
+const TIME_PER_WINDOW: Nanos = Nanos(40_000_000);
+/// A window is due after this time in any case, because windows also measure the work of applications and interrupts.
+const MAX_GAP: Duration = Duration::from_secs(16);
+/// Time between two decisions whether a window is due.
+const DECISION_INTERVAL: Duration = Duration::from_millis(50);
+/// Assumed CPU time per work unit before the first measurement, nanoseconds, and the weight of that assumption in work units.
+const ASSUMED_TIME: f64 = 100.0;
+const ASSUMED_WEIGHT: f64 = 10_000.0;
 
-/// CPU time that flows have probably used between two readings, by their work and by what work took in windows.
+/// Estimated CPU time of flows between two readings: their work times the CPU time per work unit in windows.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
-pub(super) fn probable_time(before: FlowWork, now: FlowWork) -> Nanos {
-    let per_unit =
-        (now.time_in_windows.0 as f64 + TYPICAL * TYPICAL_WEIGHT) / (now.in_windows as f64 + TYPICAL_WEIGHT);
+pub(super) fn estimated_time(before: FlowWork, now: FlowWork) -> Nanos {
+    let per_unit = (now.time_in_windows.0 as f64 + ASSUMED_TIME * ASSUMED_WEIGHT)
+        / (now.in_windows as f64 + ASSUMED_WEIGHT);
     Nanos((now.all.saturating_sub(before.all) as f64 * per_unit) as u64)
-}
-
-/// Whether a window is worth its cost, by the probable CPU time of flows since the latest one, and the time since then.
-fn is_worth_it(used: Nanos, since: Duration) -> bool {
-    used >= STAKE || since >= LONGEST
 }
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Wait,
-    /// To decide whether a window is worth it.
-    Weigh,
+    /// [`Schedule::decide`] is due.
+    Decide,
     Open,
     Close,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Until a window is worth it.
-    Watching,
+    /// No window is due.
+    Idle,
     Planned,
     Open,
 }
@@ -64,12 +59,12 @@ pub(super) struct Schedule {
     due: Instant,
     /// When the latest window closed.
     closed: Instant,
-    /// When the current period ends.
+    /// End of the current period.
     period_end: Instant,
-    /// Length of a period.
     period: Duration,
+    /// Number of windows so far.
     opened: u32,
-    /// The tick that the window that is due has waited for.
+    /// The tick for which a due window waits.
     waited_for: Option<Instant>,
     random: u32,
 }
@@ -99,15 +94,15 @@ impl Schedule {
         self.phase == Phase::Open
     }
 
-    /// A window that would not end before `tick`, which may take long, waits for it, but for one tick only: on a busy machine every tick is
-    /// overdue.
+    /// The next step. A window that would not end before `tick` waits for it, because a tick may take long; but only for one tick, because on
+    /// a busy machine every tick is overdue.
     pub(super) fn next(&mut self, now: Instant, tick: Instant) -> Next {
         if now < self.due {
             return Next::Wait;
         }
         match self.phase {
             Phase::Open => return Next::Close,
-            Phase::Watching => return Next::Weigh,
+            Phase::Idle => return Next::Decide,
             Phase::Planned => {}
         }
         if now + LENGTH > tick && self.waited_for.replace(tick).is_none() {
@@ -118,13 +113,13 @@ impl Schedule {
         Next::Open
     }
 
-    /// Plans a window if it is worth it.
-    pub(super) fn weigh(&mut self, now: Instant, used: Nanos) {
+    /// Plans a window if it is due. `used`: estimated CPU time of flows since the latest window.
+    pub(super) fn decide(&mut self, now: Instant, used: Nanos) {
         let since = now.saturating_duration_since(self.closed);
-        if self.opened < FIRST_WINDOWS || is_worth_it(used, since) {
+        if self.opened < FIRST_WINDOWS || used >= TIME_PER_WINDOW || since >= MAX_GAP {
             self.plan(now);
         } else {
-            self.due = now + RECHECK;
+            self.due = now + DECISION_INTERVAL;
         }
     }
 
@@ -143,10 +138,10 @@ impl Schedule {
     }
 
     pub(super) fn note_closed(&mut self, now: Instant) {
-        (self.phase, self.due, self.closed) = (Phase::Watching, now, now);
+        (self.phase, self.due, self.closed) = (Phase::Idle, now, now);
     }
 
-    /// Sets the length of a period, from the next one on.
+    /// Sets the length of the following periods.
     pub(super) fn set_period(&mut self, period: Duration) {
         self.period = period;
     }
@@ -180,9 +175,9 @@ mod tests {
             now += STEP;
             match schedule.next(now, now + MINUTE) {
                 Next::Wait => {}
-                Next::Weigh => {
+                Next::Decide => {
                     let since = (now - schedule.closed).as_nanos() as f64;
-                    schedule.weigh(now, Nanos((since * share) as u64));
+                    schedule.decide(now, Nanos((since * share) as u64));
                 }
                 Next::Open => {
                     opened.push(now - start);
@@ -229,24 +224,24 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_begins_after_a_quiet_hour_is_seen_within_two_seconds() {
+    fn a_flow_that_begins_after_a_quiet_hour_is_sampled_within_two_seconds() {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, 3);
         schedule.opened = FIRST_WINDOWS;
         let now = start + Duration::from_hours(1);
         schedule.note_closed(now);
-        schedule.weigh(now + PERIOD, Nanos(0));
+        schedule.decide(now + PERIOD, Nanos(0));
         assert_eq!(schedule.next(now + PERIOD, now + MINUTE), Next::Wait);
-        schedule.weigh(now + 2 * PERIOD, STAKE);
+        schedule.decide(now + 2 * PERIOD, TIME_PER_WINDOW);
         assert!(schedule.due_in(now + 2 * PERIOD) <= PERIOD);
     }
 
     #[test]
-    fn the_time_of_work_is_that_of_windows() {
+    fn work_is_converted_to_time_by_windows() {
         let work = |all, in_windows, time| FlowWork { all, in_windows, time_in_windows: Nanos(time) };
-        assert_eq!(probable_time(work(0, 0, 0), work(1_000, 0, 0)), Nanos(100_000), "nothing measured yet");
+        assert_eq!(estimated_time(work(0, 0, 0), work(1_000, 0, 0)), Nanos(100_000), "nothing measured yet");
         let measured = work(40_000_000, 1_000_000, 300_000_000);
-        let probable = probable_time(work(39_000_000, 0, 0), measured).0;
+        let probable = estimated_time(work(39_000_000, 0, 0), measured).0;
         assert!(probable.abs_diff(300_000_000) < 3_000_000, "{probable}");
     }
 
@@ -259,7 +254,7 @@ mod tests {
             now += PERIOD;
             match schedule.next(now, now.checked_sub(PERIOD).unwrap()) {
                 Next::Wait => {}
-                Next::Weigh => schedule.weigh(now, STAKE),
+                Next::Decide => schedule.decide(now, TIME_PER_WINDOW),
                 Next::Open => {
                     schedule.note_opened(now);
                     opened += 1;

@@ -7,7 +7,8 @@ use mpwatch_model::flow::bottleneck::{DetectionMethod, PairVerdict, Verdict};
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
-use crate::elimination::{ConnectionState, Decision, Eliminator, SubflowState};
+use crate::elimination::state::SubflowState;
+use crate::elimination::{ConnectionState, Decision, Eliminator};
 
 const SECOND: u64 = 1_000_000_000;
 const MEGABYTE: u64 = 1_000_000;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::POLICY;
 use super::network::{Network, id, pair};
-use crate::elimination::{ConnectionState, Decision, Eliminator, Outcome};
+use crate::elimination::{ConnectionState, Decision, Eliminator};
 
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
@@ -131,8 +131,7 @@ proptest! {
                             prop_assert!(!left_alone.contains(connection), "after a drop or a failure");
                             times.push(now);
                             let fails = times.len() % 7 == usize::from(failing);
-                            let outcome = if fails { Outcome::Failed } else { Outcome::Done };
-                            eliminator.report(*connection, removal, outcome);
+                            eliminator.report(*connection, removal, !fails);
                             let number = usize::try_from(connection.birth.0 - 1).unwrap();
                             if !fails {
                                 networks[number].close(&[removal.removed.subflow.cookie.0]);

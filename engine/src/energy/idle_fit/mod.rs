@@ -2,6 +2,7 @@
 //! Idle power of a machine that is never idle: a line through power against load over the windows of the last hour, extrapolated to no
 //! load. Loads are binned and each bin counts by its medians, so single windows with turbo or unusual work do not move the line. Pure.
 
+use mpwatch_model::statistics::median;
 use mpwatch_model::unit::Nanos;
 
 use super::baseline::IdlePower;
@@ -112,7 +113,7 @@ impl IdleFit {
         let best = if is_straight { line } else { lower };
         let (mut lo, mut hi) = best.at_zero();
         if !is_straight {
-            // A parabola would go on by as much again, at most.
+            // If power follows a parabola, the intercept moves by at most as much again.
             let beyond = 2.0 * lower.intercept - line.intercept;
             lo = lo.min(beyond).min(line.intercept);
             hi = hi.max(beyond).max(line.intercept);
@@ -140,16 +141,11 @@ fn knots(samples: &[Sample]) -> Option<Vec<Knot>> {
     }
     let width = range / BINS as f64;
     let bin = |sample: &Sample| ((sample.busy - lowest) / width).floor().min((BINS - 1) as f64);
-    let mut powers: Vec<f64> = Vec::new();
     let mut knots = Vec::with_capacity(BINS);
     for same in samples.chunk_by(|a, b| bin(a) >= bin(b)).filter(|same| same.len() >= MIN_IN_BIN) {
-        powers.clear();
-        powers.extend(same.iter().map(|sample| sample.power));
-        powers.sort_unstable_by(f64::total_cmp);
-        let weight = same.len().min(FULL_BIN) as f64;
-        let x = f64::midpoint(same[(same.len() - 1) / 2].busy, same[same.len() / 2].busy);
-        let y = f64::midpoint(powers[(powers.len() - 1) / 2], powers[powers.len() / 2]);
-        knots.push(Knot { x, y, weight });
+        let median_of = |value: fn(&Sample) -> f64| median(&same.iter().map(value).collect::<Vec<f64>>());
+        let (x, y) = (median_of(|sample| sample.busy)?, median_of(|sample| sample.power)?);
+        knots.push(Knot { x, y, weight: same.len().min(FULL_BIN) as f64 });
     }
     (knots.len() >= MIN_BINS).then_some(knots)
 }

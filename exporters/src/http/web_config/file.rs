@@ -15,7 +15,6 @@ pub(super) struct WebConfig {
     pub(super) basic_auth_users: Option<BTreeMap<String, String>>,
 }
 
-/// Configuration of TLS.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TlsServer {
@@ -28,10 +27,8 @@ pub(super) struct TlsServer {
     pub(super) client_auth_type: ClientAuth,
     /// Certificates of the authorities that sign client certificates, PEM.
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Minimum version.
     #[serde(default)]
     pub(super) min_version: Version,
-    /// Maximum version.
     #[serde(default = "newest")]
     pub(super) max_version: Version,
 }
@@ -45,7 +42,6 @@ pub(super) enum ClientAuth {
     RequireAndVerifyClientCert,
 }
 
-/// Supported versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) enum Version {
     #[default]
@@ -79,7 +75,6 @@ impl TlsServer {
         }
     }
 
-    /// All files that it names.
     pub(super) fn files(&self) -> impl Iterator<Item = PathBuf> {
         [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()]
             .into_iter()

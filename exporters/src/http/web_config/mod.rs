@@ -25,6 +25,7 @@ pub struct WebConfigError {
 }
 
 /// The rules of access.
+#[derive(Default)]
 pub(super) struct Rules {
     /// `None`: plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
@@ -39,6 +40,7 @@ pub struct Access {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     rules: Arc<Rules>,
     versions: Versions,
@@ -53,8 +55,7 @@ type Version = (i64, i64, u64, u64);
 impl Access {
     /// Neither TLS nor basic auth.
     pub fn unrestricted() -> Self {
-        let rules = Arc::new(Rules { tls: None, users: None });
-        Self { path: None, state: Mutex::new(State { rules, versions: Versions::new() }) }
+        Self { path: None, state: Mutex::default() }
     }
 
     /// Loads a web-config file.

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The TLS server configuration that the file describes.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::file::{ClientAuth, TlsServer, Version};
+use crate::pem::{certificates, private_key};
 
 pub(super) fn server(file: &TlsServer) -> Result<ServerConfig, String> {
     let versions = [(Version::V12, &TLS12), (Version::V13, &TLS13)]
@@ -43,22 +40,9 @@ pub(super) fn server(file: &TlsServer) -> Result<ServerConfig, String> {
         }
     };
     let chain = certificates(&file.cert_file)?;
-    let key = parse(&file.key_file, "private key", PrivateKeyDer::from_pem_slice)?;
     let mut config = builder
-        .with_single_cert(chain, key)
+        .with_single_cert(chain, private_key(&file.key_file)?)
         .map_err(|error| format!("invalid certificate or key: {error}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    parse(path, "certificate", |text| {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>()?;
-        if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) }
-    })
-}
-
-fn parse<T>(path: &Path, what: &str, parse: fn(&[u8]) -> Result<T, pem::Error>) -> Result<T, String> {
-    let text = fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    parse(&text).map_err(|error| format!("{} contains no {what} in PEM format: {error}", path.display()))
 }

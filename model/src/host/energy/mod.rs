@@ -65,9 +65,8 @@ impl FlowEnergy {
 
     /// The sum over subflows. Integers add up exactly; unknown plus known is unknown. The least reliable source and idle source win.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut parts = parts.into_iter();
-        let Some(first) = parts.next() else { return Self::default() };
-        parts.fold(Self { j_per_gb: None, ..*first }, |sum, part| Self {
+        let parts = parts.into_iter().map(|part| Self { j_per_gb: None, ..*part });
+        let sum = parts.reduce(|sum, part| Self {
             active: sum_if_all_known([sum.active, part.active]),
             lo: sum_if_all_known([sum.lo, part.lo]),
             hi: sum_if_all_known([sum.hi, part.hi]),
@@ -77,7 +76,8 @@ impl FlowEnergy {
             source: sum.source.max(part.source),
             convention: sum.convention,
             idle: sum.idle.max(part.idle),
-        })
+        });
+        sum.unwrap_or_default()
     }
 }
 

@@ -59,7 +59,7 @@ pub enum KernelEvent {
 }
 
 /// Start of the stream: the machine, the time, and what is traced.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
     pub host: Host,

@@ -8,7 +8,7 @@ use mpwatch_model::unit::{BitsPerSecond, Microjoules, Micros};
 use rustc_hash::FxHashMap;
 
 use super::activity::Activity;
-use super::series::{Series, Span, Tick, TickColumn, TickColumns};
+use super::series::{Series, Span, Tick, TickColumns, Values};
 
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +42,14 @@ const FREE: Tick = Tick::MAX;
 #[derive(Clone, Debug)]
 struct Kept {
     last: Tick,
-    /// Rate, RTT and power of each tick, the latest last.
-    values: Vec<[f32; 3]>,
-    /// The interval of each.
-    spans: Vec<Span>,
+    /// The interval of each tick with its values, the latest last.
+    values: Vec<(Span, Values)>,
 }
 
 /// The values of all flows of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracks<Id> {
-    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so collisions cannot be provoked.
+    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so nobody can provoke collisions.
     slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
@@ -95,10 +93,11 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         let step = slot.activity.step();
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[index] = step;
-        column.rate[index] = value.rate.map_or(f32::NAN, |rate| rate.0 as f32);
-        column.rtt[index] = value.rtt.map_or(f32::NAN, |rtt| rtt.seconds() as f32);
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);
-        column.watts[index] = watts.map_or(f32::NAN, |watts| watts as f32);
+        let values = [value.rate.map(|rate| rate.0 as f64), value.rtt.map(Micros::seconds), watts];
+        for (column, value) in column.values.iter_mut().zip(values) {
+            column[index] = value.map_or(f32::NAN, |value| value as f32);
+        }
     }
 
     fn insert(&mut self, id: Id) -> usize {
@@ -110,10 +109,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         } else {
             self.slots.push(slot);
             if let Some(column) = self.columns.all.back_mut() {
-                for values in [&mut column.rate, &mut column.rtt, &mut column.watts] {
-                    values.push(f32::NAN);
-                }
-                column.step.push(0);
+                column.resize(self.slots.len());
             }
             self.slots.len() - 1
         };
@@ -132,7 +128,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         Some(index)
     }
 
-    /// Frees the slots of flows not seen since `old`. Keeps the values of flows to be remembered.
+    /// Frees the slots of flows that are in no snapshot since `old`. Keeps the values of flows to be remembered.
     pub(super) fn forget(&mut self, old: Tick, is_kept: impl Fn(&Id) -> bool) {
         for index in 0..self.slots.len() {
             let Slot { id, since, last, .. } = self.slots[index];
@@ -140,13 +136,9 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
                 continue;
             }
             if is_kept(&id) {
-                let each = |column: &TickColumn| {
-                    [Series::Rate, Series::Rtt, Series::Watts].map(|s| column.at(s, index))
-                };
-                let columns = || self.columns.between(since, last);
-                let (values, spans) =
-                    (columns().map(each).collect(), columns().map(|column| column.span).collect());
-                self.kept.insert(id, Kept { last, values, spans });
+                let columns = self.columns.between(since, last);
+                let values = columns.map(|column| (column.span, column.at(index))).collect();
+                self.kept.insert(id, Kept { last, values });
             }
             self.slots[index].since = FREE;
             self.slot_of.remove(&id);
@@ -173,7 +165,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         }
         let mut sums = vec![0.0; max];
         let first = live.iter().map(|(_, since)| *since).min().unwrap_or(Tick::MAX);
-        let columns = self.columns.between(first, until).rev().map(|column| column.values(series));
+        let columns = self.columns.between(first, until).rev().map(|column| &column.values[series as usize]);
         let mut longest = columns.len().min(max);
         for (sum, (values, tick)) in sums.iter_mut().rev().zip(columns.zip((0..=until).rev())) {
             let there = live.iter().filter(|(_, since)| *since <= tick);
@@ -198,7 +190,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     }
 }
 
-/// The sum of the known values; `NaN`: neither is known.
+/// The sum of the known values; `NaN`: both are unknown.
 fn known_sum(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => b,
@@ -218,54 +210,39 @@ enum Source<'a> {
 }
 
 impl<'a> Track<'a> {
-    /// The values up to a tick, the latest first.
-    fn back_from(self, series: Series, until: Tick) -> impl Iterator<Item = f32> + use<'a> {
+    /// The intervals up to a tick with their values, the latest first.
+    fn back_from(self, until: Tick) -> impl Iterator<Item = (Span, Values)> + use<'a> {
         let (live, kept) = match self.0 {
             Source::Live { columns, index, since, last } => {
                 let these = columns.between(since, until.min(last)).rev();
-                (Some(these.map(move |column| column.at(series, index))), None)
+                (Some(these.map(move |column| (column.span, column.at(index)))), None)
             }
             Source::Kept(kept) => {
                 let late = usize::try_from(kept.last.saturating_sub(until)).unwrap_or(usize::MAX);
-                (None, Some(kept.values.iter().rev().skip(late).map(move |values| values[series as usize])))
+                (None, Some(kept.values.iter().rev().skip(late).copied()))
             }
         };
         live.into_iter().flatten().chain(kept.into_iter().flatten())
     }
 
-    /// The values up to a tick, the latest last; `NaN`: unknown.
-    pub(crate) fn values(self, series: Series, until: Tick) -> Vec<f32> {
-        let mut values: Vec<f32> = self.back_from(series, until).collect();
+    /// The values up to a tick with their intervals, the latest last; `NaN`: unknown.
+    pub(crate) fn spans(self, series: Series, until: Tick) -> Vec<(Span, f32)> {
+        let latest_first = self.back_from(until).map(|(span, values)| (span, values[series as usize]));
+        let mut values: Vec<(Span, f32)> = latest_first.collect();
         values.reverse();
         values
     }
 
-    /// The intervals of the values up to a tick, the latest first.
-    fn spans_back_from(self, until: Tick) -> impl Iterator<Item = Span> + use<'a> {
-        let (live, kept) = match self.0 {
-            Source::Live { columns, since, last, .. } => {
-                (Some(columns.between(since, until.min(last)).rev().map(|column| column.span)), None)
-            }
-            Source::Kept(kept) => {
-                let late = usize::try_from(kept.last.saturating_sub(until)).unwrap_or(usize::MAX);
-                (None, Some(kept.spans.iter().rev().skip(late).copied()))
-            }
-        };
-        live.into_iter().flatten().chain(kept.into_iter().flatten())
-    }
-
-    /// The intervals of these values.
-    pub(crate) fn spans(self, until: Tick) -> Vec<Span> {
-        let mut spans: Vec<Span> = self.spans_back_from(until).collect();
-        spans.reverse();
-        spans
+    /// The values up to a tick, the latest last.
+    pub(crate) fn values(self, series: Series, until: Tick) -> Vec<f32> {
+        self.spans(series, until).into_iter().map(|(_, value)| value).collect()
     }
 
     /// Adds the values up to a tick to `sums`, whose last element belongs to the tick. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
-        for (sum, value) in sums.iter_mut().rev().zip(self.back_from(series, until)) {
-            *sum = known_sum(*sum, value);
+        for (sum, (_, values)) in sums.iter_mut().rev().zip(self.back_from(until)) {
+            *sum = known_sum(*sum, values[series as usize]);
             count += 1;
         }
         count
@@ -273,9 +250,9 @@ impl<'a> Track<'a> {
 
     /// Mean power over the latest seconds before a tick: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
     pub(crate) fn watts(self, at: Tick) -> Option<f64> {
-        let spans = self.spans_back_from(at);
         let (mut joules, mut seconds, mut end) = (0.0, 0.0, None);
-        for (watts, (from, to)) in self.back_from(Series::Watts, at).map(f64::from).zip(spans) {
+        for ((from, to), values) in self.back_from(at) {
+            let watts = f64::from(values[Series::Watts as usize]);
             if *end.get_or_insert(to) - to >= POWER_WINDOW {
                 break;
             }
@@ -300,7 +277,8 @@ impl<'a> Track<'a> {
 
     /// Mean rate of the latest ten values.
     pub(crate) fn recent(self, until: Tick) -> f64 {
-        let latest = self.back_from(Series::Rate, until).take(10).filter(|rate| !rate.is_nan());
+        let rates = self.back_from(until).take(10).map(|(_, values)| values[Series::Rate as usize]);
+        let latest = rates.filter(|rate| !rate.is_nan());
         let (sum, count) = latest.fold((0.0, 0), |(sum, count), rate| (sum + f64::from(rate), count + 1));
         if count == 0 { 0.0 } else { sum / f64::from(count) }
     }

@@ -36,7 +36,7 @@ pub(super) struct TransferEnd {
     /// Its namespace.
     pub(super) netns: String,
     /// Counts of its application, and the kernel's report on its socket.
-    pub(super) seen: ConnectionReport,
+    pub(super) traffic: ConnectionReport,
     /// MPTCP counters of the namespace.
     pub(super) mib: Counters,
 }
@@ -82,10 +82,10 @@ pub(super) fn all(measured: &Measurements) -> Vec<Check> {
 
 /// Whether the transfer itself was correct; otherwise the other checks mean nothing.
 fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
-    let hashes = [server.seen.received_hash, client.seen.sent_hash].map(|hash| format!("{hash:016x}"));
-    let [received, sent] = hashes;
+    let hash = |hash: u64| format!("{hash:016x}");
+    let [received, sent] = [server.traffic.received_hash, client.traffic.sent_hash].map(hash);
     vec![
-        Check::exact("bytes written and read", server.seen.received, client.seen.sent, APPLICATION),
+        Check::exact("bytes written and read", server.traffic.received, client.traffic.sent, APPLICATION),
         Check::exact("hash of the stream", received, sent, APPLICATION),
     ]
 }
@@ -93,19 +93,19 @@ fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
 /// The connection at one end. Values that an older kernel does not report are not compared.
 fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Vec<Check> {
     let named = |what: &str| format!("{}: {what}", end.name);
-    let found = find(&measured.report.connections, end, &end.seen);
-    let idle = find(&measured.idle.connections, end, &end.seen);
+    let found = find(&measured.report.connections, end, &end.traffic);
+    let idle = find(&measured.idle.connections, end, &end.traffic);
     let (Some(ours), Some(idle)) = (found, idle) else {
         return vec![Check::exact(named("the connection is known"), 0_u64, 1_u64, APPLICATION)];
     };
     let full_info = |end: &TransferEnd| {
-        end.seen.socket_info.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default()
+        end.traffic.socket_info.as_ref().and_then(|flow| flow.mptcp.clone()).unwrap_or_default()
     };
     let (kernel, kernel_of_peer) = (full_info(end), full_info(peer));
     let resent = ours.mptcp_bytes_retransmitted;
     let totals = [
-        ("bytes sent", ours.bytes_sent, Some(end.seen.sent), APPLICATION),
-        ("bytes received", ours.bytes_received, Some(end.seen.received), APPLICATION),
+        ("bytes sent", ours.bytes_sent, Some(end.traffic.sent), APPLICATION),
+        ("bytes received", ours.bytes_received, Some(end.traffic.received), APPLICATION),
         ("bytes sent", ours.bytes_sent, kernel.bytes_sent, FULL_INFO),
         ("bytes received", ours.bytes_received, kernel.bytes_received, FULL_INFO),
         ("bytes retransmitted by MPTCP", resent, kernel.bytes_retrans, FULL_INFO),
@@ -125,7 +125,7 @@ fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Ve
 /// Bytes are compared at the end; the kernel's count includes attempts that a queue of this host refused, which may be retransmissions.
 /// Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is retransmitted later counts too.
 fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Check> {
-    let theirs = end.seen.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
+    let theirs = end.traffic.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let name = format!("{}: subflows", end.name);
     let mut checks = vec![Check::exact(name, ours.subflows.len(), theirs.len(), FULL_INFO)];
     for (place, info) in (1..).zip(theirs) {
@@ -158,22 +158,22 @@ fn wire(measured: &Measurements, client: &TransferEnd) -> Check {
 /// The lowest RTT of each path, and the median of the first one while its queues were empty.
 fn round_trips(measured: &Measurements, client: &TransferEnd) -> Vec<Check> {
     let connections = &measured.report.connections;
-    let on = |seen: &ConnectionReport, path: &BuiltPath| {
-        let connection = find(connections, client, seen)?;
+    let on = |traffic: &ConnectionReport, path: &BuiltPath| {
+        let connection = find(connections, client, traffic)?;
         connection.subflows.iter().find(|subflow| subflow.local.ip() == path.client)
     };
     let micros = |path: &BuiltPath| u64::try_from(path.rtt.as_micros()).unwrap_or(u64::MAX);
     let mut checks = Vec::new();
     for (path, place) in measured.paths.iter().zip(1..) {
-        let lowest = on(&client.seen, path).and_then(|subflow| subflow.rtt_min).map(|rtt| rtt.0);
+        let lowest = on(&client.traffic, path).and_then(|subflow| subflow.rtt_min).map(|rtt| rtt.0);
         let name = format!("path {place}: lowest RTT in us");
         checks.push(Check::within(RTT_TOLERANCE, name, lowest, micros(path), PATH));
     }
     if let Some(first) = measured.paths.first() {
-        let seen = &measured.requests;
-        let median = on(seen, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
+        let traffic = &measured.requests;
+        let median = on(traffic, first).and_then(|subflow| subflow.rtt_p50).map(|rtt| rtt.0);
         // On a busy machine a round trip takes longer than the delay of its path, but not longer than the exchange of the application.
-        let exchange = seen.transfer_time.as_micros() / u128::from(seen.exchanges.max(1));
+        let exchange = traffic.transfer_time.as_micros() / u128::from(traffic.exchanges.max(1));
         let bounds = [micros(first), u64::try_from(exchange).unwrap_or(u64::MAX)];
         let name = "path 1: median RTT in us, idle";
         checks.push(Check::between(RTT_TOLERANCE, name, median, bounds, PATH_AND_APPLICATION));
@@ -212,11 +212,11 @@ fn in_namespace<'a>(report: &'a Report, end: &'a TransferEnd) -> impl Iterator<I
 fn find<'a>(
     connections: &'a [Connection],
     end: &TransferEnd,
-    seen: &ConnectionReport,
+    traffic: &ConnectionReport,
 ) -> Option<&'a Connection> {
     connections.iter().find(|connection| {
         connection.netns == end.netns
-            && (connection.local, connection.remote) == (Some(seen.local), Some(seen.remote))
+            && (connection.local, connection.remote) == (Some(traffic.local), Some(traffic.remote))
     })
 }
 

@@ -68,7 +68,7 @@ fn agreement() -> Measurements {
     let end = |name, netns: &str, ours, token, names| TransferEnd {
         name,
         netns: netns.to_owned(),
-        seen: reported(ours, token),
+        traffic: reported(ours, token),
         mib: mib(names),
     };
     let path = |index: usize, rtt| BuiltPath {
@@ -108,7 +108,7 @@ type Break = (fn(&mut Measurements), &'static [&'static str]);
 #[test]
 fn every_wrong_number_fails_its_checks() {
     let breaks: &[Break] = &[
-        (|e| e.ends[1].seen.received_hash = 8, &["hash of the stream"]),
+        (|e| e.ends[1].traffic.received_hash = 8, &["hash of the stream"]),
         (
             |e| e.report.connections[0].bytes_sent = Some(Bytes(1)),
             &["client: bytes sent", "client: bytes sent"],
@@ -162,7 +162,7 @@ fn a_missing_subflow_or_connection_fails() {
 #[test]
 fn values_that_an_older_kernel_lacks_are_not_compared() {
     let mut measured = agreement();
-    let mptcp = measured.ends[0].seen.socket_info.as_mut().unwrap().mptcp.as_mut().unwrap();
+    let mptcp = measured.ends[0].traffic.socket_info.as_mut().unwrap().mptcp.as_mut().unwrap();
     (mptcp.bytes_sent, mptcp.bytes_received, mptcp.bytes_retrans) = (None, None, None);
     let fewer = all(&measured).len();
     assert_eq!((failures(&measured).len(), fewer), (0, all(&agreement()).len() - 3));

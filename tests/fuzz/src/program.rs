@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entry points of the fuzz targets (`tests/fuzz`): each reads arbitrary input as the program does, and asserts what holds for every input.
-//! Nothing else calls them, so they are not part of the program.
+//! Entry points into the crate `mpwatch`: each reads arbitrary input as the program does, and asserts what holds for every input. The crate
+//! compiles this file as its module `fuzz`, with the feature of that name only, because its parsers are not public.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -13,7 +13,6 @@ use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
 use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_engine::tracker::Closed;
-use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::energy::window::EnergyWindow;
 use mpwatch_model::snapshot::Snapshot;
@@ -22,7 +21,7 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
-use crate::command::sheet;
+use crate::command::output::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
 use crate::energy::discovery::Hardware;
@@ -43,9 +42,7 @@ const MAX_FILES: usize = 64;
 /// format.
 pub fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else { return };
-    let settings =
-        TrackerSettings { closed: Closed::Keep, method: DetectionMethod::default(), shares_idle: false };
-    let report = session::run(&mut replay, settings, None, |snapshot| {
+    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |snapshot| {
         show(&snapshot);
         Ok(true)
     });
@@ -55,7 +52,7 @@ pub fn replay(lines: impl BufRead) {
     markdown::report(&report);
     html::report(&report, &series);
     let written = json::text(&report, Layout::Pretty).is_ok()
-        && sheet::text(&report, &series, SheetKind::Subflows).is_ok()
+        && sheet(&report, &series, SheetKind::Subflows).is_ok()
         && links::per_minute(&report, &series).is_ok();
     assert!(written, "a report cannot be written");
 }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file, its log and the work of the writer stay within their limits, also with a full disk or a reader that does not end.
+
+use super::*;
+use crate::error::with_suffix;
+
+fn count(file: &std::path::Path, table: &str) -> i64 {
+    let database = Database::open(file).unwrap();
+    database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+fn many(first: u64, number: u64) -> Vec<Connection> {
+    (first..first + number).map(|birth| another(&fixture::closed(1), birth)).collect()
+}
+
+fn size(file: &std::path::Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |found| found.len())
+}
+
+#[test]
+fn a_smaller_limit_returns_pages_to_the_file_system() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, many(1, 4_000)));
+    store.close();
+    let before = size(&file);
+    assert!(before > 2_000_000, "{before}");
+    let store = Store::open(&file, &Limits { bytes: Some(400_000), ..Limits::none() }).unwrap();
+    (1..4).for_each(|second| store.deliver(&tick(second, Vec::new())));
+    store.close();
+    assert!(size(&file) <= 400_000, "{} of {before}", size(&file));
+    assert!(count(&file, "connection") > 100);
+}
+
+#[test]
+fn closed_connections_are_deleted_before_open_ones() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits { bytes: Some(400_000), ..Limits::none() }).unwrap();
+    let open = fixture::connection(9, 2);
+    for second in 0..4_u64 {
+        let mut connections = many(1 + second * 1_000, 1_000);
+        let mut open = open.clone();
+        open.age_s += second as f64 * 20.0;
+        open.bytes_sent = open.bytes_sent.map(|bytes| bytes + Bytes(second));
+        connections.push(open);
+        store.deliver(&tick(second.cast_signed() * 20, connections));
+    }
+    wait_until(|| store.figures().retired > 0);
+    store.close();
+    let (report, samples) = read(&file);
+    assert!(report.connections.iter().any(|connection| connection.id == open.id));
+    assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 4);
+    assert!(report.connections.len() < 2_000);
+}
+
+#[test]
+fn a_full_disk_does_not_stop_retention() {
+    let (_folder, file) = folder();
+    let (database, _lock) = open::for_writing(&file).unwrap();
+    let status = Arc::new(SharedStatus::new(Status { limits: Limits::none(), ..Status::default() }));
+    let mut writer = Writer::new(database, Arc::clone(&status)).unwrap();
+    writer.write(Batch::new(&tick(0, many(1, 2_000))));
+    let pages: i64 = writer.file.database.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    writer.file.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    writer.write(Batch::new(&tick(1, many(10_000, 50))));
+    assert_eq!(status.with(|status| (status.figures.waiting, status.losses.paused.is_some())), (50, true));
+    // A reload with a smaller limit.
+    status.with(|status| status.limits.bytes = Some(400_000));
+    (2..4).for_each(|second| writer.write(Batch::new(&tick(second, Vec::new()))));
+    let (waiting, paused) = status.with(|status| (status.figures.waiting, status.losses.paused.clone()));
+    assert_eq!((waiting, paused), (0, None));
+    assert!(status.with(|status| status.figures.retired) > 1_000);
+    let reserve = with_suffix(&file, "-reserve");
+    assert!(reserve.exists());
+    writer.finish(Duration::ZERO);
+    assert!(!reserve.exists());
+    assert!(read(&file).0.connections.iter().any(|connection| connection.id.birth.0 == 10_049));
+}
+
+#[test]
+fn the_log_is_bounded_while_a_reader_holds_an_old_state() {
+    let (_folder, file) = folder();
+    let limits = Limits { bytes: Some(4 << 20), ..Limits::none() };
+    let store = Store::open(&file, &limits).unwrap();
+    store.deliver(&tick(0, many(1, 10)));
+    wait_until(|| store.figures().written == 10);
+    let reader = Database::open(&file).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM connection").unwrap();
+    let log = with_suffix(&file, "-wal");
+    let mut second = 1;
+    while store.losses().paused.is_none() {
+        assert!(second < 100, "the log has {} bytes", size(&log));
+        store.deliver(&tick(second * 2, many(second.unsigned_abs() * 1_000, 500)));
+        second += 1;
+    }
+    assert!(store.losses().paused.unwrap().contains("one long transaction"));
+    // The limit, and the transactions of one snapshot.
+    assert!(size(&log) < 7 << 20, "{}", size(&log));
+    assert!(
+        store.figures().bytes > 2_500_000,
+        "with the data, of at most 1.7 MB at that time, the log is reported"
+    );
+    reader.execute_batch("COMMIT").unwrap();
+    store.deliver(&tick(300, many(1_000_000, 10)));
+    wait_until(|| store.losses().paused.is_none());
+    assert!(size(&log) <= 3 << 20, "{}", size(&log));
+    assert_eq!(store.close().flows_lost, 0);
+}
+
+#[test]
+fn a_closed_connection_is_written_once_unless_more_than_its_rates_change() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let mut closed = fixture::closed(1);
+    store.deliver(&tick(0, vec![closed.clone()]));
+    (closed.send, closed.subflows[0].send) = (None, None);
+    store.deliver(&tick(1, vec![closed.clone()]));
+    store.deliver(&tick(2, Vec::new()));
+    assert_eq!(store.close(), StoreLosses::default());
+    assert_eq!(count(&file, "connection"), 1);
+    let database = Database::open(&file).unwrap();
+    let change: i64 = database.query_row("SELECT changed FROM connection", [], |row| row.get(0)).unwrap();
+    assert_eq!(change % (1 << 36), 1, "the first change");
+}
+
+#[test]
+fn open_connections_have_rows_soon_and_when_their_state_changes() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let mut flow = fixture::connection(1, 2);
+    (flow.bytes_sent, flow.bytes_received, flow.age_s) = (Some(Bytes(10)), Some(Bytes(10)), 1.0);
+    let mut older_than_mpwatch = another(&flow, 7);
+    (older_than_mpwatch.seen_open, older_than_mpwatch.opened_at) = (false, None);
+    let deliver = |second, flow: &Connection, rows| {
+        store.deliver(&tick(second, vec![flow.clone(), older_than_mpwatch.clone()]));
+        store.deliver(&tick(second, vec![flow.clone(), older_than_mpwatch.clone()]));
+        wait_until(|| store.figures().written >= rows);
+        assert_eq!(store.figures().written, rows, "second {second}");
+    };
+    deliver(0, &flow, 1);
+    flow.age_s = 2.0;
+    deliver(1, &flow, 2);
+    flow.age_s = 3.0;
+    deliver(2, &flow, 2);
+    let event = TimelineEvent::SubflowStale { subflow: flow.subflows[1].id, stale: true };
+    flow.timeline.push(TimelineEntry { at: fixture::at(15_000_000), source: ObservedBy::Sampled, event });
+    deliver(3, &flow, 3);
+    assert!(
+        read(&file)
+            .0
+            .connections
+            .iter()
+            .any(|connection| connection.timeline == settled(flow.clone()).timeline)
+    );
+    store.close();
+}
