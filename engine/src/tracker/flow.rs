@@ -23,7 +23,7 @@ use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState};
 use super::suspension::Suspensions;
 use super::timeline::Timeline;
-use crate::progress::{self, ConnectionEvidence, PathEvidence};
+use crate::progress::{self, ConnectionEvidence};
 
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
@@ -417,8 +417,8 @@ impl Flow {
                     self.timeline.sampled(at, event);
                 }
             } else {
-                // Its record may be out of date, so its state is unknown: it may work.
-                paths.push((PathEvidence::default(), Progress::Working));
+                // The kernel side did not list it, so its record may be out of date. Its state stays.
+                paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
             }
         }
         let is_window_closed =

@@ -79,7 +79,7 @@ impl PathState {
         (evidence, self.change(record, progress::of_path(&evidence), interval))
     }
 
-    fn evidence(&self, record: &SubflowRecord, interval: Interval<'_>) -> PathEvidence {
+    pub(super) fn evidence(&self, record: &SubflowRecord, interval: Interval<'_>) -> PathEvidence {
         let (waiting, tcp) = (&record.waiting, &record.tcp);
         let rto = progress::timeout(Nanos(tcp.srtt.0 * 1_000), Nanos(tcp.rttvar.0 * 1_000));
         let since = waits_since(record);

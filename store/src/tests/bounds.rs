@@ -142,7 +142,7 @@ fn open_connections_have_rows_soon_and_when_their_state_changes() {
     deliver(1, &flow, 2);
     flow.age_s = 3.0;
     deliver(2, &flow, 2);
-    let event = TimelineEvent::SubflowStale { subflow: flow.subflows[1].id, stale: true };
+    let event = TimelineEvent::SubflowStale { subflow: flow.subflows[1].id, stale: true, silent: None };
     flow.timeline.push(TimelineEntry { at: fixture::at(15_000_000), source: ObservedBy::Sampled, event });
     deliver(3, &flow, 3);
     assert!(
