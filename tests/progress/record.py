@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the recordings in tests/fixtures/progress, as root: `tests/progress/record.py MPWATCH`. Takes four minutes.
 
-Each cell is a sender with one to three paths, a load and an incident, in namespaces of its own. One `mpwatch record` observes a batch of
+Each cell is a sender with one to three paths, a load and an incident, in namespaces of its own. With names of cells, only those are made again. One `mpwatch record` observes a batch of
 cells; its events are then divided by the sender's namespace. `truth.tsv` has what others know of each cell: the kernel's retransmission
 timeouts in a row on each path (`ss`), and the longest time in which the receiving program got nothing.
 """
@@ -45,6 +45,7 @@ def send(load, paths):
     client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
     client.connect(("10.210.1.1", 7000))
     client.settimeout(END)
+    print("connected", flush=True)
     begun = time.monotonic()
     chunk, every = {"full": (65536, 0), "half": (paths * 12500, 0.05), "one": (600, 0.1), "bursty": (65536, 0.7),
                     "idle": (1000, END)}[load]
@@ -110,6 +111,7 @@ class Cell:
         time.sleep(1)
         client = subprocess.Popen(
             ["ip", "netns", "exec", self.client, sys.executable, me, "send", self.load, str(self.paths)], **options)
+        client.stdout.readline()
         begun = time.monotonic()
         done = recovered = False
         while client.poll() is None and time.monotonic() - begun < END + 2:
@@ -174,11 +176,16 @@ def split(recording, cells):
         subprocess.run(["zstd", "-q", "-19", "-f", "-o", path], input="\n".join(kept) + "\n", text=True, check=True)
 
 
-def main(program):
+def main(program, names):
     os.makedirs(FOLDER, exist_ok=True)
-    truth = ["cell\tbackoff\tgap_ms"]
-    for first in range(0, len(CELLS), BATCH):
-        cells = [Cell(number, cell) for number, cell in enumerate(CELLS[first:first + BATCH])]
+    file = os.path.join(FOLDER, "truth.tsv")
+    truth = {}
+    if names:
+        with open(file) as rows:
+            truth = {row.split("\t")[0]: row.rstrip("\n") for row in rows.readlines()[1:]}
+    wanted = [cell for cell in CELLS if not names or "-".join(map(str, cell)) in names]
+    for first in range(0, len(wanted), BATCH):
+        cells = [Cell(number, cell) for number, cell in enumerate(wanted[first:first + BATCH])]
         recording = "/tmp/progress-batch.mpw"
         recorder = None
         try:
@@ -202,10 +209,11 @@ def main(program):
                 cell.remove()
         split(recording, cells)
         os.remove(recording)
-        truth += [f"{cell.name}\t{','.join(map(str, cell.backoff))}\t{cell.gap}" for cell in cells]
-        print("\n".join(truth[-len(cells):]), flush=True)
-    with open(os.path.join(FOLDER, "truth.tsv"), "w") as file:
-        file.write("\n".join(truth) + "\n")
+        for cell in cells:
+            truth[cell.name] = f"{cell.name}\t{','.join(map(str, cell.backoff))}\t{cell.gap}"
+            print(truth[cell.name], flush=True)
+    with open(file, "w") as out:
+        out.write("\n".join(["cell\tbackoff\tgap_ms", *(truth[name] for name in sorted(truth))]) + "\n")
 
 
 if __name__ == "__main__":
@@ -214,4 +222,4 @@ if __name__ == "__main__":
     elif sys.argv[1] == "send":
         send(sys.argv[2], int(sys.argv[3]))
     else:
-        main(sys.argv[1])
+        main(sys.argv[1], sys.argv[2:])

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
 use super::observed::{Life, Observation, Totals};
-use super::path::{self, Interval};
+use super::path::Interval;
 use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
@@ -430,7 +430,7 @@ impl Flow {
         if !is_open || !has_data || is_window_closed {
             self.calm_at = now;
         }
-        let acks = self.subflows.iter().filter_map(|subflow| path::waits_since(&subflow.record)).max();
+        let acks = self.subflows.iter().filter_map(|subflow| subflow.path.waits_since(&subflow.record)).max();
         let since = acks.map(|at| at.max(self.calm_at));
         let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
         let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
