@@ -116,14 +116,7 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
-        waiting: Waiting {
-            in_flight: packets_out,
-            window: Bytes(snd_wnd.into()),
-            backoff,
-            probes,
-            last_ack: nanos(ack_ns),
-            busy_since: nanos(busy_ns),
-        },
+        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -155,6 +148,11 @@ pub(super) fn subflow(
         end: end(flags),
         rtts: RttHistogram::from_counts(rtt_histogram),
     }
+}
+
+fn waiting(in_flight: u32, window: u32, [backoff, probes]: [u8; 2], [ack, busy]: [u64; 2]) -> Waiting {
+    let window = Bytes(window.into());
+    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy) }
 }
 
 fn end(flags: u32) -> EndFlags {
