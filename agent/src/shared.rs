@@ -28,7 +28,7 @@ use crate::energy::simulation::Simulation;
 use crate::error::exit;
 use crate::live::kernel::Live;
 use crate::live::session;
-use crate::live::{EventSink, EventSource};
+use crate::live::source::{EventSink, EventSource};
 use crate::system::companion;
 use crate::system::setup;
 

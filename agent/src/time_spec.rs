@@ -26,31 +26,28 @@ pub(crate) enum TimeSpec {
 }
 
 impl TimeSpec {
-    /// The time. A time of the day is the first one after `begin`; without `begin`, the last one that is not after now.
-    fn resolve_after(self, begin: Option<Timestamp>, now: &Zoned) -> Result<Timestamp, jiff::Error> {
-        let zone = now.time_zone();
-        let local = |at: DateTime| Ok(at.to_zoned(zone.clone())?.timestamp());
-        match (self, begin) {
-            (Self::Ago(duration), _) => now.timestamp().checked_sub(duration),
-            (Self::At(time), _) => Ok(time),
-            (Self::Local(time), _) => local(time),
-            (Self::DaysAgo(days), _) => {
-                local(now.date().checked_sub(Span::new().days(days))?.to_datetime(Time::midnight()))
+    pub(crate) fn resolve(self, now: &Zoned) -> Result<Timestamp, jiff::Error> {
+        let local = |at: DateTime| Ok(at.to_zoned(now.time_zone().clone())?.timestamp());
+        let today = now.date();
+        match self {
+            Self::Ago(duration) => now.timestamp().checked_sub(duration),
+            Self::At(time) => Ok(time),
+            Self::Local(time) => local(time),
+            Self::DaysAgo(days) => {
+                local(today.checked_sub(Span::new().days(days))?.to_datetime(Time::midnight()))
             }
-            (Self::Clock(time), Some(begin)) => {
-                let day = begin.to_zoned(zone.clone()).date();
-                let at = local(day.to_datetime(time))?;
-                if at >= begin { Ok(at) } else { local(day.tomorrow()?.to_datetime(time)) }
-            }
-            (Self::Clock(time), None) => {
-                let at = local(now.date().to_datetime(time))?;
-                if at <= now.timestamp() { Ok(at) } else { local(now.date().yesterday()?.to_datetime(time)) }
-            }
+            // The last one that is not after now.
+            Self::Clock(time) if time > now.time() => local(today.yesterday()?.to_datetime(time)),
+            Self::Clock(time) => local(today.to_datetime(time)),
         }
     }
 
-    pub(crate) fn resolve(self, now: &Zoned) -> Result<Timestamp, jiff::Error> {
-        self.resolve_after(None, now)
+    /// As [`Self::resolve`], but a time of the day is the first one after `begin`.
+    fn resolve_after(self, begin: Timestamp, now: &Zoned) -> Result<Timestamp, jiff::Error> {
+        let Self::Clock(time) = self else { return self.resolve(now) };
+        let begin = begin.to_zoned(now.time_zone().clone());
+        let day = if time < begin.time() { begin.date().tomorrow()? } else { begin.date() };
+        Ok(day.to_datetime(time).to_zoned(now.time_zone().clone())?.timestamp())
     }
 }
 
@@ -60,12 +57,13 @@ pub(crate) fn period(
     until: Option<TimeSpec>,
     now: &Zoned,
 ) -> anyhow::Result<Period> {
-    let at = |spec: Option<TimeSpec>, begin| {
-        let time = spec.map(|spec| spec.resolve_after(begin, now)).transpose();
+    let known = |time: Result<Timestamp, _>| {
         time.map_err(|_| Failure::usage("--since or --until is longer ago than the calendar reaches"))
     };
-    let since = at(since, None)?;
-    let period = Period { since, until: at(until, since)? };
+    let since = since.map(|since| known(since.resolve(now))).transpose()?;
+    let end =
+        |until: TimeSpec| since.map_or_else(|| until.resolve(now), |since| until.resolve_after(since, now));
+    let period = Period { since, until: until.map(|until| known(end(until))).transpose()? };
     if let (Some(since), Some(until)) = (period.since, period.until)
         && since > until
     {
@@ -112,7 +110,7 @@ mod tests {
     }
 
     fn now() -> Zoned {
-        "2026-03-01T12:00:00+01:00[Europe/Berlin]".parse().unwrap()
+        "2026-03-01T12:00:00+01:00[+01:00]".parse().unwrap()
     }
 
     #[test]

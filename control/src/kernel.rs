@@ -2,13 +2,19 @@
 //! Changes connections of the running kernel, inside their network namespaces.
 
 use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use caps::{CapSet, Capability};
 use mpwatch_ebpf::namespace;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::{EliminationAction, Removal};
+use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal};
 
 use super::{path_manager, socket_diag};
+
+/// Longest time that the tracer waits for an acknowledgement on the subflow that is kept.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+const READ_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why connections cannot be changed, and what to do. The caller derives an exit code from the variant.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +77,10 @@ pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), S
 pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Result<(), String> {
     let removed = &removal.removed;
     if (removal.action, change) == (EliminationAction::Close, Change::Apply) {
-        let close = || socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote);
+        let close = || {
+            check_progress(&removal.kept)?;
+            socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote)
+        };
         return inside(connection, close).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 "its socket is gone, or the kernel module tcp_diag cannot be loaded (modprobe tcp_diag)"
@@ -91,6 +100,23 @@ pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Res
         }
         _ => explain(&error),
     })
+}
+
+/// Fails unless the subflow that is kept makes progress now: its path may have failed since the snapshot that caused the removal, and then the
+/// other subflow is the last that works.
+fn check_progress(kept: &Candidate) -> io::Result<()> {
+    let read = || {
+        let progress = socket_diag::progress(kept.subflow.cookie, kept.local, kept.remote);
+        progress.map_err(|error| io::Error::other(format!("cannot read the subflow to keep: {error}")))
+    };
+    let (before, began) = (read()?, Instant::now());
+    while began.elapsed() < MAX_WAIT {
+        if read()?.is_made_since(&before) {
+            return Ok(());
+        }
+        thread::sleep(READ_INTERVAL);
+    }
+    Err(io::Error::other("the subflow to keep makes no progress now, so its path may have failed"))
 }
 
 fn explain(error: &io::Error) -> String {

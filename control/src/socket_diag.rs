@@ -10,13 +10,18 @@ use nix::errno::Errno;
 use nix::libc::{NLM_F_ACK, NLM_F_DUMP};
 use nix::sys::socket::SockProtocol::NetlinkSockDiag;
 
-use super::netlink;
+use super::netlink::{self, find_attribute};
 
 const SOCK_DIAG_BY_FAMILY: i32 = 20;
 const SOCK_DESTROY: i32 = 21;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
+const TCP_ESTABLISHED: u8 = 1;
+/// The attribute with `struct tcp_info`.
+const INET_DIAG_INFO: i32 = 2;
+/// `inet_diag_msg`, which attributes follow.
+const MESSAGE: usize = 72;
 /// `inet_diag_sockid`: two ports, two addresses, interface, cookie.
 const ID: usize = 48;
 const COOKIE: std::ops::Range<usize> = 40..48;
@@ -28,16 +33,55 @@ const STATES: u32 = 0xfff & !(1 << 10) & !(1 << 6);
 /// # Errors
 /// `NotFound`: it is gone. `PermissionDenied`: CAP_NET_ADMIN is missing. `Unsupported`: a kernel without CONFIG_INET_DIAG_DESTROY.
 pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<()> {
+    let (family, id, _) = find(cookie, local, remote)?;
+    netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(family, &id)).map(drop)
+}
+
+/// How far a socket is with its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    is_established: bool,
+    /// Retransmission timeouts since the last acknowledgement.
+    backoff: u8,
+    unacked: u32,
+    bytes_acked: u64,
+}
+
+impl Progress {
+    /// Whether data has been acknowledged since then, or no data waits for it.
+    pub(super) fn is_made_since(&self, before: &Self) -> bool {
+        self.is_established
+            && self.backoff == 0
+            && (self.unacked == 0 || self.bytes_acked > before.bytes_acked)
+    }
+}
+
+/// Reads the socket with this cookie.
+pub(super) fn progress(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<Progress> {
+    let (.., attributes) = find(cookie, local, remote)?;
+    let info = find_attribute(&attributes, INET_DIAG_INFO).unwrap_or_default();
+    // Offsets in `struct tcp_info`.
+    let read = || {
+        Some(Progress {
+            is_established: *info.first()? == TCP_ESTABLISHED,
+            backoff: *info.get(4)?,
+            unacked: u32::from_ne_bytes(*info.get(24..)?.first_chunk()?),
+            bytes_acked: u64::from_ne_bytes(*info.get(120..)?.first_chunk()?),
+        })
+    };
+    read().ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Finds the socket with this cookie. Returns its family, its id, which has the interface that it is bound to, and its attributes.
+fn find(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<(u8, [u8; ID], Vec<u8>)> {
     // A socket of an IPv6 application may have IPv4 addresses.
     let families: &[u8] = if local.is_ipv4() { &[AF_INET, AF_INET6] } else { &[AF_INET6] };
     for family in families {
         let asked = request(*family, &ports(local, remote));
         for found in netlink::request(NetlinkSockDiag, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &asked)? {
-            // The id follows four bytes. It has the interface that the socket is bound to, without which it is not found again.
             let id = found.get(4..).and_then(<[u8]>::first_chunk);
             if let Some(id) = id.filter(|id| id[COOKIE] == cookie_bytes(cookie)) {
-                netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(*family, id))?;
-                return Ok(());
+                return Ok((*family, *id, found.get(MESSAGE..).unwrap_or_default().to_vec()));
             }
         }
     }
@@ -54,7 +98,7 @@ pub(super) fn can_abort() -> bool {
 
 /// `inet_diag_req_v2`.
 fn request(family: u8, id: &[u8; ID]) -> Vec<u8> {
-    let mut body = vec![family, IPPROTO_TCP, 0, 0];
+    let mut body = vec![family, IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0];
     body.extend(STATES.to_ne_bytes());
     body.extend(id);
     body
@@ -91,6 +135,17 @@ mod tests {
         let bytes = cookie_bytes(SocketCookie(0x1_0000_0002));
         assert_eq!(u32::from_ne_bytes(bytes[..4].try_into().unwrap()), 2);
         assert_eq!(u32::from_ne_bytes(bytes[4..].try_into().unwrap()), 1);
+    }
+
+    #[test]
+    fn progress_needs_an_acknowledgement_of_waiting_data() {
+        let idle = Progress { is_established: true, backoff: 0, unacked: 0, bytes_acked: 5 };
+        assert!(idle.is_made_since(&idle));
+        let waiting = Progress { unacked: 1, ..idle };
+        assert!(!waiting.is_made_since(&waiting), "nothing was acknowledged");
+        assert!(Progress { bytes_acked: 6, ..waiting }.is_made_since(&waiting));
+        assert!(!Progress { bytes_acked: 6, backoff: 1, ..waiting }.is_made_since(&waiting), "a timeout");
+        assert!(!Progress { is_established: false, ..idle }.is_made_since(&idle));
     }
 
     #[test]

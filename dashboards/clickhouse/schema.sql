@@ -325,7 +325,9 @@ SELECT pair, ends,
     tupleElement(s, 'energy_source') AS server_energy_source,
     tupleElement(s, 'j_per_gb') AS server_j_per_gb,
     tupleElement(s, 'sample_weight') AS server_sample_weight,
-    nullIf(if(JSONExtractString(ifNull(tupleElement(s, 'labels'), ''), 'site') != '', JSONExtractString(ifNull(tupleElement(s, 'labels'), ''), 'site'), dictGetOrDefault('mpwatch.site_of', 'site', tuple(toIPv6OrDefault(ifNull(tupleElement(s, 'local_ip'), ''))), '')), '') AS server_site
+    nullIf(if(JSONExtractString(ifNull(tupleElement(s, 'labels'), ''), 'site') != '', JSONExtractString(ifNull(tupleElement(s, 'labels'), ''), 'site'), dictGetOrDefault('mpwatch.site_of', 'site', tuple(toIPv6OrDefault(ifNull(tupleElement(s, 'local_ip'), ''))), '')), '') AS server_site,
+    if(ifNull(server_bytes_sent, client_bytes_received) > ifNull(client_bytes_sent, server_bytes_received), ifNull(server_extra_subflows, client_extra_subflows), ifNull(client_extra_subflows, server_extra_subflows)) AS sender_extra_subflows,
+    if(ifNull(server_bytes_sent, client_bytes_received) > ifNull(client_bytes_sent, server_bytes_received), ifNull(server_jain_index, client_jain_index), ifNull(client_jain_index, server_jain_index)) AS sender_jain_index
 FROM (SELECT pair, groupBitOr(ends) AS ends, max(client) AS c, max(server) AS s FROM mpwatch.pair_states GROUP BY pair);
 
 -- Sums by hour, pair of sites and number of subflows.
@@ -342,8 +344,8 @@ SELECT toStartOfHour(toDateTime(intDiv(began, 1000000000), 'UTC')) AS hour,
     sumOrNull(payload * weight) AS bytes,
     sumOrNull(uj * weight) AS energy_uj,
     sumOrNull(if(uj IS NULL, NULL, client_observed_bytes) * weight) AS energy_bytes,
-    sumOrNull(client_extra_subflows * weight) AS extra_subflows,
-    sumOrNull(uj * client_extra_subflows / nullIf(client_subflows, 0) * weight) AS wasted_uj
+    sumOrNull(sender_extra_subflows * weight) AS extra_subflows,
+    sumOrNull(uj * sender_extra_subflows / nullIf(client_subflows, 0) * weight) AS wasted_uj
 FROM (SELECT *, client_site AS c_site, server_site AS s_site, assumeNotNull(ifNull(client_began_ns, server_began_ns)) AS began,
         ifNull(ifNull(client_sample_weight, server_sample_weight), 1) AS weight, client_active_uj + server_active_uj AS uj,
         ifNull(client_bytes_sent + client_bytes_received, server_bytes_sent + server_bytes_received) AS payload
@@ -356,7 +358,7 @@ CREATE OR REPLACE VIEW mpwatch.site_hours AS
 SELECT * FROM mpwatch.site_hour_states FINAL
 WHERE (hour, version) IN (SELECT hour, max(version) FROM mpwatch.site_hour_states GROUP BY hour);
 
--- `mpwatch export clickhouse` sends nothing to tables of another version.
+-- `mpwatch export clickhouse` sends nothing to tables of an older version.
 CREATE TABLE IF NOT EXISTS mpwatch.schema_version (version UInt32, mpwatch String, applied DateTime DEFAULT now())
 ENGINE = MergeTree() ORDER BY version;
 INSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (1, '0.1.0');

@@ -82,6 +82,10 @@ enum mpw_subflow_flag {
 	MPW_SF_ASKED_JOIN = 1u << 21,
 	/* This host's FIN is queued or sent; it takes up one sequence number. */
 	MPW_SF_FIN_QUEUED = 1u << 22,
+	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
+	MPW_SF_FIN_RECEIVED = 1u << 23,
+	/* MPW_SF_RM_ADDR_* when the subflow was established: the REMOVE_ADDR is older. Only for the programs. */
+	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
 
 /* Flags of a connection (MPTCP socket). */
@@ -284,6 +288,8 @@ struct mpw_observed {
 	__u64 busy_ns;
 	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
 	__u64 bytes_resent;
+	/* Payload in packets that queues of this host dropped. TCP knows of it only if the queue refused the whole packet. */
+	__u64 bytes_dropped;
 	/* Payload in the SYN (TCP Fast Open), which the kernel's counters of the connection exclude. */
 	__u64 syn_bytes;
 	/* Work units since tracing began (work.bpf.h), and the part in sampling windows. */
@@ -297,6 +303,7 @@ struct mpw_observed {
 	__u32 flags; /* enum mpw_subflow_flag */
 	/* How often this socket has connected again. */
 	__u32 generation;
+	/* 0: unknown. */
 	__u32 handshake_us;
 	/* Stalls so far; stall n is in stalls[n % MPW_STALLS]. */
 	__u32 stall_count;
@@ -317,6 +324,8 @@ struct mpw_observed {
 	__u8 probes;
 	__u8 _reserved[1];
 	__u8 ifname[MPW_NAME_LEN];
+	/* Interface through which the last segments arrived. All zero: unknown. */
+	__u8 incoming_ifname[MPW_NAME_LEN];
 };
 
 struct mpw_subflow {

@@ -6,11 +6,11 @@
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Control, Transfer, TransferOutcome, Workload};
 use mpwatch_lab::{Topology, mib, poll_until};
-use mpwatch_testkit::may_run_as_root;
+use mpwatch_testkit::{established, may_run_as_root};
 use std::sync::Arc;
 use std::time::Duration;
 
-const BYTES: u64 = 8_000_000;
+const BYTES: u64 = 4_000_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn build(join: JoinBy, link: LinkSpec) -> Topology {
@@ -73,14 +73,14 @@ fn a_reset_closes_one_subflow_and_the_other_delivers() {
 }
 
 #[test]
-fn deleting_the_clients_endpoint_sends_remove_addr() {
+fn deleting_the_clients_endpoint_closes_its_subflow() {
     if !may_run_as_root() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
-    // Not the client's MPTcpExtRmAddrTx, which older kernels lack.
-    let received = |_: &mib::Counters| mib::read(topology.server()).unwrap()["MPTcpExtRmAddr"] == 1;
-    let outcome = fail_during_transfer(&topology, PathFailure::EndpointDeleted, received);
+    // The option REMOVE_ADDR may be lost: TCP does not acknowledge options. Then the server receives only the end of the subflow.
+    let has_closed = |_: &mib::Counters| established(topology.server()) == 1;
+    let outcome = fail_during_transfer(&topology, PathFailure::EndpointDeleted, has_closed);
     assert_eq!(subflows_left(&outcome), 1);
 }
 
@@ -90,9 +90,8 @@ fn the_server_removes_its_announced_address() {
         return;
     }
     let topology = build(JoinBy::ServerSignal, link());
-    let outcome = fail_during_transfer(&topology, PathFailure::PeerRemovesAddress, |counters| {
-        counters["MPTcpExtRmAddr"] == 1
-    });
+    let has_closed = |_: &mib::Counters| established(topology.client()) == 1;
+    let outcome = fail_during_transfer(&topology, PathFailure::PeerRemovesAddress, has_closed);
     assert_eq!(subflows_left(&outcome), 1);
 }
 

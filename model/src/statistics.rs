@@ -291,11 +291,12 @@ mod tests {
         }
 
         #[test]
-        fn differences_are_found_without_listing_them(a in sample(), b in sample()) {
+        fn differences_are_found_without_listing_them(a in sample(), b in sample(), first: usize) {
             let mut all: Vec<f64> = a.iter().flat_map(|a| b.iter().map(move |b| b - a)).collect();
             all.sort_by(f64::total_cmp);
             let (a, b) = (sorted(&a), sorted(&b));
-            for (difference, rank) in all.iter().zip(1..) {
+            let step = 1 + all.len() / 50;
+            for (difference, rank) in all.iter().zip(1..).skip(first % step).step_by(step) {
                 prop_assert_eq!(nth_difference(&a, &b, rank), *difference);
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Problems grouped by cause and peer.
+//! Problems grouped by cause.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
@@ -28,17 +28,19 @@ fn connections_with_one_cause_and_one_peer_are_one_line() {
     let why = "fell back to plain TCP: no MP_CAPABLE in the SYN-ACK";
     assert_eq!(
         lines(connections),
-        [format!("24 connections to 10.0.1.2:19931 {why} (00000001, 00000002, 00000003 and 21 more)")]
+        [format!(
+            "24 connections of iperf3 to 10.0.1.2:19931 {why} (00000001, 00000002, 00000003 and 21 more)"
+        )]
     );
     assert_eq!(
         lines(vec![fallen_back(1, 80), fallen_back(2, 80)]),
-        [format!("2 connections to 10.0.1.2:80 {why} (00000001, 00000002)")]
+        [format!("2 connections of iperf3 to 10.0.1.2:80 {why} (00000001, 00000002)")]
     );
-    assert_eq!(lines(vec![fallen_back(1, 80)]), [format!("00000001: {why}")]);
+    assert_eq!(lines(vec![fallen_back(1, 80)]), [format!("00000001 (iperf3 to 10.0.1.2:80): {why}")]);
 }
 
 #[test]
-fn other_peers_and_other_causes_are_other_lines() {
+fn a_cause_is_one_line_for_all_its_peers() {
     let mut other_cause = fallen_back(3, 80);
     other_cause.fallback = Some(Fallback { reason: FallbackReason::NotAttempted });
     let groups = problems_of_report(&fixture::report(vec![
@@ -47,8 +49,9 @@ fn other_peers_and_other_causes_are_other_lines() {
         other_cause,
         fallen_back(4, 80),
     ]));
-    assert_eq!(groups.iter().map(ProblemGroup::connections).collect::<Vec<_>>(), [2, 1, 1]);
-    assert!(groups[0].line(&Format::default()).starts_with("2 connections to 10.0.1.2:80 "));
+    assert_eq!(groups.iter().map(ProblemGroup::connections).collect::<Vec<_>>(), [3, 1]);
+    let begin = "3 connections of iperf3 to 10.0.1.2:443 and 1 other peer fell back";
+    assert!(groups[0].line(&Format::default()).starts_with(begin), "{groups:?}");
 }
 
 #[test]
@@ -60,7 +63,11 @@ fn failures_come_before_warnings_and_frequent_ones_first() {
     let groups = problems_of_report(&report);
     let ranks: Vec<_> = groups.iter().map(ProblemGroup::rank).collect();
     assert!(ranks.is_sorted());
-    assert_eq!((groups[0].connections(), groups[0].peer), (0, None), "data lost is a problem of the host");
+    assert_eq!(
+        (groups[0].connections(), groups[0].peers.len()),
+        (0, 0),
+        "data lost is a problem of the host"
+    );
     let last = groups.last().unwrap();
     assert_eq!((last.connections(), last.rank().0), (9, Severity::Warning));
 }
@@ -75,7 +82,7 @@ fn failed_paths_are_grouped_by_path_with_how_long_they_failed() {
     assert_eq!(
         lines[0],
         format!(
-            "3 connections to 10.0.1.2:5201 lost the path {path}: no acknowledgements, for 6.90 s (00000001, 00000002, 00000003)"
+            "3 connections of iperf3 to 10.0.1.2:5201 lost the path {path}: no acknowledgements, for 6.90 s (00000001, 00000002, 00000003)"
         )
     );
 }
@@ -89,7 +96,8 @@ fn outages_are_one_line_with_their_range() {
         }
     }
     let lines = lines(connections);
-    let outage = "2 connections to 10.0.1.2:5201 had an outage: no path made progress, for 412 ms to 1.20 s";
+    let outage =
+        "2 connections of iperf3 to 10.0.1.2:5201 had an outage: no path made progress, for 412 ms to 1.20 s";
     assert!(lines.iter().any(|line| line.starts_with(outage)), "{lines:#?}");
 }
 
@@ -103,7 +111,7 @@ fn extra_subflows_are_summed_up() {
     let what = "have 2 extra subflows behind a shared bottleneck without additional throughput, cost 10.4 J";
     assert_eq!(
         lines(connections.collect()),
-        [format!("2 connections to 10.0.1.2:5201 {what} (00000001, 00000002)")]
+        [format!("2 connections of iperf3 to 10.0.1.2:5201 {what} (00000001, 00000002)")]
     );
 }
 
@@ -119,7 +127,10 @@ fn several_failures_of_one_connection_are_not_several_connections() {
     let groups = problems_of_report(&fixture::report(vec![connection]));
     let line = groups[0].line(&Format::default());
     assert_eq!(groups[0].connections(), 1);
-    assert!(line.starts_with("00000001: path 1 (") && line.contains("; path 2 ("), "{line}");
+    assert!(
+        line.starts_with("00000001 (iperf3 to 10.0.1.2:5201): path 1 (") && line.contains("; path 2 ("),
+        "{line}"
+    );
 }
 
 #[test]
@@ -207,5 +218,8 @@ fn a_peer_has_the_port_of_the_service_only() {
     other.remote.as_mut().unwrap().set_port(1);
     assert_eq!(Peer::new(&other), Peer::new(&server));
     let lines = lines(vec![server, other]);
-    assert!(lines[0].starts_with("2 connections from 10.0.1.1 to port 5201 are long flows"), "{lines:#?}");
+    assert!(
+        lines[0].starts_with("2 connections of iperf3 from 10.0.1.1 to port 5201 are long"),
+        "{lines:#?}"
+    );
 }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Bytes;
 
@@ -39,12 +40,16 @@ pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, cs
         for subflow in &connection.subflows {
             let samples = samples.get(&(connection.id, subflow.id)).map_or(&[][..], Vec::as_slice);
             let readings = readings(connection, subflow, samples, report.run.to);
-            let interface =
-                subflow.interface.as_ref().map(|name| name.text().into_owned()).unwrap_or_default();
             for pair in readings.windows(2) {
-                spread(pair[0], pair[1], |minute, bytes| {
-                    let key = (minute, connection.netns.clone(), interface.clone());
-                    add(links.entry(key).or_default(), bytes);
+                spread(pair[0], pair[1], |minute, [sent, received, unique]| {
+                    let mut charge = |interface: Option<Name>, bytes| {
+                        let name = interface.map(|name| name.to_string()).unwrap_or_default();
+                        add(links.entry((minute, connection.netns.clone(), name)).or_default(), bytes);
+                    };
+                    charge(subflow.interface, [sent, 0, unique]);
+                    if received > 0 {
+                        charge(subflow.incoming_interface, [0, received, 0]);
+                    }
                 });
             }
         }
@@ -168,6 +173,17 @@ mod tests {
         let expected: Vec<f64> = flow.subflows.iter().map(|subflow| subflow.share_sent.unwrap()).collect();
         assert_eq!(shares, expected, "{rows:?}");
         assert_eq!(sum(&rows, 3), 1_600, "with retransmissions");
+    }
+
+    #[test]
+    fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+        let mut flow = fixture::connection(1, 1);
+        flow.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
+        let (sent, received) = (flow.subflows[0].bytes_sent.0, flow.subflows[0].bytes_received.0);
+        let rows = rows(&fixture::report(vec![flow]), &CounterSeries::new());
+        let (incoming, route): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row[2] == "eth9");
+        assert_eq!([sum(&route, 3), sum(&route, 4)], [sent, 0]);
+        assert_eq!([sum(&incoming, 3), sum(&incoming, 4)], [0, received]);
     }
 
     #[test]

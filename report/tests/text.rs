@@ -65,11 +65,12 @@ fn a_report_of_many_connections_has_a_bounded_number_of_lines() {
     let mut connections: Vec<_> = (1..=400).map(|token| fixture::connection(token, 1)).collect();
     connections.extend((401..=430).map(fixture::failover));
     let text = text::report(&fixture::report(connections));
-    let single =
-        "400 connections to 10.0.1.2:5201 are long flows over one path only: no second subflow joined";
+    let single = "400 connections of iperf3 to 10.0.1.2:5201 are long flows over one path only: no second subflow joined";
     assert!(text.contains(single), "{text}");
     assert!(
-        text.contains("! 30 connections to 10.0.1.2:5201 lost the path 10.0.1.1 -> 10.0.1.2 over eth1: "),
+        text.contains(
+            "! 30 connections of iperf3 to 10.0.1.2:5201 lost the path 10.0.1.1 -> 10.0.1.2 over eth1: "
+        ),
         "{text}"
     );
     assert!(text.contains("(00000191, 00000192, 00000193 and 27 more)"), "{text}");
@@ -86,9 +87,16 @@ fn problems_with_many_peers_are_limited_and_counted() {
     for (connection, port) in connections.iter_mut().zip(0_u16..) {
         connection.remote.as_mut().unwrap().set_port(8_000 + port / 3);
     }
+    // Each of these has lost another path.
+    connections.extend((61..=80).map(|token| {
+        let mut flow = fixture::failover(token);
+        flow.subflows[0].local = format!("10.9.0.{token}:80").parse().unwrap();
+        flow
+    }));
     let text = text::report(&fixture::report(connections));
-    assert!(text.contains("! 3 connections to 10.0.1.2:8000 are long flows"), "{text}");
-    assert!(text.contains("! ... and 10 more like these, of 30 connections\n"), "{text}");
+    let all = "! 60 connections of iperf3 to 10.0.1.2:8000 and 19 other peers are long flows";
+    assert!(text.contains(all), "{text}");
+    assert!(text.contains("! ... and 11 more like these, of 11 connections\n"), "{text}");
 }
 
 #[test]
@@ -98,7 +106,7 @@ fn a_shared_bottleneck_is_a_problem_and_a_fact_of_its_connection() {
     (connection.extra_subflows, connection.bottlenecks) = (found.extra_subflows(), Some(found));
     let sentence = "subflows 1, 2 and 3 share one bottleneck since +1.75 s (probability 0.98): 2 extra subflows add no throughput";
     let text = text::report(&fixture::report(vec![connection]));
-    assert!(text.contains(&format!("! 00000007: {sentence}")), "{text}");
+    assert!(text.contains(&format!("! 00000007 (iperf3 to 10.0.1.2:5201): {sentence}")), "{text}");
     assert!(text.contains(&format!("bottleneck     {sentence}")), "{text}");
 }
 

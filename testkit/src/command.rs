@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch`, the program under test.
+//! Runs `mpwatch`, the program under test, and other commands. Every wait has a deadline.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use mpwatch_lab::poll_until;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::emulation;
+
+/// Timeout of a command. Long enough for a study of a few cells, and for a report of 100 000 sockets on a busy machine.
+const END_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Exit code and output of a command.
 #[derive(Debug)]
@@ -38,6 +50,45 @@ pub fn program() -> PathBuf {
 
 /// Runs the program to its end.
 pub fn mpwatch(arguments: &[&str]) -> CommandOutput {
-    let output = Command::new(program()).args(arguments).stdin(Stdio::null()).output();
-    output.expect("the program can be started").into()
+    output(Command::new(program()).args(arguments)).into()
+}
+
+/// Runs a command without input to its end. After a timeout it is killed, and the test fails.
+#[track_caller]
+pub fn output(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    finish(child.unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}")))
+}
+
+/// As [`output`], for a command that has been started with pipes.
+#[track_caller]
+pub fn finish(child: Child) -> Output {
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let (sender, ended) = channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let output = ended.recv_timeout(emulation::timeout(END_TIMEOUT)).unwrap_or_else(|_| {
+        // It may have ended just now.
+        let _ = kill(pid, Signal::SIGKILL);
+        panic!("process {pid} does not end");
+    });
+    output.expect("the output can be read")
+}
+
+/// Waits until a process has ended. After a timeout the test fails.
+#[track_caller]
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let ended = poll_until("a process to end", emulation::timeout(END_TIMEOUT), || {
+        child.try_wait().expect("a child process")
+    });
+    ended.unwrap()
+}
+
+/// The lines of a process's output, read by a thread, so that the process never waits for the test and the test may wait with a timeout.
+pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        // It ends with the output, or when nobody needs the lines any more.
+        let _ = BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+    });
+    lines
 }

@@ -12,8 +12,8 @@ mod json;
 mod observer;
 mod skip;
 
-pub use command::{CommandOutput, mpwatch, program};
+pub use command::{CommandOutput, finish, lines, mpwatch, output, program, wait};
 pub use json::{list, number, text};
 pub use mpwatch_lab::poll_until;
-pub use observer::{Observer, Report};
+pub use observer::{Observer, Report, established};
 pub use skip::{may_run_as_root, skip};

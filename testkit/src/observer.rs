@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `mpwatch record` during the traffic of a test, and parses the report that it prints at its end.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::program;
+use crate::command::{lines, program};
 use crate::emulation;
 use crate::json::list;
 
-/// Timeout for sockets to close.
+/// Timeout for tracing to start, and for sockets to close.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout for the program to end. A report of 100 000 sockets as JSON takes some 15 s of CPU time, several times as long on a busy machine.
@@ -58,16 +58,14 @@ impl Observer {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        let mut stderr = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let mut first_line = String::new();
-        stderr.read_line(&mut first_line).expect("standard error can be read");
+        let messages = lines(child.stderr.take().expect("standard error is piped"));
+        let first = messages.recv_timeout(emulation::timeout(TIMEOUT)).unwrap_or_default();
         assert!(
-            first_line.contains("recording"),
-            "mpwatch does not record: {first_line}{}",
-            read_all(stderr)
+            first.contains("recording"),
+            "mpwatch does not record: {first} {:?}",
+            std::iter::from_fn(|| messages.recv_timeout(Duration::from_secs(2)).ok()).collect::<Vec<_>>()
         );
-        // A full pipe would block it.
-        std::thread::spawn(move || eprint!("{}", read_all(stderr)));
+        std::thread::spawn(move || messages.iter().for_each(|message| eprintln!("{message}")));
         Self { child, folder }
     }
 
@@ -154,19 +152,20 @@ impl Report {
 fn is_without_connections(namespace: &Namespace) -> bool {
     const TIME_WAIT: &str = "06";
     const LISTEN: &str = "0A";
+    tcp_states(namespace).iter().all(|state| [TIME_WAIT, LISTEN].contains(&state.as_str()))
+}
+
+/// Number of established TCP sockets in a namespace: open subflows that have joined.
+pub fn established(namespace: &Namespace) -> usize {
+    const ESTABLISHED: &str = "01";
+    tcp_states(namespace).iter().filter(|state| *state == ESTABLISHED).count()
+}
+
+/// The state of each TCP socket in a namespace, as the kernel writes it.
+fn tcp_states(namespace: &Namespace) -> Vec<String> {
     let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
     let read = || tables.map(|table| std::fs::read_to_string(table).expect("the socket table can be read"));
     let tables = namespace.enter(read).expect("the lab's namespace can be entered");
-    let states = tables
-        .iter()
-        .flat_map(|table| table.lines().skip(1))
-        .filter_map(|line| line.split_whitespace().nth(3));
-    states.into_iter().all(|state| [TIME_WAIT, LISTEN].contains(&state))
-}
-
-fn read_all(mut stderr: impl Read) -> String {
-    let mut text = String::new();
-    // The text is only for error messages.
-    let _ = stderr.read_to_string(&mut text);
-    text
+    let lines = tables.iter().flat_map(|table| table.lines().skip(1));
+    lines.filter_map(|line| line.split_whitespace().nth(3)).map(str::to_owned).collect()
 }

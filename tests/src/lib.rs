@@ -16,8 +16,8 @@ pub mod scripted_server;
 
 pub use mpwatch_bench::energy::simulated_counters;
 pub use mpwatch_testkit::{
-    CommandOutput, Observer, Report, emulation, list, may_run_as_root, mpwatch, number, program, skip, text,
-    tmux,
+    CommandOutput, Observer, Report, emulation, established, finish, lines, list, may_run_as_root, mpwatch,
+    number, output, program, skip, text, tmux, wait,
 };
 pub use open_connection::OpenConnection;
 

@@ -15,6 +15,8 @@ pub enum Answer {
     Status(u16, &'static str),
     /// With 200 and these bytes.
     Bytes(&'static [u8]),
+    /// With 200 and a web page, as a proxy does while its server is down.
+    Page,
     /// Reads the request, and then waits until the client gives up.
     Stall,
     /// With 200 and less of the text than announced.
@@ -85,11 +87,16 @@ pub fn read(stream: &mut impl Read) -> Option<Request> {
 
 /// Answers a request.
 pub fn reply(stream: &mut (impl Read + Write), answer: Answer) {
-    let head =
-        |status: u16, length: usize| format!("HTTP/1.1 {status} Any\r\ncontent-length: {length}\r\n\r\n");
+    // As both ClickHouse and a receiver of OTLP.
+    const OWN: &str = "x-clickhouse-summary: {}\r\ncontent-type: application/x-protobuf";
+    let head = |status: u16, length: usize| {
+        let headers = if matches!(answer, Answer::Page) { "content-type: text/html" } else { OWN };
+        format!("HTTP/1.1 {status} Any\r\n{headers}\r\ncontent-length: {length}\r\n\r\n")
+    };
     let bytes = match answer {
         Answer::Status(status, text) => [head(status, text.len()).as_bytes(), text.as_bytes()].concat(),
         Answer::Bytes(bytes) => [head(200, bytes.len()).as_bytes(), bytes].concat(),
+        Answer::Page => [head(200, 18).as_bytes(), b"<html>Sorry</html>"].concat(),
         Answer::Half => [head(200, 100).as_bytes(), b"half"].concat(),
         Answer::Stall => {
             // Until the client closes.

@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
@@ -19,7 +18,7 @@ use mpwatch_model::kernel::cpu::LedgerMode;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
-use mpwatch_tests::{list, may_run_as_root, program, text};
+use mpwatch_tests::{lines, list, may_run_as_root, program, text};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(2);
@@ -40,11 +39,7 @@ impl Snapshots {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
+        let lines = lines(child.stdout.take().unwrap());
         Self { child, lines }
     }
 

@@ -3,15 +3,15 @@
 //! all.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::io::{BufRead as _, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, Transfer, Workload};
-use mpwatch_tests::{may_run_as_root, program};
+use mpwatch_tests::{lines, may_run_as_root, program};
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
@@ -26,7 +26,7 @@ const CONNECTIONS: u32 = 8;
 /// Snapshots of a tracer, five per second.
 struct Snapshots {
     tracer: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Snapshots {
@@ -34,12 +34,12 @@ impl Snapshots {
         let mut command = Command::new(program());
         command.args(["top", "--batch", "--json", "--interval", "200ms"]).args(options);
         let mut tracer = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(tracer.stdout.take().unwrap()).lines();
+        let lines = lines(tracer.stdout.take().unwrap());
         Self { tracer, lines }
     }
 
     fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next().expect("mpwatch goes on").unwrap()).unwrap()
+        serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch goes on")).unwrap()
     }
 
     /// Its cost after some snapshots, as a share of the machine's CPU time.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mpwatch_lab::raplsim::Platform;
 use mpwatch_lab::raplsim::live::LoadScope;
 use mpwatch_tests::simulated_counters::{DYNAMIC, IDLE, SimulatedCounters, cpus};
-use mpwatch_tests::{CommandOutput, may_run_as_root, program, skip};
+use mpwatch_tests::{CommandOutput, finish, may_run_as_root, program, skip};
 
 /// Seconds of each step to settle and to measure.
 const SETTLE: f64 = 0.2;
@@ -33,7 +33,7 @@ fn calibrate(simulated: &mut SimulatedCounters, more: &[&str]) -> (CommandOutput
         .spawn()
         .unwrap();
     simulated.start(LoadScope::Threads).follow_process(child.id().cast_signed(), 0);
-    let output = child.wait_with_output().unwrap();
+    let output = finish(child);
     let used = simulated.stop().busy_by_package.iter().sum::<u64>() as f64 / 1e9;
     (output.into(), used)
 }

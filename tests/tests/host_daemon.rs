@@ -53,6 +53,7 @@ fn the_daemon_serves_the_byte_counts_of_the_application() {
     for path in ["/", "/healthz", "/readyz"] {
         assert_eq!(daemon.get(path).0, "HTTP/1.1 200 OK", "{path}");
     }
+    assert_eq!(daemon.get("/api/v1/flows").0, "HTTP/1.1 403 Forbidden", "no authentication is configured");
     let before = daemon.metric("mpwatch_host_sent_bytes_total").unwrap();
     let open = OpenConnection::after_upload(BYTES);
     let connection = listed_connection(&daemon_dir, &open);
@@ -204,7 +205,7 @@ fn ticks_without_a_free_descriptor_are_counted_and_later_ones_proceed() {
 }
 
 #[test]
-fn a_daemon_that_was_stopped_for_20_seconds_has_every_connection_of_that_time() {
+fn a_daemon_that_was_stopped_for_seconds_has_every_connection_of_that_time() {
     if !may_run_as_root() {
         return;
     }
@@ -220,7 +221,8 @@ fn a_daemon_that_was_stopped_for_20_seconds_has_every_connection_of_that_time() 
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(1_000));
     (spec.connections, spec.concurrency, spec.read_socket_info) = (400, 8, false);
     assert_eq!(traffic::run(lab.client(), lab.server(), &spec).unwrap().client.first_error(), None);
-    std::thread::sleep(Duration::from_secs(20).saturating_sub(stopped.elapsed()));
+    // Longer than a snapshot may be late. Nothing but time passes meanwhile.
+    std::thread::sleep(Duration::from_secs(3).saturating_sub(stopped.elapsed()));
     daemon.signal(Signal::SIGCONT);
     daemon.wait_for_metric(closed, |count| count - before >= 400.0);
     let is_ready = || (daemon.get("/readyz").0 == "HTTP/1.1 200 OK").then_some(());

@@ -200,7 +200,9 @@ fn a_daemon_with_nothing_to_send_keeps_no_connection_to_its_target() {
     let daemon_dir = DaemonDir::new();
     configure(&daemon_dir, listener.local_addr().unwrap().port(), 100, "60s");
     let _daemon = daemon_dir.start(&[]);
-    let (mut stream, _) = listener.accept().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (mut stream, _) = poll_until("a connection", TIMEOUT, || listener.accept().ok()).unwrap();
+    stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let question = scripted_server::read(&mut stream).unwrap();
     assert!(question.head.contains("schema_version"), "{}", question.head);

@@ -24,7 +24,7 @@ use service::{DaemonDir, TIMEOUT};
 /// Timeout of the end of all subflows, because the kernel retries on the failed path for a while.
 const END: Duration = Duration::from_mins(2);
 /// Snapshots after the end of the connection. The view shows a closed connection for two.
-const LATER: usize = 100;
+const LATER: usize = 20;
 
 /// `mpwatch top --batch --json`, attached to the daemon.
 struct Stream {

@@ -14,7 +14,7 @@ use std::process::Command;
 use mpwatch_lab::Topology;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{self, TrafficSpec, Workload};
-use mpwatch_tests::{may_run_as_root, program};
+use mpwatch_tests::{may_run_as_root, output, program};
 use nix::sys::signal::Signal;
 
 use service::DaemonDir;
@@ -40,9 +40,10 @@ fn the_daemon_keeps_only_the_documented_capabilities_and_traces() {
     for task in fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         let name = status.lines().next().unwrap();
-        let without_capabilities = ["mpwatch-control", "mpwatch-frames", "mpwatch-socket", "mpwatch-store"];
+        let without_capabilities =
+            ["mpwatch-control", "mpwatch-frames", "mpwatch-http", "mpwatch-socket", "mpwatch-store"];
         let allowed =
-            if without_capabilities.iter().any(|thread| name.ends_with(thread)) { 0 } else { DOCUMENTED };
+            if without_capabilities.iter().any(|thread| name.contains(thread)) { 0 } else { DOCUMENTED };
         for set_of in ["CapEff", "CapPrm"] {
             assert_eq!(capability_set(&status, set_of) & !allowed, 0, "{name}: {status}");
         }
@@ -89,7 +90,7 @@ fn members_of_the_group_may_connect_and_others_get_advice() {
         command.args(["--reuid", "65534", "--regid", "65534"]);
         command.args(if groups.is_empty() { vec!["--clear-groups"] } else { vec!["--groups", groups] });
         command.arg(&copy).args(arguments).arg("--socket").arg(daemon_dir.socket());
-        command.output().unwrap()
+        output(&mut command)
     };
     for arguments in [&["ls"][..], &["ls", "--json"], &["top", "--batch", "-n", "2"]] {
         let outcome = run("54321", arguments);
@@ -147,7 +148,7 @@ fn another_user_is_told_that_the_database_is_private() {
     let mut command = Command::new(copy);
     let command =
         command.args(["report", "--db"]).arg(folder.path().join("flows.db")).uid(65_534).gid(65_534);
-    let output = command.output().unwrap();
+    let output = output(command);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{message}");
     assert!(message.contains("only its owner may read it"), "{message}");

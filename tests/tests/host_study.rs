@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpwatch_lab::traffic::{self, TrafficSpec, Transport, Workload};
 use mpwatch_study::fabric::{Fabric, FabricKind, FabricSpec, Forwarding, address};
-use mpwatch_tests::{list, may_run_as_root, number, program, skip, text};
+use mpwatch_tests::{list, may_run_as_root, number, output, program, skip, text};
 use serde_json::Value;
 
 const BYTES: u64 = 2_000_000;
@@ -76,7 +76,7 @@ fn run(experiment: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let arguments = ["study", "run", experiment, "--quick", "--repeat", "1", "--out", out];
-    let output = Command::new(program()).args(arguments).output().unwrap();
+    let output = output(Command::new(program()).args(arguments));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_str(&std::fs::read_to_string(folder.path().join("study.json")).unwrap()).unwrap()
 }

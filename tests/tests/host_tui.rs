@@ -157,7 +157,7 @@ fn the_screen_of_a_finished_demo_stays_usable() {
     if !may_run_as_root() {
         return;
     }
-    let session = Session::start("demo failover --seconds 6", "MPWATCH_SCREEN_CONFIG=");
+    let session = Session::start("demo failover --seconds 3", "MPWATCH_SCREEN_CONFIG=");
     let screen = session.wait_for_words("THE DEMO IS OVER");
     assert!(screen.contains("failed at") && screen.contains(" outage from"), "{screen}");
     session.press(&["Enter"]);

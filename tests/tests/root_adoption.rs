@@ -16,6 +16,8 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Sockets of a connection: at both ends the MPTCP socket and two subflows.
 const SOCKETS: u64 = 6;
+/// Number of short connections: enough that some are opened after mpwatch has started.
+const SHORT_CONNECTIONS: u32 = 1_000;
 /// Number of short connections that are open at the same time.
 const AT_ONCE: u32 = 40;
 const SHORT_BYTES: u64 = 1_000;
@@ -24,7 +26,7 @@ const RING_SIZE: &str = "268435456";
 
 #[test]
 fn sockets_older_than_mpwatch_are_adopted_once_while_others_open_and_close() {
-    adopt(emulation::amount(5_000).max(600));
+    adopt(emulation::amount(1_800).max(600));
 }
 
 #[test]
@@ -62,16 +64,10 @@ fn has_socket_in_syn_sent() -> bool {
     table.lines().any(|line| line.split_whitespace().nth(3) == Some(SYN_SENT))
 }
 
-/// Enough connections that some are opened after mpwatch has started. In a guest they would need a quarter of the time of all tests.
-fn short_count() -> u32 {
-    u32::try_from(emulation::amount(3_000).max(1_000)).unwrap()
-}
-
 fn adopt(sockets: u64) {
     if !may_run_as_root() {
         return;
     }
-    let short_count = short_count();
     let idle_count = u32::try_from(sockets / SOCKETS).unwrap();
     allow_files(2 * u64::from(idle_count) + 2_048);
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
@@ -81,7 +77,7 @@ fn adopt(sockets: u64) {
     let idle = IdleConnections::open(lab.client(), lab.server(), &spec).unwrap();
     let control = Arc::new(Control::default());
     let short =
-        Transfer::start(lab.client(), lab.server(), &short_spec(&spec, short_count), &control).unwrap();
+        Transfer::start(lab.client(), lab.server(), &short_spec(&spec, SHORT_CONNECTIONS), &control).unwrap();
     poll_until("short connections", TIMEOUT, || (control.opened() > AT_ONCE).then_some(())).unwrap();
 
     // Many connections that close within a second need more room than the default.
@@ -89,7 +85,7 @@ fn adopt(sockets: u64) {
     let opened_before = control.opened();
     let outcome = short.join().unwrap();
     assert_eq!((outcome.client.first_error(), outcome.server.first_error()), (None, None));
-    assert!(opened_before < short_count, "all short connections had ended before mpwatch started");
+    assert!(opened_before < SHORT_CONNECTIONS, "all short connections had ended before mpwatch started");
     drop(idle);
     let report = observer.finish_after_close(&lab);
 
@@ -112,8 +108,12 @@ fn adopt(sockets: u64) {
         let traced = short.len() - adopted;
         println!("{netns}: {} idle, {adopted} short ones adopted, {traced} traced", idle.len());
         assert!(adopted > 0, "none was open when mpwatch started");
-        let after = (short_count - opened_before) as usize;
-        assert!((after..=short_count as usize).contains(&short.len()), "{} with {after} later", short.len());
+        let after = (SHORT_CONNECTIONS - opened_before) as usize;
+        assert!(
+            (after..=SHORT_CONNECTIONS as usize).contains(&short.len()),
+            "{} with {after} later",
+            short.len()
+        );
         for connection in short {
             assert!(!connection["closed_at"].is_null(), "it has closed: {connection:#}");
             // Kernels before 6.5 do not count the bytes of a connection.

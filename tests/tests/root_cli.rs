@@ -3,18 +3,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mpwatch_lab::poll_until;
 use mpwatch_report::schema::snapshot_schema;
-use mpwatch_tests::{CommandOutput, OpenConnection, list, may_run_as_root, mpwatch, number, program, text};
+use mpwatch_tests::{
+    CommandOutput, OpenConnection, finish, lines, list, may_run_as_root, mpwatch, number, program, text,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The unprivileged user `nobody`.
 const NOBODY: u32 = 65_534;
@@ -165,8 +169,7 @@ fn a_closed_pipe_is_no_error() {
     }
     // Also after the first line was read, as by `head -1`.
     let mut child = spawn(batch, Stdio::piped());
-    let mut first = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let first = lines(child.stdout.take().unwrap()).recv_timeout(TIMEOUT).unwrap();
     assert_valid(&snapshot_schema(), &first);
     assert_exits_without_error(child, batch);
 }
@@ -179,7 +182,7 @@ fn spawn(arguments: &[&str], stdout: Stdio) -> Child {
 
 #[track_caller]
 fn assert_exits_without_error(mut child: Child, arguments: &[&str]) {
-    let status = poll_until("mpwatch to exit", Duration::from_secs(20), || child.try_wait().unwrap());
+    let status = poll_until("mpwatch to exit", TIMEOUT, || child.try_wait().unwrap());
     if status.is_err() {
         let _ = child.kill();
     }
@@ -224,9 +227,9 @@ fn an_interrupted_selftest_reports_it_and_leaves_nothing() {
             std::fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
     };
-    poll_until("its network", Duration::from_secs(20), || (namespaces() > 0).then_some(())).unwrap();
+    poll_until("its network", TIMEOUT, || (namespaces() > 0).then_some(())).unwrap();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = finish(child);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{message}");
     assert!(message.contains("interrupted"), "{message}");

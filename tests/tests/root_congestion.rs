@@ -6,10 +6,10 @@
 mod arithmetic;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mpwatch_ebpf::congestion::{NAME, Registration};
@@ -17,7 +17,7 @@ use mpwatch_ebpf::support::KernelSupport;
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{Control, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
 use mpwatch_lab::{Namespace, Topology, endpoint, poll_until};
-use mpwatch_tests::{emulation, may_run_as_root, mpwatch, program, skip};
+use mpwatch_tests::{emulation, lines, may_run_as_root, mpwatch, output, program, skip, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -93,17 +93,15 @@ fn is_available() -> bool {
 /// `mpwatch control congestion`.
 struct Registrar {
     child: Child,
-    output: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Registrar {
     fn start() -> (Self, String) {
         let mut command = Command::new(program());
         let mut child = command.args(["control", "congestion"]).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut registrar = Self { child, output };
-        let mut first = String::new();
-        registrar.output.read_line(&mut first).unwrap();
+        let registrar = Self { lines: lines(child.stdout.take().unwrap()), child };
+        let first = registrar.lines.recv_timeout(emulation::timeout(TIMEOUT)).unwrap();
         (registrar, first)
     }
 
@@ -114,11 +112,8 @@ impl Registrar {
     /// Returns the rest of its output.
     fn end(mut self, signal: Signal) -> String {
         self.signal(signal).unwrap();
-        let status = self.child.wait().unwrap();
-        assert_eq!(status.success(), signal != Signal::SIGKILL);
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).unwrap();
-        rest
+        assert_eq!(wait(&mut self.child).success(), signal != Signal::SIGKILL);
+        self.lines.iter().collect()
     }
 }
 
@@ -406,7 +401,7 @@ fn the_daemon_registers_it_if_it_is_configured() {
     let registered =
         poll_until("it to be registered", emulation::timeout(TIMEOUT), || is_available().then_some(()));
     kill(Pid::from_raw(i32::try_from(daemon.id()).unwrap()), Signal::SIGTERM).unwrap();
-    assert!(daemon.wait().unwrap().success());
+    assert!(wait(&mut daemon).success());
     registered.unwrap();
     assert!(!is_available());
 }
@@ -417,7 +412,7 @@ fn an_unprivileged_user_may_not_register_it() {
         return;
     }
     let mut command = Command::new(program());
-    let output = command.args(["control", "congestion"]).uid(NOBODY).gid(NOBODY).output().unwrap();
+    let output = output(command.args(["control", "congestion"]).uid(NOBODY).gid(NOBODY));
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{message}");
     assert!(message.contains("not permitted to") && message.contains("cap_bpf"), "{message}");

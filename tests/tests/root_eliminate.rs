@@ -6,13 +6,21 @@
 #[path = "observed/path_manager.rs"]
 mod path_manager;
 
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mpwatch_control::kernel::{self, Change};
+use mpwatch_fixtures as fixture;
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::{Control, PORT, TrafficSpec, Transfer, TransferOutcome, Transport, Workload};
-use mpwatch_lab::{Topology, poll_until};
+use mpwatch_lab::{Namespace, Topology, poll_until};
+use mpwatch_model::flow::bottleneck::DetectionMethod;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal};
+use mpwatch_model::id::{SocketCookie, SubflowId};
+use mpwatch_model::unit::{BitsPerSecond, Micros};
 use mpwatch_tests::elimination::Elimination;
 use mpwatch_tests::{emulation, list, may_run_as_root, mpwatch, number, skip, text};
 use serde_json::Value;
@@ -282,4 +290,49 @@ fn a_backup_is_undone_when_the_throughput_drops_and_the_connection_is_left_alone
     assert_eq!(elimination.steps("removed").len(), 1, "left alone from then on");
     upload.cancel();
     elimination.stop();
+}
+
+/// A TCP connection over the loopback of a namespace, as a subflow of a decision, with its sockets.
+fn subflow(space: &Namespace) -> (Candidate, [TcpStream; 2]) {
+    let connected = space.enter(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    });
+    let (client, server) = connected.unwrap();
+    let cookie = rustix::net::sockopt::socket_cookie(&client).unwrap();
+    let subflow = SubflowId { cookie: SocketCookie(cookie), generation: 0 };
+    let (local, remote) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+    (Candidate { subflow, local, remote, goodput: BitsPerSecond(1), srtt: None }, [client, server])
+}
+
+#[test]
+fn a_subflow_is_not_closed_when_the_path_of_the_kept_one_has_just_failed() {
+    if !may_run_as_root() {
+        return;
+    }
+    let space = Namespace::new("kept").unwrap();
+    space.ip(&["link set lo up".to_owned()]).unwrap();
+    let ((kept, [mut sender, _receiver]), (removed, [other, _peer])) = (subflow(&space), subflow(&space));
+    let connection =
+        Connection { netns_inode: u32::try_from(space.inode()).unwrap(), ..fixture::connection(1, 2) };
+    let removal = Removal {
+        action: EliminationAction::Close,
+        method: DetectionMethod::default(),
+        group: vec![kept.subflow, removed.subflow],
+        removed,
+        kept,
+        probability: None,
+        stable: Micros(0),
+        evidence: None,
+    };
+    let close = || kernel::change(&connection, &removal, Change::Apply);
+    space.ip(&["link set lo down".to_owned()]).unwrap();
+    sender.write_all(b"not acknowledged").unwrap();
+    let refused = close().unwrap_err();
+    assert!(refused.contains("makes no progress"), "{refused}");
+    assert!(other.take_error().unwrap().is_none(), "it was closed");
+    space.ip(&["link set lo up".to_owned()]).unwrap();
+    poll_until("an acknowledgement", TIMEOUT, || close().is_ok().then_some(())).unwrap();
+    assert_eq!(other.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionAborted);
 }

@@ -3,7 +3,7 @@
 //! idle application began to wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathFailure, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, join};
-use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, program, text};
+use mpwatch_tests::{Observer, emulation, lines, list, may_run_as_root, number, program, text, wait};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -113,8 +113,8 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     let mut command = Command::new(program());
     command.args(["top", "--batch", "--json", "--interval", "100ms", "-n", SNAPSHOTS, "--ledger", "off"]);
     let mut observer = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut snapshots = BufReader::new(observer.stdout.take().unwrap()).lines();
-    snapshots.next().expect("mpwatch traces").unwrap();
+    let snapshots = lines(observer.stdout.take().unwrap());
+    snapshots.recv_timeout(TIMEOUT).expect("mpwatch traces");
     let server = serve(&lab, Protocol::MPTCP, 1);
     let socket = lab.client().enter(|| {
         let mut socket = stream(Protocol::MPTCP);
@@ -122,8 +122,8 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
         exchange(&mut socket);
         socket
     });
-    let is_found = snapshots.any(|line| {
-        let snapshot: Value = serde_json::from_str(&line.unwrap()).unwrap();
+    let is_found = std::iter::from_fn(|| snapshots.recv_timeout(TIMEOUT).ok()).any(|line| {
+        let snapshot: Value = serde_json::from_str(&line).unwrap();
         let mut here = list(&snapshot, "connections")
             .iter()
             .filter(|connection| connection["netns"] == lab.server().name());
@@ -132,7 +132,7 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     drop(socket);
     join(server).unwrap();
     observer.kill().unwrap();
-    observer.wait().unwrap();
+    wait(&mut observer);
     assert!(is_found, "no owner in {SNAPSHOTS} snapshots");
 }
 

@@ -2,10 +2,10 @@
 //! A replay prints exactly what the recorder printed, in every format. A recording can be replayed after its recorder was killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use mpwatch_lab::topology::PathFailure;
@@ -13,7 +13,8 @@ use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, Transport, Work
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_tests::failover::{self, BYTES};
 use mpwatch_tests::{
-    CommandOutput, Observer, OpenConnection, list, may_run_as_root, mpwatch, number, program, text,
+    CommandOutput, Observer, OpenConnection, lines, list, may_run_as_root, mpwatch, number, program, text,
+    wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -21,13 +22,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for a recorder to end. Its report has all connections of the machine. With 40 000 connections of other tests, three reports take
-/// 16 s on a busy machine.
-const END_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A running `mpwatch record` with an output format.
 struct Recorder {
     child: Child,
+    messages: Receiver<String>,
     file: PathBuf,
     format: &'static str,
 }
@@ -35,9 +34,10 @@ struct Recorder {
 impl Recorder {
     /// Starts it and returns when it traces.
     fn start(folder: &Path, format: &'static str) -> Self {
-        Self::into_file(folder.join(format!("{format}.mpw")), format, "200ms")
+        Self::into_file(folder.join(format!("{format}.mpw")), format, "200ms").tracing()
     }
 
+    /// Starts it.
     fn into_file(file: PathBuf, format: &'static str, interval: &str) -> Self {
         let mut child = Command::new(program())
             .arg("record")
@@ -48,10 +48,15 @@ impl Recorder {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        let mut first_line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut first_line).unwrap();
-        assert!(first_line.contains("recording"), "{first_line}");
-        Self { child, file, format }
+        let messages = lines(child.stderr.take().unwrap());
+        Self { child, messages, file, format }
+    }
+
+    /// Returns when it traces.
+    fn tracing(self) -> Self {
+        let first = self.messages.recv_timeout(TIMEOUT).unwrap();
+        assert!(first.contains("recording"), "{first}");
+        self
     }
 
     fn signal(&self, signal: Signal) {
@@ -61,11 +66,8 @@ impl Recorder {
     /// Waits for its end and returns what it printed. Call it after the signal.
     fn output(mut self) -> String {
         let mut stdout = self.child.stdout.take().unwrap();
-        let reader = std::thread::spawn(move || {
-            let mut text = String::new();
-            stdout.read_to_string(&mut text).map(|_| text)
-        });
-        poll_until("the recorder to end", END_TIMEOUT, || self.child.try_wait().unwrap()).unwrap();
+        let reader = std::thread::spawn(move || std::io::read_to_string(&mut stdout));
+        wait(&mut self.child);
         reader.join().unwrap().unwrap()
     }
 
@@ -112,8 +114,10 @@ fn a_replay_prints_what_the_recorder_printed() {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let recorders = ["text", "json", "csv"].map(|format| Recorder::start(folder.path(), format));
+    let recorders = ["text", "json", "csv"]
+        .map(|format| Recorder::into_file(folder.path().join(format), format, "200ms"));
     let lab = failover::two_paths();
+    let recorders = recorders.map(Recorder::tracing);
     failover::upload(&lab, PathFailure::LinkDown);
     for recorder in &recorders {
         recorder.signal(Signal::SIGINT);
@@ -161,7 +165,7 @@ fn a_demo_and_a_recorder_in_parallel_report_the_same() {
     }
     let folder = TempDir::new().unwrap();
     let recording = Recorder::start(folder.path(), "json");
-    let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "6", "--json"]);
+    let demo = mpwatch(&["demo", "failover", "--headless", "--seconds", "4", "--json"]);
     assert_eq!(demo.code, Some(0), "{}", demo.stderr);
     recording.signal(Signal::SIGINT);
     let [shown, recorded] =
@@ -190,7 +194,7 @@ fn filters_apply_to_a_replay_as_they_do_to_a_live_run() {
     let folder = TempDir::new().unwrap();
     let recorder = Recorder::start(folder.path(), "json");
     let lab = failover::two_paths();
-    failover::upload(&lab, PathFailure::LinkDown);
+    run(&lab, Workload::upload(BYTES));
     recorder.wait_for_closes_in(&lab);
     recorder.signal(Signal::SIGINT);
     let file = recorder.path().to_owned();
@@ -245,7 +249,7 @@ fn the_recording_of_a_killed_recorder_can_be_replayed() {
     }
     let mut recording = RecordedUpload::start();
     recording.recorder.signal(Signal::SIGKILL);
-    recording.recorder.child.wait().unwrap();
+    wait(&mut recording.recorder.child);
     let (outcome, sent) = recording.replay(&recording.recorder.file);
     assert_eq!((outcome.code, sent), (Some(1), Some(BYTES)), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("ends abruptly"), "{}", outcome.stderr);
@@ -258,7 +262,7 @@ fn a_truncated_recording_is_replayed_as_far_as_it_is_complete() {
     }
     let mut recording = RecordedUpload::start();
     recording.recorder.signal(Signal::SIGINT);
-    recording.recorder.child.wait().unwrap();
+    wait(&mut recording.recorder.child);
     let whole = std::fs::read(&recording.recorder.file).unwrap();
     let truncated = recording.recorder.file.with_extension("truncated");
     std::fs::write(&truncated, &whole[..whole.len() - 20]).unwrap();
@@ -300,8 +304,8 @@ fn an_idle_connection_stays_open_with_its_totals() {
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     poll_until("everything to arrive", TIMEOUT, || (control.held() == 1).then_some(())).unwrap();
-    // More ticks than the limit after which a flow without reports counts as gone.
-    std::thread::sleep(Duration::from_millis(1_600));
+    // More ticks than the limit after which a flow without reports counts as gone. Nothing but time passes meanwhile.
+    std::thread::sleep(Duration::from_millis(1_100));
     let report = observer.finish();
     control.release();
     transfer.join().unwrap();
@@ -353,7 +357,7 @@ fn make_the_recordings_of_the_replay_tests() {
 
 /// Records traffic. Returns the number of connections in the recording.
 fn record_into(file: &Path, traffic: Traffic<'_>) -> usize {
-    let recorder = Recorder::into_file(file.to_owned(), "json", "500ms");
+    let recorder = Recorder::into_file(file.to_owned(), "json", "500ms").tracing();
     let lab = failover::two_paths();
     traffic(&lab);
     recorder.wait_for_closes_in(&lab);

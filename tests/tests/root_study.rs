@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::{Namespace, Topology, poll_until};
-use mpwatch_tests::{emulation, list, may_run_as_root, number, program, text};
+use mpwatch_tests::{emulation, list, may_run_as_root, number, output, program, text, wait};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn study(arguments: &[&str]) -> Command {
 }
 
 fn finished(command: &mut Command) -> Output {
-    let output = command.output().unwrap();
+    let output = output(command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
@@ -108,7 +108,7 @@ fn an_interrupted_study_is_resumed() {
     let has_one = || runs().filter(|runs| *runs > 0);
     poll_until("the first run", emulation::timeout(TIMEOUT), has_one).unwrap();
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(wait(&mut child).success());
     let before = runs().unwrap();
     assert!((1..=3).contains(&before), "{before}");
 
@@ -185,7 +185,7 @@ fn an_own_experiment_that_cannot_run_says_why_and_what_to_do() {
     let failed = |text: &str| {
         std::fs::write(&file, text).unwrap();
         let [file, out] = [&file, &out].map(|path| path.to_str().unwrap());
-        let output = study(&["run", "--file", file, "--out", out]).output().unwrap();
+        let output = output(&mut study(&["run", "--file", file, "--out", out]));
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let with = |client: &str| {
@@ -224,7 +224,7 @@ fn without_privileges_a_study_says_so_and_leaves_no_results() {
     }
     let mut command = Command::new(folder.path().join("mpwatch"));
     command.args(["study", "run", "energy", "--quick", "--out"]).arg(&out).uid(65534).gid(65534);
-    let output = command.output().unwrap();
+    let output = output(&mut command);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(4) && error.contains("run as root"), "{error}");
     assert!(!out.exists(), "no folder of results");
@@ -236,7 +236,7 @@ fn without_the_package_of_studies_mpwatch_says_how_to_install_it() {
     let alone = folder.path().join("mpwatch");
     std::fs::copy(program(), &alone).unwrap();
     let run = |arguments: &[&str]| {
-        let output = Command::new(&alone).args(arguments).env("PATH", folder.path()).output().unwrap();
+        let output = output(Command::new(&alone).args(arguments).env("PATH", folder.path()));
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     for arguments in [&["study", "--help"][..], &["ls", "--method", "dcw"], &["man", "study"]] {
@@ -257,7 +257,7 @@ fn a_wrong_name_is_wrong_usage_with_a_suggestion() {
 }
 
 fn study_error(arguments: &[&str]) -> String {
-    let output = study(arguments).output().unwrap();
+    let output = output(&mut study(arguments));
     assert!(!output.status.success());
     String::from_utf8(output.stderr).unwrap()
 }

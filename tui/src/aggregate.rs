@@ -22,6 +22,7 @@ mpwatch_model::words! {
         Peer = "peer",
         Process = "process",
         Namespace = "namespace",
+        ControlGroup = "control group",
     }
 }
 
@@ -35,6 +36,8 @@ pub(crate) enum AggregateKey {
     Process(Option<Name>),
     /// Inode of a namespace.
     Namespace(u32),
+    /// Hash of the path of a control group. `None`: unknown.
+    ControlGroup(Option<u64>),
 }
 
 impl Default for AggregateKey {
@@ -49,6 +52,7 @@ impl AggregateKey {
             Grouping::Peer => Self::Peer(connection.remote),
             Grouping::Process => Self::Process(connection.process),
             Grouping::Namespace => Self::Namespace(connection.netns),
+            Grouping::ControlGroup => Self::ControlGroup(connection.cgroup),
         }
     }
 
@@ -60,6 +64,7 @@ impl AggregateKey {
             Self::Peer(_) => is_key_of(Grouping::Peer),
             Self::Process(_) => is_key_of(Grouping::Process),
             Self::Namespace(_) => is_key_of(Grouping::Namespace),
+            Self::ControlGroup(_) => is_key_of(Grouping::ControlGroup),
         }
     }
 }

@@ -2,11 +2,13 @@
 //! The values of every flow that the screen reads, close together in memory: a snapshot of ten thousand connections has 23 MB, too much to
 //! read in one frame. The thread that delivers a snapshot computes its digest once.
 
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use mpwatch_model::finding;
+use mpwatch_model::finding::{self, Finding, Severity};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
@@ -17,6 +19,7 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
+use rustc_hash::FxBuildHasher;
 
 /// A snapshot with its digest.
 #[derive(Clone, Debug)]
@@ -54,10 +57,15 @@ pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
     /// Grouped by connection, in the order of connections.
     pub(crate) subflows: Vec<SubflowDigest>,
+    /// Numbers of connections by their most important problem, the most important first.
+    pub(crate) problems: BTreeMap<Problem, usize>,
     /// The path of each subflow.
     paths: Vec<PathKey>,
     pub(crate) totals: Totals,
 }
+
+/// A kind of problem: its importance, and a few words.
+pub(crate) type Problem = (Severity, u8, &'static str);
 
 /// Interface and pair of addresses of a subflow, in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,8 +87,12 @@ pub(crate) struct ConnectionDigest {
     pub(crate) remote: Option<IpAddr>,
     pub(crate) process: Option<Name>,
     pub(crate) netns: u32,
+    /// Hash of the path of its control group.
+    pub(crate) cgroup: Option<u64>,
     pub(crate) is_open: bool,
     pub(crate) is_server: bool,
+    /// Its most important problem.
+    pub(crate) problem: Option<Problem>,
     /// Some of its subflows share a bottleneck.
     pub(crate) has_shared: bool,
     subflows: Range<usize>,
@@ -145,6 +157,9 @@ impl Digest {
             digest.connections.push(ConnectionDigest::new(connection, from..digest.subflows.len()));
             digest.totals.add(connection);
         }
+        for problem in digest.connections.iter().filter_map(|connection| connection.problem) {
+            *digest.problems.entry(problem).or_default() += 1;
+        }
         if digest.totals.connections == 0 {
             (digest.totals.send, digest.totals.receive) = (Some(BitsPerSecond(0)), Some(BitsPerSecond(0)));
         }
@@ -178,8 +193,13 @@ impl ConnectionDigest {
             remote: connection.remote.map(|remote| remote.ip()),
             process: connection.process.map(|process| process.comm),
             netns: connection.netns_inode,
+            cgroup: connection.cgroup.as_ref().map(|path| FxBuildHasher.hash_one(path)),
             is_open: connection.is_open(),
             is_server: connection.role == Some(Role::Server),
+            problem: finding::of_connection(connection)
+                .iter()
+                .find(|found| found.is_problem())
+                .map(Finding::kind),
             has_shared: finding::shared_groups(connection).next().is_some(),
             subflows,
         }

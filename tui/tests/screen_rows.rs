@@ -7,6 +7,7 @@ mod stage;
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::BitsPerSecond;
 use mpwatch_tui::screen::Settings;
@@ -54,6 +55,65 @@ fn the_top_is_in_view_until_the_user_selects_a_row() {
     let chosen = stage.line_with("▌");
     (0..40).for_each(|_| drop(stage.show(changed()).text()));
     assert_eq!(chosen.split('%').next(), stage.line_with("▌").split('%').next());
+}
+
+#[test]
+fn the_selection_follows_the_top_row_until_the_user_selects_one() {
+    let faster = |token: u32| {
+        let mut snapshot = normal();
+        let rate = Some(BitsPerSecond(1 << 40));
+        let found = snapshot.connections.iter_mut().find(|flow| flow.token == Some(Token(token))).unwrap();
+        (found.send, found.subflows[0].send) = (rate, rate);
+        snapshot
+    };
+    let mut stage = open(normal, 120, 40);
+    let selected = stage.line_with("▌");
+    stage.show(faster(0x0fa1_1bac));
+    assert!(stage.line_with("▌").contains("0fa11bac") && !selected.contains("0fa11bac"), "{selected}");
+    stage.press("down").press("up").show(faster(0x77aa_0b2c));
+    assert!(stage.line_with("▌").contains("0fa11bac"), "the user selected it");
+}
+
+#[test]
+fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
+    let mut stage = open(normal, 120, 40);
+    stage.has("✗ 1 of 4: failed path  ! 1: fell back to TCP");
+    open(normal, 200, 60).has("✗ 1 of 4: failed path  ! 1: fell back to TCP  ! 1: shared bottleneck");
+    let mut found: Vec<String> = (0..3).map(|_| stage.press("!").line_with("▌")).collect();
+    assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "it has no problem: {found:?}");
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 3, "{found:?}");
+    open(normal, 80, 24).has("✗ 1 of 4: failed path");
+    let mut filtered = open(normal, 80, 24);
+    filtered
+        .press("/")
+        .type_text("peer:10.0")
+        .press("enter")
+        .has("filter: peer:10.0")
+        .press("2 ! enter ! esc");
+    open(|| fixture::snapshot(vec![fixture::connection(1, 2)]), 80, 24)
+        .lacks(" of 1")
+        .press("!")
+        .has("has a problem");
+}
+
+#[test]
+fn a_narrow_screen_shows_the_peer_beside_a_long_process_name() {
+    let long_name = || {
+        let mut flow = fixture::connection(1, 2);
+        flow.process.as_mut().unwrap().comm = Name::from_kernel(*b"gunicorn-worker\0");
+        fixture::snapshot(vec![flow])
+    };
+    let line = open(long_name, 80, 24).line_with("▌");
+    assert!(line.contains("00000001 gunic… → 10.0.1.2"), "{line}");
+}
+
+#[test]
+fn connections_are_grouped_by_control_group() {
+    let mut stage = open(normal, 120, 40);
+    stage.press("4 p p p").has("by control group").has("shop/web-0/nginx");
+    stage.press("enter").has("filter: cgroup:=/user.slice").has("iperf3");
 }
 
 #[test]

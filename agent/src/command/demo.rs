@@ -21,8 +21,8 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
-use crate::live::EventSource as _;
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::system::stop_flag;
 
@@ -48,7 +48,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let cpus = trace.counters.hardware().cpus;
     let simulation = options.simulate_rapl.then(|| Simulation::start(cpus)).transpose()?;
     let counters = simulation.as_ref().map_or_else(|| trace.counters.clone(), Simulation::counters);
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let mut live =
         TraceOptions { counters, ..trace.clone() }.start(interval, Arc::clone(&stop))?.without_cost();
     describe(&mut live, labels, Some(topology.client().name()));
@@ -89,7 +89,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let format = if options.json { Format::Json } else { Format::Text };
     // The report is printed even if the disk is full.
     let stored = database.close(None);
-    print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None })?;
+    print_report(&report, &CounterSeries::new(), &ReportOptions { format, output: None, full: false })?;
     stored
 }
 

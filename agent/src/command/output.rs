@@ -4,18 +4,23 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_report::json::{self, Layout};
-use mpwatch_report::{csv, html, links, markdown, text};
-use mpwatch_store::{Sheet, SheetKind};
+use mpwatch_report::{html, links, markdown, text};
+use mpwatch_store::SheetKind;
 
 use super::files::{Content, ensure_distinct};
+use super::sheet::sheet;
 use crate::cli::{Format, ReportOptions};
 use crate::error::Failure;
 use crate::screen::is_ascii;
+
+/// Longer reports are summarized on a terminal: some screens, enough for a report on a few connections.
+const MAX_LINES: usize = 200;
 
 /// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
 pub(super) fn print_report(
@@ -25,12 +30,17 @@ pub(super) fn print_report(
 ) -> anyhow::Result<()> {
     let text = match options.format {
         Format::Text if options.output.is_none() && on_a_terminal() => {
-            return print_table(&text::report_within(report, terminal_width()));
+            return print_on_terminal(report, options.full);
         }
         Format::Text => text::report(report),
         Format::Markdown => markdown::report(report),
         Format::Html => html::report(report, series),
-        Format::Json => return write_json(report, options.output.as_deref()),
+        Format::Json => {
+            return write_pieces(options.output.as_deref(), |mut output| {
+                json::write(report, Layout::Pretty, &mut output)?;
+                Ok(output.write_all(b"\n")?)
+            });
+        }
         Format::Csv => sheet(report, series, SheetKind::Subflows)?,
         Format::CsvConnections => sheet(report, series, SheetKind::Connections)?,
         Format::CsvSamples => sheet(report, series, SheetKind::Samples)?,
@@ -39,10 +49,32 @@ pub(super) fn print_report(
     write(&text, options.output.as_deref())
 }
 
-/// CSV of a report, with the columns of the database's views (docs/store.md). `series`: counters over time, which only a database has.
-pub(crate) fn sheet(report: &Report, series: &CounterSeries, kind: SheetKind) -> anyhow::Result<String> {
-    let Sheet { columns, rows } = Sheet::new(report, series, kind)?;
-    Ok(csv::table(columns, &rows)?)
+/// Prints a report on a terminal. A long one is a summary, unless all of it was asked for.
+fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
+    let text = text::report_within(report, terminal_width());
+    let lines = text.lines().count();
+    if lines <= MAX_LINES {
+        return print_table(&text);
+    }
+    if full {
+        return print_paged(&text);
+    }
+    let summary = text::report_summary(report, terminal_width());
+    print_table(&format!(
+        "{summary}\nA summary: `mpwatch report --full` and `mpwatch replay --full` print all {lines} lines.\n"
+    ))
+}
+
+/// Prints text through a pager; without one, directly.
+fn print_paged(text: &str) -> anyhow::Result<()> {
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less -FRX".to_owned());
+    let Ok(mut child) = Command::new("sh").args(["-c", &pager]).stdin(Stdio::piped()).spawn() else {
+        return print_table(text);
+    };
+    // The reader may leave before the end.
+    let _ = child.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+    // The shell's code for a command that does not exist.
+    if child.wait()?.code() == Some(127) { print_table(text) } else { Ok(()) }
 }
 
 /// Prints text, or writes it to a file.
@@ -62,17 +94,19 @@ fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
-/// Prints a report as JSON, or writes it to a file, piece by piece: the text of a long run is larger than everything else in memory.
-fn write_json(report: &Report, file: Option<&Path>) -> anyhow::Result<()> {
-    let write = |output: &mut dyn io::Write| -> io::Result<()> {
+/// Prints a report piece by piece, or writes it to a file: the text of a long run is larger than everything else in memory.
+pub(super) fn write_pieces(
+    file: Option<&Path>,
+    write_to: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let write = |output: &mut dyn io::Write| -> anyhow::Result<()> {
         let mut output = buffered(output);
-        json::write(report, Layout::Pretty, &mut output)?;
-        output.write_all(b"\n")?;
-        output.flush()
+        write_to(&mut output)?;
+        Ok(output.flush()?)
     };
-    let Some(file) = file else { return Ok(write(&mut io::stdout().lock())?) };
+    let Some(file) = file else { return write(&mut io::stdout().lock()) };
     ensure_no_data(file)?;
-    let written = File::create(file).and_then(|mut file| write(&mut file));
+    let written = File::create(file).map_err(anyhow::Error::from).and_then(|mut file| write(&mut file));
     written.with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
@@ -93,15 +127,6 @@ pub(super) fn check_outputs(
     }
     ensure_distinct(&[Some(recording), database, options.output.as_deref()])?;
     options.output.as_deref().map_or(Ok(()), ensure_no_data)
-}
-
-/// Prints the beginning of a report and its largest connections, if the report would go to a terminal. `false`: it would not.
-pub(super) fn print_summary(report: &Report, options: &ReportOptions) -> anyhow::Result<bool> {
-    let is_shown = options.format == Format::Text && options.output.is_none() && on_a_terminal();
-    if is_shown {
-        print_table(&text::report_summary(report, terminal_width()))?;
-    }
-    Ok(is_shown)
 }
 
 /// Columns of the terminal; 80 if that is unknown.

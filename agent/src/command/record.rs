@@ -9,12 +9,12 @@ use mpwatch_model::flow::series::SeriesCollector;
 
 use super::database::Database;
 use super::live_view::DEFAULT_INTERVAL;
-use super::output::{check_outputs, print_report, print_summary};
+use super::output::{check_outputs, print_report};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
-use crate::live::EventSource as _;
 use crate::live::recording::{self, Recorder};
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
@@ -24,7 +24,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let labels = labels_by_name(&label.labels)?;
     check_outputs(file, store.db.as_deref(), report_options)?;
     recording::check(file, *force)?;
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let mut live = trace.start(interval, stop_flag()?)?;
     describe(&mut live, labels, filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
@@ -43,11 +43,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let written = recorder.finish();
     let stored = database.close(None);
     let report = filter.apply_to_report(report);
-    if print_summary(&report, report_options)? {
-        eprintln!("mpwatch: `mpwatch replay {}` prints everything about each connection", file.display());
-    } else {
-        print_report(&report, &series.finish(), report_options)?;
-    }
+    print_report(&report, &series.finish(), report_options)?;
     written?;
     stored
 }

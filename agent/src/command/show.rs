@@ -12,7 +12,8 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::text;
 use mpwatch_store::SheetKind;
 
-use super::output::{print, print_table, sheet};
+use super::output::{print, print_table};
+use super::sheet::sheet;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
 use crate::error::exit;
 use crate::error::{Failure, NO_SUCH_CONNECTION};
@@ -56,7 +57,7 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
     if let Some(mut daemon) = Daemon::find(options, false, &stop)? {
         latest = daemon.next()?;
     } else {
-        options.filter.warn_about_unknown_namespace();
+        options.filter.ensure_namespace()?;
         let mut live = options.trace.start(INTERVAL, stop).map_err(exit::view_error)?;
         session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
             Ok(latest.replace(snapshot).is_none())

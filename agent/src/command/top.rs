@@ -13,8 +13,8 @@ use super::output::{on_a_terminal, print_line, print_table};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::TopOptions;
 use crate::error::exit;
-use crate::live::EventSource as _;
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
 use crate::socket::client::Daemon;
 use crate::system::stop_flag;
@@ -51,7 +51,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    view.filter.warn_about_unknown_namespace();
+    view.filter.ensure_namespace()?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, options.samples)?;
     let mut live = view.trace.start(interval, stop).map_err(exit::view_error)?;
     describe(&mut live, labels, view.filter.netns.as_deref());

@@ -3,7 +3,7 @@
 
 use super::key::Key;
 use super::keys::keys;
-use super::suggest;
+use super::nearest::suggest;
 use crate::error::Failure;
 
 /// Prefix of all names.

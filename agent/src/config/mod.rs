@@ -5,6 +5,7 @@ pub(crate) mod environment;
 mod export_keys;
 mod key;
 mod keys;
+mod nearest;
 mod values;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
+pub use nearest::suggest;
 pub(crate) use values::Config;
 
 use crate::error::Failure;
@@ -341,18 +343,6 @@ pub(crate) fn schema() -> Value {
         at["properties"][name] = property;
     }
     schema
-}
-
-/// A hint at the name that is most like a wrong one. `None`: no name is like it.
-pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
-    // A key in the wrong table is as likely as a typing error.
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let likeness = |name: &str| {
-        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
-        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
-    };
-    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use mpwatch_model::metric::service::EliminationCounts;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 
-use super::SnapshotSink;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;

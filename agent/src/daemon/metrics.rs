@@ -9,7 +9,7 @@ use mpwatch_exporters::prometheus::{MetricValues, Totals, expose};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 
-use super::SnapshotSink;
+use super::sink::SnapshotSink;
 use super::status::Status;
 use crate::config::Config;
 use crate::system::lock;

@@ -12,6 +12,7 @@ mod metrics;
 mod notify;
 mod process;
 mod reload;
+mod sink;
 mod socket;
 mod status;
 mod store;
@@ -26,17 +27,15 @@ use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
-use mpwatch_model::host::machine::Losses;
-use mpwatch_model::snapshot::Snapshot;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
 use crate::error::KERNEL;
-use crate::live::EventSource;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
+use crate::live::source::EventSource;
 use crate::system::companion;
 use crate::system::lock;
 use crate::system::privilege::{drop_to_kept, without_any};
@@ -45,25 +44,10 @@ use crate::system::stop_flag_for;
 use control::Elimination;
 use metrics::{Metrics, Site};
 use reload::Reloaded;
+use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
 use store::Database;
-
-/// A destination of the daemon's snapshots, which it receives in order.
-trait SnapshotSink {
-    /// Called once per tick on the tracker's thread, so it must not wait: slow work belongs on another thread, behind a queue that drops
-    /// and counts when it is full. A closed connection is in at least one snapshot with its final counters.
-    fn consume(&mut self, snapshot: &Arc<Snapshot>);
-
-    /// Adds the losses of this sink so far, which every snapshot reports.
-    fn add_losses(&self, _losses: &mut Losses) {}
-
-    /// The configuration has changed (SIGHUP). Called before the next snapshot.
-    fn configure(&mut self, _config: &Config) {}
-
-    /// Called after the last snapshot, whose state open flows keep. All sinks together have 5 s.
-    fn finish(&mut self) {}
-}
 
 /// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel.
 pub(crate) fn run(
@@ -104,8 +88,10 @@ pub(crate) fn run(
     drop_to_kept()?;
     let site = Arc::new(Site::new(Arc::clone(&status)));
     let refused = Arc::clone(&status.clients_refused);
-    let server = Server::start(listener, access, Arc::clone(&site) as _, refused)
-        .context("cannot start the web server")?;
+    let pages = Arc::clone(&site) as _;
+    let server = without_any(|| {
+        Server::start(listener, access, pages, refused).context("cannot start the web server")
+    })?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listen = %server.address(), socket = %config.socket.display(), interval = ?config.interval, "tracing");
     sinks.push(Box::new(Metrics::new(config, site)));
     sinks.push(Box::new(socket));

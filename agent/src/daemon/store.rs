@@ -16,7 +16,7 @@ use mpwatch_model::unit::Bytes;
 use mpwatch_store::{Limits, Store, StoreError, StoreFigures, StoreLosses};
 use nix::unistd::Gid;
 
-use super::SnapshotSink;
+use super::sink::SnapshotSink;
 use super::socket::group;
 use super::status::Status;
 use crate::config::Config;

@@ -10,7 +10,7 @@ use mpwatch_lab::Error as LabError;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
-use super::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
+use super::failure::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 use crate::socket::client::AttachError;
 
 /// The exit code of an error.

@@ -14,8 +14,9 @@ use crate::quantity::in_percent;
 
 /// Snapshots to wait after a change, for its effect. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
-/// Snapshots to wait before undoing a reduction.
+/// Snapshots to wait before undoing a reduction; twice as many after each one that was undone in vain, so that reductions do not flap.
 const CALM: u32 = 2 * SETTLING;
+const MAX_CALM: u32 = 64 * CALM;
 /// A reduction is undone if the cost is below this share of the budget.
 const LOW: f64 = 0.7;
 /// Weight of the latest snapshot in the mean.
@@ -83,13 +84,17 @@ pub(crate) struct Budget {
     ratio: Option<f64>,
     /// Snapshots since the last change.
     since_change: u32,
+    /// Snapshots to wait before undoing a reduction.
+    calm: u32,
+    /// The last change undid a reduction.
+    has_undone: bool,
 }
 
 impl Budget {
     /// `reducible`: work that this run does.
     pub(crate) fn new(limit: Option<f64>, reducible: &[Reducible]) -> Self {
         let reductions = REDUCTIONS.iter().filter(|next| reducible.contains(&next.reduces)).collect();
-        Self { limit, reductions, in_force: 0, ratio: None, since_change: 0 }
+        Self { limit, reductions, in_force: 0, ratio: None, since_change: 0, calm: CALM, has_undone: false }
     }
 
     /// Adds the cost between two snapshots, as a share of the machine's CPU time. Returns whether the reductions have changed.
@@ -100,8 +105,15 @@ impl Budget {
         let Some(limit) = self.limit else { return false };
         if ratio > limit && self.since_change >= SETTLING && self.in_force < self.reductions.len() {
             self.in_force += 1;
-        } else if ratio < limit * LOW && self.since_change >= CALM && self.in_force > 0 {
+            if self.since_change >= MAX_CALM {
+                self.calm = CALM;
+            } else if self.has_undone {
+                self.calm = (self.calm * 2).min(MAX_CALM);
+            }
+            self.has_undone = false;
+        } else if ratio < limit * LOW && self.since_change >= self.calm && self.in_force > 0 {
             self.in_force -= 1;
+            self.has_undone = true;
         } else {
             return false;
         }
@@ -132,7 +144,7 @@ impl Budget {
         let is_last_of_its_kind =
             |index: usize| in_force.get(index + 1).is_none_or(|next| next.reduces != in_force[index].reduces);
         let limit = in_percent(self.limit.unwrap_or(1.0));
-        let why = format!("mpwatch would use more than {limit} of the CPU time, see trace.budget");
+        let why = format!("mpwatch would use more than {limit} of the CPU time, see {}", MissingHook::BUDGET);
         let last = in_force.iter().enumerate().filter(|(index, _)| is_last_of_its_kind(*index));
         last.map(|(_, reduction)| MissingHook {
             what: reduction.reduces.what().to_owned(),
@@ -191,6 +203,17 @@ mod tests {
         run(&mut budget, 0.0085, 20);
         let settled = budget.in_force;
         assert_eq!(run(&mut budget, 0.0085, 100), vec![u8::try_from(settled).unwrap(); 100]);
+    }
+
+    #[test]
+    fn reductions_do_not_flap() {
+        let mut budget = Budget::new(Some(0.01), &ALL[..1]);
+        let mut changes = 0;
+        // Every reduction saves so much that undoing it seems possible.
+        for _ in 0..800 {
+            changes += u32::from(budget.observe(if budget.in_force > 0 { 0.004 } else { 0.02 }));
+        }
+        assert!((4..=14).contains(&changes), "{changes} changes in 800 snapshots");
     }
 
     #[test]

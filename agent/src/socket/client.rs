@@ -12,7 +12,7 @@ use mpwatch_model::snapshot::{SCHEMA, Snapshot};
 
 use crate::cli::ViewOptions;
 use crate::quantity::MAX_INTERVAL;
-use crate::socket::{Greeting, VERSION};
+use crate::socket::protocol::{Greeting, VERSION};
 use crate::system::paths;
 
 /// Maximum wait for the socket between two checks of the stop flag.

@@ -7,10 +7,9 @@ pub(crate) mod companion;
 pub(crate) mod mib;
 pub(crate) mod paths;
 pub(crate) mod privilege;
+pub(crate) mod procfs;
 pub(crate) mod setup;
 
-use std::fs;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,23 +19,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Locks a mutex whose value is replaced as a whole, so that a panic leaves no value half written.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The content of a small file of `/proc` or `/sys`, without blanks around it. `None`: it cannot be read.
-pub(crate) fn read_file(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// A folder with these files.
-#[cfg(test)]
-pub(crate) fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    root
 }
 
 /// A flag that SIGINT, SIGTERM and SIGHUP set. The kernel sends SIGHUP when the terminal is closed.

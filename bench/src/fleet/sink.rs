@@ -32,5 +32,9 @@ fn answer(mut stream: &TcpStream, version: u32) -> std::io::Result<()> {
     }
     std::io::copy(&mut input.take(length), &mut std::io::sink())?;
     let text = if length == 0 { version.to_string() } else { String::new() };
-    write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len())
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nx-clickhouse-summary: {{}}\r\ncontent-length: {}\r\n\r\n{text}",
+        text.len()
+    )
 }

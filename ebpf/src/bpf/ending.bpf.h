@@ -25,16 +25,26 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 	return 0;
 }
 
+/* Flags of the removed addresses of a subflow. The kernel keeps the last REMOVE_ADDR in each direction, also when an id is used again. */
+static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct mptcp_sock *msk)
+{
+	return (rm_list_has(&msk->pm.rm_list_rx, observed->remote.id) ? MPW_SF_RM_ADDR_RECEIVED
+								      : 0) |
+	       (rm_list_has(&msk->pm.rm_list_tx, observed->local.id) ? MPW_SF_RM_ADDR_SENT : 0);
+}
+
 /*
- * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. If the peer sent
- * MP_FASTCLOSE on one subflow, the kernel resets the others, maybe before the peer's own resets arrive.
+ * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. An old REMOVE_ADDR
+ * explains no reset; with a FIN the address was probably removed again. If the peer sent MP_FASTCLOSE on one subflow, the kernel resets the
+ * others, maybe before the peer's own resets arrive.
  */
 static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
-	if (rm_list_has(&msk->pm.rm_list_rx, observed->remote.id))
-		observed->flags |= MPW_SF_RM_ADDR_RECEIVED;
-	if (rm_list_has(&msk->pm.rm_list_tx, observed->local.id))
-		observed->flags |= MPW_SF_RM_ADDR_SENT;
+	__u32 removed = removed_addresses(observed, msk);
+
+	if (!(observed->flags & (MPW_SF_FIN_SENT_FIRST | MPW_SF_FIN_RECEIVED_FIRST)))
+		removed &= ~(observed->flags >> MPW_SF_OLD_RM_ADDR_SHIFT);
+	observed->flags |= removed;
 	if (bpf_core_field_exists(msk->rcv_fastclose) && READ_BITS(msk, rcv_fastclose))
 		observed->flags |= MPW_SF_RST_RECEIVED;
 	return 0;

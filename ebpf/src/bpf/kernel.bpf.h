@@ -63,6 +63,14 @@ typedef struct {
 	long long counter;
 } atomic64_t;
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct ns_common {
 	unsigned int inum;
 };
@@ -70,6 +78,7 @@ struct ns_common {
 struct net {
 	__u64 net_cookie;
 	struct ns_common ns;
+	struct hlist_head *dev_index_head; /* 256 lists */
 };
 
 typedef struct {
@@ -112,6 +121,7 @@ struct sock_cgroup_data {
 struct net_device {
 	char name[16];
 	int ifindex;
+	struct hlist_node index_hlist;
 };
 
 struct dst_entry {
@@ -132,6 +142,7 @@ struct sock {
 	socket_lock_t sk_lock;
 	__u8 sk_shutdown;
 	struct dst_entry *sk_dst_cache;
+	int sk_rx_dst_ifindex;
 	__u16 sk_protocol;
 	int sk_err;
 	int sk_err_soft;
@@ -154,6 +165,13 @@ struct socket {
 struct sk_buff {
 	struct sock *sk;
 	unsigned int len;
+	__u16 transport_header; /* from `head` */
+	unsigned char *head;
+	unsigned char *data;
+};
+
+enum skb_drop_reason {
+	SKB_DROP_REASON_QDISC_DROP,
 };
 
 struct inet_sock {

@@ -107,8 +107,12 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		if (tp->is_mptcp)
 			state->observed.flags |= MPW_SF_MPTCP | MPW_SF_ASKED_MPTCP;
 		state->observed.flags |= MPW_SF_PASSIVE;
-		/* The first RTT sample of an accepted socket measures its SYN-ACK. */
-		state->observed.handshake_us = tp->srtt_us >> 3;
+		/*
+		 * The first RTT sample of an accepted socket measures its SYN-ACK. After a SYN cookie the kernel takes it from the time
+		 * stamp, which it used for the cookie: a multiple of a millisecond, and wrong; or there is none.
+		 */
+		if (tp->total_retrans || (tp->srtt_us >> 3) % 1000)
+			state->observed.handshake_us = tp->srtt_us >> 3;
 		state->observed.created_ns = now - state->observed.handshake_us * 1000ull;
 	} else if (!state) {
 		state = adopt_subflow(tp);
@@ -131,6 +135,9 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		state->observed.joined_bytes = payload_so_far(&state->handshake, msk);
 	}
 	refresh(&state->observed, tp);
+	if (msk)
+		state->observed.flags |= removed_addresses(&state->observed, msk)
+					 << MPW_SF_OLD_RM_ADDR_SHIFT;
 }
 
 static __noinline int close_subflow(struct subflow_state *state, struct sock *sk,

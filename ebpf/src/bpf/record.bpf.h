@@ -140,17 +140,42 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	return 0;
 }
 
-/* The interface of the cached route, saved because a closing socket drops its route first. */
-static __always_inline void read_interface(struct mpw_observed *observed, struct tcp_sock *tp)
+/* Interfaces in one of the 256 lists of a namespace. */
+#define MAX_INTERFACES_IN_LIST 16
+
+/* Reads the name of the interface with an index. The socket has no pointer to the interface through which segments arrive. */
+static __noinline int read_interface_name(__u8 *name, struct net *net, int ifindex)
 {
-	struct net_device *dev = READ_VIA(tp, inet_conn.icsk_inet.sk.sk_dst_cache, dev);
-	int ifindex = dev ? READ(dev, ifindex) : 0;
+	struct hlist_head *lists = READ(net, dev_index_head);
+	struct hlist_node *node = READ(&lists[ifindex & 255], first);
+	struct net_device *dev;
+
+	for (int i = 0; i < MAX_INTERFACES_IN_LIST && node; i++) {
+		dev = (void *)node - bpf_core_field_offset(struct net_device, index_hlist);
+		if (READ(dev, ifindex) == ifindex)
+			return BPF_CORE_READ_INTO((__u8(*)[MPW_NAME_LEN])name, dev, name);
+		node = READ(node, next);
+	}
+	return 0;
+}
+
+/* The interface of the cached route, saved because a closing socket drops its route first, and the interface of the last segments. */
+static __always_inline void read_interfaces(struct mpw_observed *observed, struct tcp_sock *tp)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct net_device *dev = READ_VIA(sk, sk_dst_cache, dev);
+	int ifindex = dev ? READ(dev, ifindex) : 0, incoming = READ(sk, sk_rx_dst_ifindex);
 
 	/* When an interface disappears, its routes lead to the blackhole device, which has no index. */
-	if (!ifindex)
-		return;
-	observed->ifindex = ifindex;
-	BPF_CORE_READ_INTO(&observed->ifname, dev, name);
+	if (ifindex) {
+		observed->ifindex = ifindex;
+		BPF_CORE_READ_INTO(&observed->ifname, dev, name);
+	}
+	if (incoming && incoming == observed->ifindex)
+		__builtin_memcpy(observed->incoming_ifname, observed->ifname, MPW_NAME_LEN);
+	else if (incoming)
+		read_interface_name(observed->incoming_ifname, READ(sk, __sk_common.skc_net.net),
+				    incoming);
 }
 
 #define CONTEXT_FLAGS                                                                     \
@@ -208,7 +233,9 @@ static __noinline int refresh(struct mpw_observed *observed, struct tcp_sock *tp
 	if (observed->closed_ns)
 		return 0;
 	read_addresses(&observed->local, &observed->remote, &tp->inet_conn.icsk_inet);
-	read_interface(observed, tp);
+	read_interfaces(observed, tp);
+	if (tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE & 1)
+		observed->flags |= MPW_SF_FIN_RECEIVED;
 	read_waiting(observed, tp);
 	if (observed->flags & MPW_SF_MPTCP)
 		read_context(observed, tp);

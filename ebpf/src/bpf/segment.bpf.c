@@ -8,6 +8,9 @@
 #include "stall.bpf.h"
 #include "work.bpf.h"
 
+/* Byte of the TCP header that has the header's length in 32-bit words in its upper half. */
+#define TCP_DATA_OFFSET 12
+
 static __always_inline __u32 log2_u32(__u32 v)
 {
 	__u32 r = 0;
@@ -179,6 +182,34 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 		state->observed.retrans_probe += segments;
 	else
 		state->observed.retrans_fast += segments;
+	return 0;
+}
+
+/*
+ * A queue of this host drops a packet of a subflow, which was never on the wire. If a queue splits a large packet and drops some of its
+ * segments, TCP counts all of them as sent, and retransmits the dropped ones.
+ */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_drop, struct sk_buff *skb, void *location, int reason)
+{
+	struct subflow_state *state;
+	struct sock *sk = skb->sk;
+	__u64 transport;
+	__u32 headers;
+	__u8 words;
+
+	if (!sk || reason != bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_QDISC_DROP))
+		return 0;
+	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
+	if (!state)
+		return 0;
+	/* By helper calls, which yield numbers. */
+	transport = (__u64)BPF_CORE_READ(skb, head) + skb->transport_header;
+	if (bpf_probe_read_kernel(&words, 1, (void *)(transport + TCP_DATA_OFFSET)))
+		return 0;
+	headers = transport - (__u64)BPF_CORE_READ(skb, data) + (words >> 4) * 4;
+	if (skb->len > headers)
+		state->observed.bytes_dropped += skb->len - headers;
 	return 0;
 }
 

@@ -53,6 +53,7 @@ pub(super) fn subflow(
                 ack_ns,
                 busy_ns,
                 bytes_resent,
+                bytes_dropped,
                 syn_bytes,
                 work,
                 window_work,
@@ -76,6 +77,7 @@ pub(super) fn subflow(
                 probes,
                 _reserved: _,
                 ifname,
+                incoming_ifname,
             },
         tcp: raw_tcp,
         tcp_header_bytes,
@@ -103,7 +105,10 @@ pub(super) fn subflow(
         established,
         first_seen: Nanos(first_seen_ns),
         closed: nanos(closed_ns),
-        handshake: established.and(nanos(created_ns)).map(|_| Micros(handshake_us.into())),
+        handshake: established
+            .and(nanos(created_ns))
+            .filter(|_| handshake_us != 0)
+            .map(|_| Micros(handshake_us.into())),
         joined_bytes: established.map(|_| Bytes(joined_bytes)),
         syn_bytes: Bytes(syn_bytes),
         effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
@@ -126,13 +131,14 @@ pub(super) fn subflow(
         work,
         window_work,
         cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
-        tcp: tcp(raw_tcp, bytes_resent, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
+        tcp: tcp(raw_tcp, bytes_resent, bytes_dropped, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
         local,
         remote,
         local_id,
         remote_id,
         congestion: (congestion[0] != 0).then(|| Name::from_kernel(congestion)),
         interface: (ifindex != 0).then(|| Interface { index: ifindex, name: Name::from_kernel(ifname) }),
+        incoming_interface: (incoming_ifname[0] != 0).then(|| Name::from_kernel(incoming_ifname)),
         owner: owner(raw_owner),
         state: TcpState::from_kernel(state),
         error,
@@ -162,12 +168,13 @@ fn end(flags: u32) -> EndFlags {
         removed_by_peer: flag(abi::MPW_SF_RM_ADDR_RECEIVED),
         removed_by_us: flag(abi::MPW_SF_RM_ADDR_SENT),
         never_established: flag(abi::MPW_SF_NEVER_ESTABLISHED),
+        fin_received: flag(abi::MPW_SF_FIN_RECEIVED),
     }
 }
 
 /// The kernel counts a segment each time TCP passes it to the queueing discipline, even if that refuses it. The counters of payload and
 /// retransmissions exclude refused attempts, which `bytes_refused` counts.
-fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounters {
+fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
         bytes_acked,
@@ -194,9 +201,11 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, counts_timeouts: bool) -> TcpCounte
     // Zero: no retransmission, or the hook is missing.
     let retransmitted = if bytes_resent == 0 { bytes_retrans } else { bytes_resent.min(bytes_retrans) };
     let sent = payload_sent.min(bytes_sent.saturating_sub(bytes_retrans)) + retransmitted;
+    let refused = bytes_sent.saturating_sub(sent);
     TcpCounters {
         bytes_sent: Bytes(sent),
-        bytes_refused: Bytes(bytes_sent.saturating_sub(sent)),
+        bytes_refused: Bytes(refused),
+        bytes_dropped: Bytes(bytes_dropped.saturating_sub(refused)),
         bytes_acked: Bytes(bytes_acked),
         bytes_received: Bytes(bytes_received),
         bytes_retransmitted: Bytes(retransmitted),
@@ -244,25 +253,35 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
+    /// Payload sent, retransmitted, refused and dropped, for attempts to send, retransmissions, payload, and what the programs counted.
     fn counters(
         bytes_sent: u64,
         bytes_retrans: u64,
         payload_sent: u64,
-        bytes_resent: u64,
-    ) -> (u64, u64, u64) {
+        [resent, dropped]: [u64; 2],
+    ) -> [u64; 4] {
         let raw = abi::mpw_tcp { bytes_sent, bytes_retrans, payload_sent, ..abi::mpw_tcp::default() };
-        let tcp = tcp(raw, bytes_resent, true);
-        (tcp.bytes_sent.0, tcp.bytes_retransmitted.0, tcp.bytes_refused.0)
+        let tcp = tcp(raw, resent, dropped, true);
+        [tcp.bytes_sent, tcp.bytes_retransmitted, tcp.bytes_refused, tcp.bytes_dropped].map(|bytes| bytes.0)
     }
 
     #[test]
     fn segments_that_a_local_queue_refused_were_not_sent() {
-        assert_eq!(counters(3_000, 200, 2_800, 200), (3_000, 200, 0), "nothing refused");
+        assert_eq!(counters(3_000, 200, 2_800, [200, 0]), [3_000, 200, 0, 0], "nothing refused");
         assert_eq!(
-            counters(15_000, 4_000, 3_000, 50),
-            (3_050, 50, 11_950),
+            counters(15_000, 4_000, 3_000, [50, 11_950]),
+            [3_050, 50, 11_950, 0],
             "new data and retransmissions refused"
         );
-        assert_eq!(counters(3_000, 200, 2_801, 0), (3_000, 200, 0), "adopted: the SYN counts as a byte");
+        assert_eq!(
+            counters(3_000, 200, 2_801, [0, 0]),
+            [3_000, 200, 0, 0],
+            "adopted: the SYN counts as a byte"
+        );
+        assert_eq!(
+            counters(3_800, 800, 3_000, [800, 800]),
+            [3_800, 800, 0, 800],
+            "parts of large packets dropped"
+        );
     }
 }

@@ -118,6 +118,7 @@ pub const HOOKS: &[Hook] = &[
         "RTT percentiles, stalls, when a second path became effective, shared bottlenecks, and CPU time of flows",
     ),
     tracepoint("on_retransmit", "tcp_retransmit_skb", "causes of retransmissions"),
+    tracepoint("on_drop", "kfree_skb", "wire bytes without the packets that a queue of this host dropped"),
     tracepoint("on_retransmit_synack", "tcp_retransmit_synack", "the count of repeated SYN-ACKs"),
     tracepoint("on_reset_received", "tcp_receive_reset", "the close reason `reset_received`"),
     tracepoint("on_reset_sent", "tcp_send_reset", "the close reason `reset_sent`"),

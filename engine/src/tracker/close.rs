@@ -90,6 +90,7 @@ mod tests {
         removed_by_peer: false,
         removed_by_us: false,
         never_established: false,
+        fin_received: false,
     };
     const SENT: EndFlags = EndFlags { fin_sent_first: true, ..NOTHING };
     const RECEIVED: EndFlags = EndFlags { fin_received_first: true, ..NOTHING };

@@ -28,7 +28,7 @@ use crate::progress::{self, ConnectionEvidence};
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// Data that the peer discarded while its window was closed is sent again within this time.
+/// Data that the peer discarded while its window was closed is retransmitted within this time.
 const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
 
 /// For how long nothing has happened to a connection.

@@ -4,7 +4,7 @@
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::kernel::event::SubflowRecord;
-use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -183,12 +183,7 @@ impl SubflowState {
 
     /// The byte by which a received FIN increases the kernel's count of received bytes.
     pub(super) fn fin_received(&self) -> Bytes {
-        let by_state = matches!(
-            self.record.state,
-            TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait
-        );
-        let by_end = self.end.is_some_and(|(_, reason)| reason == CloseReason::Fin);
-        Bytes(u64::from(by_state || by_end || self.record.end.fin_received_first))
+        Bytes(self.record.end.fin_received.into())
     }
 
     /// How long it has been able to carry data, until `now` at most.

@@ -168,6 +168,9 @@ impl Context<'_> {
             local_id: record.local_id,
             remote_id: record.remote_id,
             interface: record.interface.map(|interface| interface.name),
+            incoming_interface: record
+                .incoming_interface
+                .or(record.interface.map(|interface| interface.name)),
             congestion_control: record.congestion,
             initial: state.is_initial(),
             backup: record.backup,

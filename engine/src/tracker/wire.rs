@@ -11,13 +11,14 @@ pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
     let wire = |payload, segments| {
         wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
     };
-    [wire(tcp.bytes_sent, sent_segments(tcp)), wire(tcp.bytes_received, received_segments(tcp))]
+    let sent = tcp.bytes_sent.since(tcp.bytes_dropped);
+    [wire(sent, sent_segments(tcp)), wire(tcp.bytes_received, received_segments(tcp))]
 }
 
-/// Without those that a queue of this host refused, which the kernel counts too.
+/// Without those that a queue of this host refused or dropped, which the kernel counts too.
 fn sent_segments(tcp: &TcpCounters) -> Segments {
-    let refused = tcp.bytes_refused.0.checked_div(tcp.mss.into()).unwrap_or(0);
-    let sent = |counted: u32| u64::from(counted).saturating_sub(refused);
+    let missing = (tcp.bytes_refused + tcp.bytes_dropped).0.checked_div(tcp.mss.into()).unwrap_or(0);
+    let sent = |counted: u32| u64::from(counted).saturating_sub(missing);
     Segments { all: sent(tcp.segments_out), with_data: sent(tcp.data_segments_out) }
 }
 

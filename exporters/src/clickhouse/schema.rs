@@ -20,6 +20,8 @@ pub const VERSION: u32 = 1;
 
 /// Columns that are always known: keys.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
+/// Columns that `pairs` also has of the end that sent more payload.
+const SENDER: [&str; 2] = ["extra_subflows", "jain_index"];
 /// Text that few rows have in common.
 const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 
@@ -179,6 +181,14 @@ fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
         }
         let _ = write!(text, ",\n    {} AS {prefix}_site", sites::site_of(place, state));
     }
+    // Only a sender has a verdict on its paths. An end may be missing, so the payload is read from the other end too.
+    let server_sends =
+        "ifNull(server_bytes_sent, client_bytes_received) > ifNull(client_bytes_sent, server_bytes_received)";
+    for name in SENDER.iter().filter(|name| columns.connection.iter().any(|column| column.name == **name)) {
+        let [client, server] = [format!("client_{name}"), format!("server_{name}")];
+        let value = format!("if({server_sends}, ifNull({server}, {client}), ifNull({client}, {server}))");
+        let _ = write!(text, ",\n    {value} AS sender_{name}");
+    }
     let _ = writeln!(
         text,
         "\nFROM (SELECT pair, groupBitOr(ends) AS ends, max(client) AS c, max(server) AS s FROM {database}.pair_states GROUP BY pair);"
@@ -189,7 +199,7 @@ fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
 fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
     let engine = shared_engine("MergeTree", "", place);
     format!(
-        "-- `mpwatch export clickhouse` sends nothing to tables of another version.\n\
+        "-- `mpwatch export clickhouse` sends nothing to tables of an older version.\n\
          CREATE TABLE IF NOT EXISTS {database}.schema_version{on} (version UInt32, mpwatch String, applied DateTime DEFAULT now())\n\
          ENGINE = {engine} ORDER BY version;\n\
          INSERT INTO {database}.schema_version (version, mpwatch) VALUES ({VERSION}, '{mpwatch}');\n"

@@ -2,7 +2,7 @@
 //! Sites of hosts, and hourly sums by pair of sites, which may be kept longer than single connections.
 //!
 //! Sums are computed again as a whole, from the connections of the last days: an end that arrives late, or twice, changes nothing in the
-//! long run. The view ignores rows of an hour that the newest computation no longer has, because a site became known.
+//! long run. If a site became known, the newest computation of an hour lacks some earlier rows, which the view ignores.
 
 use super::place::{Place, quoted_text, shared_engine};
 
@@ -29,11 +29,11 @@ const SUMS: [(&str, &str, &str); 6] = [
     ("bytes", "Nullable(Float64)", "sumOrNull(payload * weight)"),
     ("energy_uj", "Nullable(Float64)", "sumOrNull(uj * weight)"),
     ("energy_bytes", "Nullable(Float64)", "sumOrNull(if(uj IS NULL, NULL, client_observed_bytes) * weight)"),
-    ("extra_subflows", "Nullable(Float64)", "sumOrNull(client_extra_subflows * weight)"),
+    ("extra_subflows", "Nullable(Float64)", "sumOrNull(sender_extra_subflows * weight)"),
     (
         "wasted_uj",
         "Nullable(Float64)",
-        "sumOrNull(uj * client_extra_subflows / nullIf(client_subflows, 0) * weight)",
+        "sumOrNull(uj * sender_extra_subflows / nullIf(client_subflows, 0) * weight)",
     ),
 ];
 

@@ -22,6 +22,9 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );
 
+const CLOSED: &str =
+    "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
+
 /// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`.
@@ -56,7 +59,8 @@ impl Site {
     }
 
     pub(super) async fn respond<B>(&self, request: &Request<B>) -> Response {
-        if let Some(users) = &self.rules().users {
+        let rules = self.rules();
+        if let Some(users) = &rules.users {
             let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
             if !users.allow(header).await {
                 let refusal =
@@ -71,7 +75,8 @@ impl Site {
         }
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
-            "/api/v1/flows" => self.flows().await,
+            "/api/v1/flows" if rules.is_authenticated => self.flows().await,
+            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
             // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),

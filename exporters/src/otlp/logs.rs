@@ -2,9 +2,12 @@
 //! A log event for each closed connection.
 
 use mpwatch_model::flow::end::{End, EndColumns};
-use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::collector::logs::v1::{
+    ExportLogsPartialSuccess, ExportLogsServiceRequest, ExportLogsServiceResponse,
+};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, ResourceLogs, ScopeLogs, SeverityNumber};
 use prost::Message as _;
+use serde_json::Value as Json;
 
 use super::resource::ByResource;
 use super::{attributes, ids};
@@ -29,12 +32,27 @@ pub fn logs<'a>(
     ExportLogsServiceRequest { resource_logs: found.into_parts().map(logs_of).collect() }.encode_to_vec()
 }
 
-/// The number of records that a server has rejected from a request, and the reason. `None`: it has accepted everything. Answers about spans
-/// have the same fields.
-pub fn rejected(answer: &[u8]) -> Option<(u64, String)> {
-    let partial = ExportLogsServiceResponse::decode(answer).ok()?.partial_success?;
-    let count = u64::try_from(partial.rejected_log_records).unwrap_or_default();
-    (count > 0).then_some((count, partial.error_message))
+/// The number of records that a server has rejected from a request, and the reason. `kind`: the content type of the answer. `None`: it is not an
+/// answer of OTLP. Answers about spans have the same fields.
+pub fn rejected(kind: &str, answer: &[u8]) -> Option<(u64, String)> {
+    let partial = match kind.split(';').next()?.trim() {
+        "application/x-protobuf" => ExportLogsServiceResponse::decode(answer).ok()?.partial_success,
+        "application/json" => {
+            serde_json::from_slice::<Json>(answer).ok()?.as_object()?.get("partialSuccess").map(from_json)
+        }
+        _ => return None,
+    };
+    let partial = partial.unwrap_or_default();
+    Some((u64::try_from(partial.rejected_log_records).unwrap_or_default(), partial.error_message))
+}
+
+/// JSON has 64-bit numbers as text.
+fn from_json(partial: &Json) -> ExportLogsPartialSuccess {
+    let number = |name: &str| partial[name].as_i64().or_else(|| partial[name].as_str()?.parse().ok());
+    ExportLogsPartialSuccess {
+        rejected_log_records: number("rejectedLogRecords").or_else(|| number("rejectedSpans")).unwrap_or(0),
+        error_message: partial["errorMessage"].as_str().unwrap_or_default().to_owned(),
+    }
 }
 
 /// The event of a connection. `None`: it is open.
@@ -56,7 +74,6 @@ fn event(end: &End, columns: &EndColumns, read_ns: u64) -> Option<LogRecord> {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsPartialSuccess;
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceResponse,
     };
@@ -130,6 +147,7 @@ mod tests {
 
     #[test]
     fn rejected_records_are_read_from_an_answer() {
+        const PROTOBUF: &str = "application/x-protobuf";
         let partial = |rejected_log_records| {
             let partial =
                 ExportLogsPartialSuccess { rejected_log_records, error_message: "too old".to_owned() };
@@ -137,11 +155,18 @@ mod tests {
         };
         let spans = ExportTracePartialSuccess { rejected_spans: 3, error_message: "too old".to_owned() };
         let spans = ExportTraceServiceResponse { partial_success: Some(spans) }.encode_to_vec();
-        for answer in [partial(3), spans] {
-            assert_eq!(rejected(&answer), Some((3, "too old".to_owned())));
+        let json = br#"{"partialSuccess": {"rejectedSpans": "3", "errorMessage": "too old"}}"#;
+        for (kind, answer) in
+            [(PROTOBUF, partial(3)), (PROTOBUF, spans), ("application/json;a=b", json.to_vec())]
+        {
+            assert_eq!(rejected(kind, &answer), Some((3, "too old".to_owned())), "{kind}");
         }
-        for accepted in [&partial(0)[..], b"", b"\xff\xff"] {
-            assert_eq!(rejected(accepted), None);
+        for (kind, accepted) in [(PROTOBUF, &partial(0)[..]), (PROTOBUF, b""), ("application/json", b"{}")] {
+            assert_eq!(rejected(kind, accepted).unwrap().0, 0, "{kind}");
+        }
+        let page = &b"<html>Sorry</html>"[..];
+        for (kind, other) in [("text/html", page), (PROTOBUF, page), ("application/json", page), ("", page)] {
+            assert_eq!(rejected(kind, other), None, "{kind}");
         }
     }
 }

@@ -85,7 +85,7 @@ impl Paths {
     }
 }
 
-/// The label of an interface. Names have no slash, so a name that is reserved for other series gets one.
+/// The label of an interface. A name that is reserved for other series gets a slash, which no interface's name has.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
@@ -95,6 +95,7 @@ pub(super) fn label(name: Name) -> String {
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
+    pub(super) incoming: Option<Name>,
     pub(super) is_open: bool,
     /// Payload in both directions.
     pub(super) size: u64,
@@ -108,6 +109,7 @@ impl Path {
     pub(super) fn from_subflow(subflow: &Subflow) -> Self {
         Self {
             interface: subflow.interface,
+            incoming: subflow.incoming_interface,
             is_open: subflow.closed.is_none(),
             size: (subflow.bytes_sent + subflow.bytes_received).0,
             is_stale: subflow.is_failed(),
@@ -129,17 +131,23 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
+    /// Adds a path. An interface through which segments only arrive has series, too.
     pub(super) fn add(&mut self, path: &Path) {
-        self.paths.entry(path.interface).or_default().add(path);
+        self.change(path.interface, |paths| paths.add(path));
+        self.change(path.incoming, |paths| paths.counts[0] += 1);
     }
 
     /// Removes a path that was added.
     pub(super) fn remove(&mut self, path: &Path) {
-        if let Some(paths) = self.paths.get_mut(&path.interface) {
-            paths.remove(path);
-            if paths.counts[0] == 0 {
-                self.paths.remove(&path.interface);
-            }
+        self.change(path.interface, |paths| paths.remove(path));
+        self.change(path.incoming, |paths| paths.counts[0] -= 1);
+    }
+
+    fn change(&mut self, interface: Option<Name>, change: impl FnOnce(&mut Paths)) {
+        let paths = self.paths.entry(interface).or_default();
+        change(paths);
+        if paths.counts[0] == 0 {
+            self.paths.remove(&interface);
         }
     }
 

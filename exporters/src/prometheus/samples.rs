@@ -20,6 +20,7 @@ impl<'a> Samples<'a> {
     /// Adds a sample of a counter or gauge. Label values beyond the family's labels are ignored.
     pub(super) fn add<S: AsRef<str>>(&mut self, label_values: &[S], value: f64) {
         let mut sample = self.labelled(label_values);
+        let value = value + 0.0; // The sum of no numbers is -0.
         if self.kind == Kind::Counter {
             let mut counter = Counter::default();
             counter.set_value(value);

@@ -13,7 +13,7 @@ use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
 use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
-use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, SUBFLOW, SUBFLOW_INFO, Unit};
+use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, Metric, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
 
 use super::bounded::{BoundedSums, Limits};
@@ -21,7 +21,7 @@ use super::flow_counters::FlowCounters;
 use super::groups::{Group, Groups};
 use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::values::{Histogram, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
+use super::values::{Histogram, Increase, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
 
 /// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
@@ -37,7 +37,7 @@ pub struct Totals {
     connections: FlowCounters<ConnectionId, Connection, Group>,
     subflows: FlowCounters<SubflowKey, Subflow, Path>,
     host: Sums,
-    /// Interfaces with the same name in several namespaces are one.
+    /// Interfaces with the same name in several namespaces share their series.
     interfaces: BoundedSums<Option<Name>>,
     /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
     interface_histograms: Vec<BoundedSums<Option<Name>>>,
@@ -98,7 +98,7 @@ impl Totals {
             for subflow in &connection.subflows {
                 let key = (connection.id, subflow.id);
                 let (_, increase) = self.subflows.update(place, subflow, subflow.created_at.is_some());
-                self.interfaces.add(subflow.interface, increase);
+                charge(&mut self.interfaces, [subflow.interface, subflow.incoming_interface], increase);
                 let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
                 for ((row, sums), value) in rows.zip(observed) {
@@ -139,7 +139,9 @@ impl Totals {
             self.connections.idle().for_each(|(group, increase)| self.groups.add(group, &increase));
         }
         if !self.interfaces.added.is_empty() {
-            self.subflows.idle().for_each(|(path, increase)| self.interfaces.add(path.interface, &increase));
+            for (path, increase) in self.subflows.idle() {
+                charge(&mut self.interfaces, [path.interface, path.incoming], &increase);
+            }
         }
         // Their gauges may change with time: ages do.
         let connections = self.largest_connections.counters.iter().map(|(id, _)| id);
@@ -237,5 +239,18 @@ impl Totals {
             sizes.extend(largest.map(|(key, path)| (key, path.size)));
         }
         self.largest_subflows.select(snapshot.at, &sizes);
+    }
+}
+
+/// Charges an increase to the interface of the route, except received bytes, which are charged to the interface through which they came in.
+fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
+    if interfaces[0] == interfaces[1] {
+        return sums.add(interfaces[0], increase);
+    }
+    for (interface, is_incoming) in interfaces.into_iter().zip([false, true]) {
+        let is_charged = |metric: &Metric<Subflow>| metric.name.contains("received_bytes") == is_incoming;
+        let values = counters(SUBFLOW).zip(&increase.values);
+        let values = values.map(|(metric, value)| value.filter(|_| is_charged(metric))).collect();
+        sums.add(interface, &Increase { values, unchanged: increase.unchanged, observed: Vec::new() });
     }
 }

@@ -7,7 +7,7 @@ use mpwatch_model::flow::end::EndColumns;
 
 use super::body::compressed;
 use super::client::{Answer, Post};
-use super::sender::{Engine, Record, Rejected, shown};
+use super::sender::{Engine, NOT_OWN, Record, Rejected, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -46,10 +46,8 @@ impl Engine for Clickhouse {
         const KNOWN: u32 = schema::VERSION;
         let text = answer.text();
         match text.parse::<u32>() {
-            Ok(KNOWN) => Ok(()),
-            Ok(found) if found > KNOWN => Err(format!(
-                "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; use a newer mpwatch"
-            )),
+            // Later schemas only add columns, and an insertion names its own: hosts are upgraded after the server.
+            Ok(KNOWN..) => Ok(()),
             Ok(found) => Err(format!(
                 "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
             )),
@@ -79,9 +77,13 @@ impl Engine for Clickhouse {
         Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
     }
 
-    /// An error can follow a status that was sent before it occurred.
+    /// An error can follow a status that was sent before it occurred, and any web page has status 200: only ClickHouse sends its headers.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
-        if answer.status == 200 && !text.contains("DB::Exception") { Ok(None) } else { Err(text) }
+        if answer.status != 200 || text.contains("DB::Exception") {
+            return Err(text);
+        }
+        let is_own = answer.headers.keys().any(|name| name.as_str().starts_with("x-clickhouse-"));
+        if is_own { Ok(None) } else { Err(format!("{NOT_OWN} ClickHouse: {text}")) }
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole of it. Blocks the caller.
+//! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use tokio_rustls::rustls;
-use ureq::http::Uri;
+use ureq::http::{HeaderMap, Uri};
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Error as Failure};
 
@@ -48,6 +48,7 @@ pub(super) struct Post {
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
@@ -109,9 +110,9 @@ impl Client {
         for (name, value) in secrets.map_err(HttpError::Credentials)? {
             request = request.header(name, value);
         }
-        let mut answer = request.send(&post.body[..]).map_err(|error| self.failed(error))?;
-        let body = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
-        Ok(Answer { status: answer.status().as_u16(), body: body.map_err(|error| self.failed(error))? })
+        let (head, mut body) = request.send(&post.body[..]).map_err(|error| self.failed(error))?.into_parts();
+        let body = body.with_config().limit(MAX_ANSWER).read_to_vec().map_err(|error| self.failed(error))?;
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
     fn failed(&self, error: Failure) -> HttpError {

@@ -4,10 +4,11 @@
 use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
+use ureq::http::header::CONTENT_TYPE;
 
 use super::body::compressed;
 use super::client::{Answer, Post};
-use super::sender::{Engine, Record, Rejected};
+use super::sender::{Engine, NOT_OWN, Record, Rejected};
 use crate::options::Compression;
 use crate::otlp;
 
@@ -21,7 +22,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Path of the protocol, for an address without one.
+    /// Path of the protocol, for an address without a path.
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Logs => "/v1/logs",
@@ -58,11 +59,15 @@ impl Engine for Otlp {
         Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
     }
 
-    /// The protocol does not allow to resend what was rejected.
+    /// The protocol does not allow to resend rejected records.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());
         }
-        Ok(otlp::rejected(&answer.body))
+        let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_empty = kind.is_empty() && answer.body.is_empty();
+        let rejected = if is_empty { Some(Rejected::default()) } else { otlp::rejected(kind, &answer.body) };
+        let rejected = rejected.ok_or_else(|| format!("{NOT_OWN} OTLP: {}", answer.text()))?;
+        Ok(Some(rejected).filter(|(count, _)| *count > 0))
     }
 }

@@ -13,6 +13,8 @@ use crate::sample::weight;
 
 /// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
+/// Beginning of the error for an answer that says success and was not written by the expected program, such as a proxy's web page.
+pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
 /// Characters of a server's error message that are shown.
 const MAX_MESSAGE: usize = 300;
 

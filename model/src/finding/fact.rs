@@ -77,6 +77,13 @@ pub enum Fact {
         sum: BitsPerSecond,
         since: Micros,
     },
+    /// The RTT of a path is so much longer than the best one that it can hold up the others. Medians.
+    SlowPath {
+        subflow: usize,
+        rtt: Micros,
+        best: usize,
+        best_rtt: Micros,
+    },
     /// No second subflow joined.
     SinglePath {
         is_long: bool,
@@ -212,26 +219,36 @@ impl Finding {
 
     /// Its place in the order of importance; the same for all findings of a kind.
     pub fn rank(&self) -> (Severity, u8) {
+        let (severity, place, _) = self.kind();
+        (severity, place)
+    }
+
+    /// Its rank, and its kind in a few words.
+    pub fn kind(&self) -> (Severity, u8, &'static str) {
+        use Severity::{Failure, Good, Note, Warning};
         match &self.fact {
-            Fact::DataLost(_) => (Severity::Failure, 0),
-            Fact::InvalidMappings(_) => (Severity::Failure, 1),
-            Fact::ChecksumFailures(_) => (Severity::Failure, 2),
-            Fact::PathFailed(path) if path.recovered.is_none() => (Severity::Failure, 3),
-            Fact::Refused | Fact::Unanswered | Fact::Aborted { .. } => (Severity::Failure, 4),
-            Fact::Outage(_) => (Severity::Failure, 5),
-            Fact::PathFailed(_) => (Severity::Warning, 5),
-            Fact::FellBack(_) => (Severity::Warning, 6),
-            Fact::SharedBottleneck(_) => (Severity::Warning, 7),
-            Fact::SharedCap { .. } => (Severity::Warning, 8),
-            Fact::ClosedLate { .. } => (Severity::Warning, 9),
-            Fact::JoinFailed(_) => (Severity::Warning, 10),
-            Fact::SinglePath { is_long: true } => (Severity::Warning, 11),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Severity::Good, 12),
-            Fact::LimitedByReceiver { .. } => (Severity::Note, 13),
-            Fact::DetectedBy(_) => (Severity::Note, 14),
-            Fact::OtherPairs(_) => (Severity::Note, 15),
-            Fact::SinglePath { is_long: false } => (Severity::Note, 16),
-            Fact::Closed { .. } => (Severity::Note, 17),
+            Fact::DataLost(_) => (Failure, 0, "lost data"),
+            Fact::InvalidMappings(_) => (Failure, 1, "invalid mappings"),
+            Fact::ChecksumFailures(_) => (Failure, 2, "checksum failures"),
+            Fact::PathFailed(path) if path.recovered.is_none() => (Failure, 3, "failed path"),
+            Fact::Refused => (Failure, 4, "refused"),
+            Fact::Unanswered => (Failure, 4, "unanswered"),
+            Fact::Aborted { .. } => (Failure, 4, "aborted"),
+            Fact::Outage(_) => (Failure, 5, "outage"),
+            Fact::PathFailed(_) => (Warning, 5, "path failed for a time"),
+            Fact::FellBack(_) => (Warning, 6, "fell back to TCP"),
+            Fact::SharedBottleneck(_) => (Warning, 7, "shared bottleneck"),
+            Fact::SharedCap { .. } => (Warning, 8, "shared cap"),
+            Fact::ClosedLate { .. } => (Warning, 9, "subflow closed late"),
+            Fact::JoinFailed(_) => (Warning, 10, "failed join"),
+            Fact::SlowPath { .. } => (Warning, 11, "slow path"),
+            Fact::SinglePath { is_long: true } => (Warning, 12, "one path only"),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 13, "separate bottlenecks"),
+            Fact::LimitedByReceiver { .. } => (Note, 14, "limited by the receiver"),
+            Fact::DetectedBy(_) => (Note, 15, "method"),
+            Fact::OtherPairs(_) => (Note, 16, "verdicts"),
+            Fact::SinglePath { is_long: false } => (Note, 17, "one path only"),
+            Fact::Closed { .. } => (Note, 18, "closed"),
         }
     }
 

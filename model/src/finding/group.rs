@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Problems of a report grouped by cause and peer: one line for many connections with the same problem.
+//! Problems of a report grouped by cause: one line for many connections with the same problem.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::flow::connection::Connection;
@@ -9,6 +9,8 @@ use crate::flow::outage;
 use crate::flow::pairing::{Flow, flows};
 use crate::flow::subflow::Subflow;
 use crate::host::energy::FlowEnergy;
+use crate::id::ConnectionId;
+use crate::kernel::endpoint::printable;
 use crate::kernel::lifecycle::{CloseReason, Role};
 use crate::metric::{Unit, count, display};
 use crate::snapshot::Report;
@@ -16,9 +18,9 @@ use crate::unit::Micros;
 
 use super::detect;
 use super::fact::{Fact, Finding, Severity};
-use super::sentence::{Format, path_cause, path_name};
+use super::sentence::{Format, joined, path_cause, path_name};
 
-/// Maximum number of connections that a line names as examples.
+/// Maximum number of connections, and of processes, that a line names as examples.
 const MAX_EXAMPLES: usize = 3;
 
 /// The other end of a connection, without the port of a client, which is random.
@@ -52,48 +54,53 @@ impl Peer {
     }
 }
 
-/// Problems with one cause and one peer; of the host, one problem.
+/// Problems with one cause; of the host, one problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemGroup {
-    /// `None`: the host, or no address is known.
-    pub peer: Option<Peer>,
+    /// Peers of its connections. Empty: the host, or no address is known.
+    pub peers: Vec<Peer>,
+    /// Names of their processes.
+    processes: Vec<String>,
     /// In the order of their connections; at least one.
     findings: Vec<Finding>,
 }
 
-/// Rank, peer and cause of the findings of a group.
-type GroupKey = ((Severity, u8), Option<Peer>, String);
+/// The peer and the process of a connection, if they are known.
+type Ends = (Option<Peer>, Option<String>);
 
 /// The problems of a report: most important first, of one kind the most frequent first. If both ends of a connection are in the report, a
 /// problem that both have is listed once, from the connecting end.
 pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
     let mut groups: Vec<ProblemGroup> = Vec::new();
-    let mut places: HashMap<GroupKey, usize> = HashMap::new();
-    let of_host = detect::of_host(report).into_iter().map(|finding| (None, finding));
+    let mut places: HashMap<((Severity, u8), String), usize> = HashMap::new();
+    let of_host = detect::of_host(report).into_iter().map(|finding| (Ends::default(), finding));
     let of_flows = flows(&report.connections).into_iter().flat_map(of_flow);
-    for (peer, finding) in of_host.chain(of_flows).filter(|(_, finding)| finding.is_problem()) {
-        let key = (finding.rank(), peer, cause(&finding, &Format::default()));
-        if let Some(group) = places.get(&key).and_then(|&place| groups.get_mut(place)) {
-            group.findings.push(finding);
-        } else {
-            places.insert(key, groups.len());
-            groups.push(ProblemGroup { peer, findings: vec![finding] });
+    for ((peer, process), finding) in of_host.chain(of_flows).filter(|(_, finding)| finding.is_problem()) {
+        let key = (finding.rank(), cause(&finding, &Format::default(), false));
+        let place = *places.entry(key).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(ProblemGroup { peers: Vec::new(), processes: Vec::new(), findings: Vec::new() });
         }
+        let group = &mut groups[place];
+        group.peers.extend(peer.filter(|peer| !group.peers.contains(peer)));
+        group.processes.extend(process.filter(|process| !group.processes.contains(process)));
+        group.findings.push(finding);
     }
     groups.sort_by_key(|group| (group.rank(), std::cmp::Reverse(group.connections())));
     groups
 }
 
-/// The findings of both ends of a connection, with the peer of each end.
-fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
+/// The findings of both ends of a connection, each with the peer and the process of its end.
+fn of_flow(flow: Flow<'_>) -> Vec<(Ends, Finding)> {
     let of = |end: &Connection, other: Option<&Connection>| {
         let mut findings = detect::of_connection(end);
         findings.retain(|finding| !other.is_some_and(|other| is_explained(finding, end, other)));
-        (Peer::new(end), findings)
+        let process = end.process.map(|process| printable(&process.comm.text()).into_owned());
+        ((Peer::new(end), process), findings)
     };
-    let (peer, findings) = of(flow.end, flow.other);
+    let (ends, findings) = of(flow.end, flow.other);
     let kinds: Vec<_> = findings.iter().map(Finding::rank).collect();
-    let (other_peer, others) = flow.other.map(|other| of(other, Some(flow.end))).unwrap_or_default();
+    let (other_ends, others) = flow.other.map(|other| of(other, Some(flow.end))).unwrap_or_default();
     let is_new = |finding: &Finding| match (&finding.fact, flow.other) {
         (Fact::PathFailed(failed), Some(other)) => !counterpart(other, failed.subflow, flow.end)
             .is_some_and(|there| outage::has_failed(flow.end, there)),
@@ -102,8 +109,8 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Option<Peer>, Finding)> {
     let new = others.into_iter().filter(is_new);
     findings
         .into_iter()
-        .map(|finding| (peer, finding))
-        .chain(new.map(|finding| (other_peer, finding)))
+        .map(|finding| (ends.clone(), finding))
+        .chain(new.map(|finding| (other_ends.clone(), finding)))
         .collect()
 }
 
@@ -144,12 +151,14 @@ impl ProblemGroup {
         self.first().map_or((Severity::Note, u8::MAX), Finding::rank)
     }
 
-    /// Number of its connections; 0 for a problem of the host. A connection whose subflows failed one after the other counts once.
+    /// Its connections; none for a problem of the host. A connection whose subflows failed one after the other counts once.
+    pub fn ids(&self) -> BTreeSet<ConnectionId> {
+        self.findings.iter().filter_map(|finding| finding.connection).collect()
+    }
+
+    /// Number of its connections.
     pub fn connections(&self) -> usize {
-        let mut ids: Vec<_> = self.findings.iter().filter_map(|finding| finding.connection).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.len()
+        self.ids().len()
     }
 
     /// One line: the finding of a single connection, or the common cause of several with some examples.
@@ -157,17 +166,40 @@ impl ProblemGroup {
         let Some(first) = self.first() else { return String::new() };
         let connections = self.connections();
         if connections <= 1 {
-            let others = self.findings.iter().skip(1).map(|other| other.sentence(format));
-            return others.fold(first.line(format), |line, other| format!("{line}; {other}"));
+            let id = first.connection.map(|id| id.short()).unwrap_or_default();
+            let ends = format!("{}{}", self.processes.join(", "), self.peers(format));
+            let name = match (&*id, ends.trim_start()) {
+                ("", _) => String::new(),
+                (id, "") => format!("{id}: "),
+                (id, ends) => format!("{id} ({ends}): "),
+            };
+            let sentences: Vec<String> = self.findings.iter().map(|found| found.sentence(format)).collect();
+            return format!("{name}{}", sentences.join("; "));
         }
-        let peer = self.peer.map(|peer| peer.phrase(format)).unwrap_or_default();
+        let mut processes = self.processes.clone();
+        let more = processes.len().saturating_sub(MAX_EXAMPLES);
+        processes.truncate(MAX_EXAMPLES);
+        processes.extend((more > 0).then(|| format!("{more} more")));
+        let of = if processes.is_empty() { String::new() } else { format!(" of {}", joined(&processes)) };
+        let is_one_path =
+            self.findings.iter().all(|found| cause(found, format, true) == cause(first, format, true));
         format!(
-            "{}{peer} {}{} ({})",
+            "{}{of}{} {}{} ({})",
             count(connections, "connection"),
-            cause(first, format),
+            self.peers(format),
+            cause(first, format, is_one_path),
             self.extent(format).map(|extent| format!(", {extent}")).unwrap_or_default(),
             self.examples()
         )
+    }
+
+    /// The first peer, and the number of others.
+    fn peers(&self, format: &Format<'_>) -> String {
+        let first = self.peers.first().map(|peer| peer.phrase(format)).unwrap_or_default();
+        match self.peers.len() {
+            0 | 1 => first,
+            all => format!("{first} and {}", count(all - 1, "other peer")),
+        }
     }
 
     /// Short ids of the first connections.
@@ -206,12 +238,12 @@ fn between((low, high): (Micros, Micros)) -> String {
     if low == high { format!("for {low}") } else { format!("for {low} to {high}") }
 }
 
-/// The problem as a predicate, after "N connections".
-fn cause(finding: &Finding, format: &Format<'_>) -> String {
+/// The problem as a predicate, after "N connections". `has_remote`: with the remote address of a failed path.
+fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {
             let again = if path.recovered.is_some() { "; it works again" } else { "" };
-            let name = path_name(path.local, path.remote, path.interface, format);
+            let name = path_name(path.local, has_remote.then_some(path.remote), path.interface, format);
             format!("lost the path {name}: {}{again}", path_cause(path))
         }
         Fact::ClosedLate { reason, .. } => format!(
@@ -221,7 +253,7 @@ fn cause(finding: &Finding, format: &Format<'_>) -> String {
         Fact::Refused => "were refused: the peer answered the SYN with a reset".to_owned(),
         Fact::Unanswered => "were unanswered: no answer to the SYN".to_owned(),
         Fact::JoinFailed(join) => {
-            let name = path_name(join.local, join.remote, join.interface, format);
+            let name = path_name(join.local, has_remote.then_some(join.remote), join.interface, format);
             format!("had no subflow {name}: {}", join.reason.description())
         }
         Fact::Aborted { by_this_host: true } => "were aborted by this host (reset)".to_owned(),
@@ -234,6 +266,9 @@ fn cause(finding: &Finding, format: &Format<'_>) -> String {
         }
         Fact::SharedCap { subflows, .. } => {
             format!("have {} that share a cap without a common queue", count(subflows.len(), "subflow"))
+        }
+        Fact::SlowPath { .. } => {
+            "have a path so slow that it can hold up the others (larger buffers, or make it a backup)".to_owned()
         }
         Fact::SinglePath { is_long: true } => {
             "are long flows over one path only: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)"

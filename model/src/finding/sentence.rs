@@ -36,12 +36,6 @@ impl Format<'_> {
 }
 
 impl Finding {
-    /// The sentence after the short id of its connection.
-    pub fn line(&self, format: &Format<'_>) -> String {
-        let name = self.connection.map(|id| format!("{}: ", id.short())).unwrap_or_default();
-        format!("{name}{}", self.sentence(format))
-    }
-
     /// The sentence.
     pub fn sentence(&self, format: &Format<'_>) -> String {
         match &self.fact {
@@ -76,6 +70,11 @@ impl Finding {
                 joined(subflows),
                 display(Unit::BitsPerSecond, Some(sum.0 as f64)),
                 since_opening(*since)
+            ),
+            Fact::SlowPath { subflow, rtt, best, best_rtt } => format!(
+                "path {subflow} is slow: median RTT {}, path {best} has {}; it can hold up the others (larger buffers, or make it a backup)",
+                seconds(*rtt),
+                seconds(*best_rtt)
             ),
             Fact::SinglePath { is_long } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
@@ -118,24 +117,27 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
-    let name = path_name(path.local, path.remote, path.interface, format);
+    let name = path_name(path.local, Some(path.remote), path.interface, format);
     format!("path {} ({name}) failed{at}: {how}{again}", path.subflow)
 }
 
-/// `10.0.1.1 -> 10.0.1.2 over eth1`.
+/// `10.0.1.1 -> 10.0.1.2 over eth1`; without a remote address, `from 10.0.1.1 over eth1`.
 pub(super) fn path_name(
     local: IpAddr,
-    remote: IpAddr,
+    remote: Option<IpAddr>,
     interface: Option<Name>,
     format: &Format<'_>,
 ) -> String {
     let over = interface.map(|name| format!(" over {}", printable(&name.text()))).unwrap_or_default();
-    let [local, remote] = [local, remote].map(|ip| (format.address)(ip));
-    format!("{local} -> {remote}{over}")
+    let local = (format.address)(local);
+    match remote {
+        Some(remote) => format!("{local} -> {}{over}", (format.address)(remote)),
+        None => format!("from {local}{over}"),
+    }
 }
 
 fn join_failed(join: &FailedJoin, format: &Format<'_>) -> String {
-    let name = path_name(join.local, join.remote, join.interface, format);
+    let name = path_name(join.local, Some(join.remote), join.interface, format);
     let others = if join.others > 0 { format!("; nor did {} others", join.others) } else { String::new() };
     format!("subflow {} ({name}) did not join: {}{others}", join.subflow, join.reason.description())
 }

@@ -38,6 +38,8 @@ pub struct Subflow {
     pub remote_id: u8,
     /// Interface through which it sends. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
+    /// Interface through which it receives: of the last segments. `null`: unknown.
+    pub incoming_interface: Option<Name>,
     /// Name of the congestion control when a counter last changed. `null`: unknown.
     pub congestion_control: Option<Name>,
     /// Whether it opened the connection (MP_CAPABLE), or is a plain TCP connection.

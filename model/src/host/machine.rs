@@ -36,6 +36,16 @@ pub struct MissingHook {
     pub why: String,
 }
 
+impl MissingHook {
+    /// The setting that limits mpwatch's own CPU time.
+    pub const BUDGET: &str = "trace.budget";
+
+    /// Whether the kernel has it, and mpwatch does without to stay within its budget.
+    pub fn is_reduction(&self) -> bool {
+        self.why.contains(Self::BUDGET)
+    }
+}
+
 /// Everything that was lost since tracing began. All zero: no data was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -85,9 +95,16 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether data was lost permanently. Missed packet events and delay samples do not count: no total depends on them.
+    /// Whether data was lost permanently. Missed packet events, delay samples and timeline entries do not count: no total depends on them.
     pub fn any(&self) -> bool {
-        Self { ring_full_recovered: 0, events_missed: 0, delay_samples_lost: 0, ..*self } != Self::default()
+        let counted = Self {
+            ring_full_recovered: 0,
+            events_missed: 0,
+            delay_samples_lost: 0,
+            timeline_dropped: 0,
+            ..*self
+        };
+        counted != Self::default()
     }
 
     /// Permanent losses, one phrase per counter that is not zero.
@@ -101,7 +118,6 @@ impl Losses {
             (self.ledger_full, "sockets whose CPU time is unknown, the ledger was full"),
             (self.decode_errors, "records that could not be decoded"),
             (self.vanished, "flows that disappeared without a final record"),
-            (self.timeline_dropped, "timeline entries discarded"),
             (
                 self.connections_unreported,
                 "older connections not in this report; a database has them (--db FILE)",

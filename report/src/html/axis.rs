@@ -193,14 +193,12 @@ impl Horizontal<'_> {
         let lines = self.scale.ticks(parts).into_iter().map(|tick| {
             let x = self.at(tick.value);
             // Labels with a unit are long: at the edges they must not leave the drawing.
-            let anchor = match x {
-                _ if has_title => "middle",
-                x if x < EDGE => "start",
-                x if x > self.right - EDGE => "end",
-                _ => "middle",
+            let class = match x {
+                x if x < EDGE && !has_title => "soft",
+                x if x > self.right - EDGE && !has_title => "end",
+                _ => "mid",
             };
-            let label =
-                text(&format!("class=\"soft\" text-anchor=\"{anchor}\""), (x, bottom + 15.0), &tick.label);
+            let label = text(&format!("class=\"{class}\""), (x, bottom + 15.0), &tick.label);
             format!("<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>{label}")
         });
         let middle = (f64::midpoint(self.left, self.right), bottom + 33.0);

@@ -29,20 +29,25 @@ pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str)
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"-{MARGIN} {top:.0} {width:.0} {height:.0}\">\
          <style>{}</style><rect x=\"-{MARGIN}\" y=\"{top:.0}\" width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>{caption}{body}</svg>",
-        style()
+        style(body)
     )
 }
 
-/// The rules for drawings with the light colours in place of CSS variables, which few other programs support.
-fn style() -> String {
+/// The rules for a drawing with the light colours in place of CSS variables, which few other programs support.
+fn style(body: &str) -> String {
     let root = STYLE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
     let declared = root.map_or("", |(inside, _)| inside).split(';');
     let variables = declared.filter_map(|line| line.trim().strip_prefix("--")?.split_once(':'));
     let rules = variables.fold(DRAWINGS.to_owned(), |rules, (name, value)| {
         rules.replace(&format!("var(--{name})"), value.trim())
     });
-    // The licence of this program does not apply to a user's drawing.
-    rules.lines().filter(|line| !line.starts_with("/*")).collect::<Vec<_>>().join("\n")
+    let is_used = |line: &&str| {
+        let selector = line.split('{').next().unwrap_or_default();
+        let mut classes = selector.split('.').skip(1).filter_map(|rest| rest.split([' ', ',']).next());
+        // The licence of this program does not apply to a user's drawing.
+        !line.starts_with("/*") && (!selector.contains('.') || classes.any(|class| body.contains(class)))
+    };
+    rules.lines().filter(is_used).collect::<Vec<_>>().join("\n")
 }
 
 /// Links to save a drawing and its data under this name.

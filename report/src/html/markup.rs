@@ -21,8 +21,11 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// Maximum number of columns of a table that a phone shows as a table.
+const MAX_NARROW: usize = 5;
+
 /// Attributes of a label that is centred at its position.
-pub(super) const MIDDLE: &str = "class=\"soft\" text-anchor=\"middle\"";
+pub(super) const MIDDLE: &str = "class=\"mid\"";
 
 /// A line of text in a drawing.
 pub(super) fn text(attributes: &str, (x, y): (f64, f64), text: &str) -> String {
@@ -50,20 +53,23 @@ pub fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
     format!("<dl>\n{rows}</dl>\n")
 }
 
-/// A table that scrolls by itself if it is too wide.
+/// A table. If it has many columns, a narrow screen shows each cell below the title of its column.
 pub fn table(grid: &Grid) -> String {
-    let cell = |tag: &str, text: &str, align: Align| {
+    let is_wide = grid.columns.len() > MAX_NARROW;
+    let cell = |tag: &str, text: &str, (title, align): (&str, Align)| {
         let class = if align == Align::Right { " class=\"n\"" } else { "" };
-        format!("<{tag}{class}>{}</{tag}>", escape(text))
+        let title = if is_wide && tag == "td" { format!(" data-t=\"{title}\"") } else { String::new() };
+        format!("<{tag}{class}{title}>{}</{tag}>", escape(text))
     };
-    let titles: String = grid.columns.iter().map(|(title, align)| cell("th", title, *align)).collect();
+    let titles: String = grid.columns.iter().map(|column| cell("th", column.0, *column)).collect();
     let rows = grid.rows.iter().fold(String::new(), |mut text, row| {
         let cells: String =
-            row.iter().zip(&grid.columns).map(|(text, (_, align))| cell("td", text, *align)).collect();
+            row.iter().zip(&grid.columns).map(|(text, column)| cell("td", text, *column)).collect();
         let _ = writeln!(text, "<tr>{cells}</tr>");
         text
     });
     format!(
-        "<div class=\"wide\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+        "<div class=\"{}\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
+        if is_wide { "wide" } else { "slim" }
     )
 }

@@ -12,7 +12,7 @@ use super::distributions;
 use super::markup::{escape, facts, list, table};
 use crate::text::report::{facts as facts_of_report, in_brief, overviews, pairs};
 use crate::text::selection::Selection;
-use crate::text::summary::{NO_PROBLEM, problems, summary};
+use crate::text::summary::{NO_PROBLEM, headline, problems, summary};
 use crate::text::words::capital;
 
 /// Rules for the page, beginning with the colours as variables.
@@ -28,8 +28,9 @@ pub fn report(report: &Report, samples: &CounterSeries) -> String {
     let run = &report.run;
     let labels = pairs(&run.setup.labels).map(|labels| format!(", {labels}")).unwrap_or_default();
     let (host, date) = (printable(&run.host.name), run.from.strftime("%Y-%m-%d %H:%M"));
-    let title = format!("mpwatch: {host}, {date}{labels}");
-    let mut text = frame(&title, &summary(report));
+    let title = format!("{}: {host}, {date} UTC{labels}", headline(report));
+    let mut text = frame(&format!("mpwatch: {title}"), &title);
+    let _ = writeln!(text, "<p>{}</p>", escape(&summary(report)));
     let problems = problems(report);
     if problems.is_empty() {
         let all_well = if report.connections.is_empty() { "" } else { NO_PROBLEM };

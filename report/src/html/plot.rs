@@ -196,7 +196,7 @@ impl Area<'_> {
         let mut body = self.x.grid(X_PARTS, (top, bottom));
         for tick in self.y.ticks(Y_PARTS) {
             let y = self.at_y(tick.value);
-            let label = text("class=\"soft\" text-anchor=\"end\"", (left - 6.0, y + 4.0), &tick.label);
+            let label = text("class=\"end\"", (left - 6.0, y + 4.0), &tick.label);
             let _ = write!(body, "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right}\"/>{label}");
         }
         let title = self.y.title();

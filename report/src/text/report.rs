@@ -159,7 +159,8 @@ pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
     facts.extend(settings(&run.setup));
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));
-        facts.push(("not known".to_owned(), format!("{costs} ({what}: {why})")));
+        let word = if missing.is_reduction() { "reduced" } else { "not known" };
+        facts.push((word.to_owned(), format!("{costs} ({what}: {why})")));
     }
     facts
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The summary at the top: whether multipath was used, whether the data is complete, and which problems there are.
 
+use std::collections::BTreeSet;
+
 use mpwatch_model::finding::{self, Finding, Format, ProblemGroup};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::flows;
 use mpwatch_model::flow::subflow::Subflow;
+use mpwatch_model::id::ConnectionId;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
 
@@ -14,6 +17,19 @@ use super::words::count;
 const MAX_OF_A_KIND: usize = 10;
 /// Replaces the problems if there are none.
 pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
+
+/// The number of connections with problems, in a few words.
+pub(crate) fn headline(report: &Report) -> String {
+    let (flows, groups) = (flows(&report.connections), finding::problems_of_report(report));
+    let affected: BTreeSet<ConnectionId> = groups.iter().flat_map(ProblemGroup::ids).collect();
+    let number = flows.iter().filter(|flow| flow.ends().any(|end| affected.contains(&end.id))).count();
+    let all = count(flows.len(), "connection");
+    match number {
+        0 if groups.is_empty() => format!("No problem in {all}"),
+        0 => format!("Problems of the host, none in {all}"),
+        _ => format!("Problems in {number} of {all}"),
+    }
+}
 
 /// One sentence over all connections.
 pub(crate) fn summary(report: &Report) -> String {

@@ -9,12 +9,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::ColumnType::{Integer, Text};
-use mpwatch_model::table::{Column, Row};
+use mpwatch_model::table::{Cell, Column, Row};
 use rusqlite::{CachedStatement, Connection as Database, OptionalExtension as _, params};
 
 use crate::error::{ErrorKind, MAY_WRITE, StoreError};
 use crate::lock::{identity, is_still};
 use crate::open;
+use crate::schema::record::MAX_PAIRS;
 use crate::schema::tables::{ViewColumn, listed};
 use crate::schema::values::{cell, nanos, timestamp};
 use crate::schema::views;
@@ -24,6 +25,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of days in a batch. Engines partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
+/// Size of the cells in a batch after which it has no further connection. Most connections have 10 kB, connections of an attacker have megabytes.
+const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the
 /// target confirmed them.
@@ -96,7 +99,7 @@ fn parts() -> [(Vec<ViewColumn>, String); 4] {
         (shown(views::subflow_columns()), "subflow AS s WHERE s.connection = ?1 ORDER BY s.place".to_owned()),
         (
             shown(views::bottleneck_columns()),
-            "pair AS p WHERE p.connection = ?1 ORDER BY p.a, p.b".to_owned(),
+            format!("pair AS p WHERE p.connection = ?1 ORDER BY p.a, p.b LIMIT {MAX_PAIRS}"),
         ),
         (event.into(), "v_event AS e WHERE e.connection = ?1 ORDER BY e.at_ns".to_owned()),
     ]
@@ -108,9 +111,6 @@ fn named(columns: &[ViewColumn]) -> Vec<Column> {
 
 impl Outbox {
     /// Opens a file for a target. Another process may be writing it.
-    ///
-    /// # Errors
-    /// If the file does not exist or cannot be written.
     pub fn open(path: &Path, target: &str) -> Result<Self, StoreError> {
         drop(open::for_reading(path)?);
         // Adds columns that the file lacks. If another process is writing it, that process has done so.
@@ -134,9 +134,6 @@ impl Outbox {
 
     /// Creates the cursor of a target that has not confirmed anything yet. From then on its backlog is counted, and the part that retention
     /// deletes.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn count_backlog(&self) -> Result<(), StoreError> {
         self.write_cursor(Cursor::START, "NOTHING")
     }
@@ -165,9 +162,6 @@ impl Outbox {
     }
 
     /// The connections that the target has not confirmed. Empty if it has no cursor.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn backlog(&self) -> Result<Backlog, StoreError> {
         let sql = format!(
             "SELECT (SELECT count(*) {WAITING}), (SELECT c.began_ns + c.age_ns {WAITING} ORDER BY c.changed, c.id LIMIT 1), e.lost
@@ -187,21 +181,7 @@ impl Outbox {
         self.read = Cursor { version: self.read.version, ..Cursor::START };
     }
 
-    /// Number of connections that are still to be read and that closed, or were last observed, at `since` or later.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub fn waiting(&self, since: Option<Timestamp>) -> Result<u64, StoreError> {
-        let sql = "SELECT count(*) FROM connection WHERE (changed, id) > (?, ?) AND began_ns + age_ns >= ?";
-        let values = params![self.read.changed, self.read.connection, since.map_or(i64::MIN, nanos)];
-        let count = self.database.query_row(sql, values, |row| row.get::<_, i64>(0));
-        count.map(i64::unsigned_abs).map_err(|error| StoreError::read(&self.path, &error))
-    }
-
     /// Reads the next connections in the order of their changes, at most `limit`. Empty: all were read. `with_events`: also their timelines.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn next(
         &mut self,
         since: Option<Timestamp>,
@@ -233,8 +213,8 @@ impl Outbox {
         let mut found = transaction.prepare_cached(NEXT)?;
         let mut rows =
             found.query(params![read.changed, read.connection, since.map_or(i64::MIN, nanos), limit])?;
-        let (mut ends, mut days) = (Vec::new(), BTreeSet::new());
-        while let Some(row) = rows.next()? {
+        let (mut ends, mut days, mut bytes) = (Vec::new(), BTreeSet::new(), 0);
+        while let Some(row) = rows.next()?.filter(|_| bytes < MAX_BATCH_BYTES) {
             days.insert(row.get::<_, i64>(2)?.div_euclid(DAY_NS));
             if days.len() > MAX_DAYS {
                 break;
@@ -242,15 +222,17 @@ impl Outbox {
             let version = nanos(Timestamp::now()).max(read.version + 1);
             read = Cursor { changed: row.get(0)?, connection: row.get(1)?, version };
             let version = version.unsigned_abs();
-            ends.extend(end(&mut queries, read.connection)?.map(|end| StoredEnd { end, version }));
+            if let Some(end) = end(&mut queries, read.connection)? {
+                let parts = end.subflows.iter().chain(&end.bottlenecks).chain(&end.events);
+                bytes +=
+                    size_of::<Option<Cell>>() * (end.connection.len() + parts.map(Vec::len).sum::<usize>());
+                ends.push(StoredEnd { end, version });
+            }
         }
         Ok((ends, read))
     }
 
     /// Records that the target has confirmed all rows that were read.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn confirm(&mut self) -> Result<(), StoreError> {
         let update = "UPDATE SET changed = excluded.changed, connection = excluded.connection, version = excluded.version";
         self.write_cursor(self.read, update)

@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::error::StoreError;
 use crate::lock::is_held;
 use crate::open::{self, Stamp};
-use crate::schema::columns::{Columns as _, Reader, damaged};
+use crate::schema::columns::damaged;
 use crate::schema::names::NameIndex;
-use crate::schema::rows::{ConnectionRow, RunRow, UNFINISHED};
+use crate::schema::rows::{RunRow, UNFINISHED};
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::{nanos, timestamp};
 
@@ -59,23 +59,72 @@ impl Archive {
         period: Period,
         label: Option<&Label>,
     ) -> Result<(Report, CounterSeries), StoreError> {
-        let report = self.read(period, label);
-        if self.is_unchanged() {
-            return report;
+        let mut whole = None;
+        let mut keep = |report, samples| {
+            whole = Some((report, samples));
+            Ok::<_, StoreError>(())
+        };
+        let mut outcome = self.parts(period, label, usize::MAX, &mut keep);
+        if !self.is_unchanged() {
+            // A process has begun to write the file. Opened again, it is read with locks.
+            outcome = Self::open(&self.path)?.parts(period, label, usize::MAX, &mut keep);
         }
-        // A process has begun to write the file. Opened again, it is read with locks.
-        Self::open(&self.path)?.read(period, label)
+        outcome?;
+        whole.ok_or_else(|| StoreError::changed(&self.path))
+    }
+
+    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because all may not fit into memory. Each part is a report; there
+    /// is at least one.
+    ///
+    /// # Errors
+    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    pub fn parts<E: From<StoreError>>(
+        &self,
+        period: Period,
+        label: Option<&Label>,
+        size: usize,
+        mut each: impl FnMut(Report, CounterSeries) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Numbers only: SQLite would sort whole rows in memory.
+        const IDS: &str = "SELECT c.id FROM connection AS c JOIN netns AS n ON n.id = c.netns
+            WHERE c.began_ns + c.age_ns >= ? AND c.began_ns <= ?
+            ORDER BY CASE WHEN c.seen_open THEN c.began_ns END, n.cookie, ifnull(c.token, 0), c.birth";
+        let mut read = || -> rusqlite::Result<Result<(), E>> {
+            // In one transaction, all queries read the same state of the file.
+            let database = self.database.unchecked_transaction()?;
+            let since = period.since.map_or(i64::MIN, nanos);
+            let until = period.until.map_or(i64::MAX, nanos);
+            let (frame, runs) = self.frame(since, until, label)?;
+            let loader = Loader::new(&database)?;
+            let mut query = database.prepare(IDS)?;
+            let mut numbers = query.query([since, until])?;
+            let (mut connections, mut samples) = (Vec::new(), CounterSeries::new());
+            while let Some(number) = numbers.next()? {
+                let Some((row, connection)) = loader.load(&database, number.get(0)?)? else { continue };
+                if label.is_some() && !runs.contains(&row.run) {
+                    continue;
+                }
+                if connections.len() == size {
+                    let part = frame.clone().with(std::mem::take(&mut connections));
+                    if let Err(error) = each(part, std::mem::take(&mut samples)) {
+                        return Ok(Err(error));
+                    }
+                }
+                loader.add_samples(&database, row.id, &connection, &mut samples)?;
+                connections.push(connection);
+            }
+            Ok(each(frame.with(connections), samples))
+        };
+        read().map_err(|error| StoreError::read(&self.path, &error))??;
+        if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
     }
 
     /// The distinct labels of all runs, by name.
     pub fn labels(&self) -> Result<Vec<Label>, StoreError> {
         let query =
             "SELECT DISTINCT label.key, label.value FROM run, json_each(run.labels) AS label ORDER BY 1, 2";
-        let read = || {
-            let mut query = self.database.prepare(query)?;
-            let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
-            labels.collect::<rusqlite::Result<_>>()
-        };
+        let label = |row: &rusqlite::Row<'_>| Ok(Label { name: row.get(0)?, value: row.get(1)? });
+        let read = || self.database.prepare(query)?.query_map([], label)?.collect::<rusqlite::Result<_>>();
         read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
@@ -84,59 +133,21 @@ impl Archive {
         self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path)
     }
 
-    fn read(&self, period: Period, label: Option<&Label>) -> Result<(Report, CounterSeries), StoreError> {
-        let read = || {
-            // Checked before and after reading, because a writer may begin or end meanwhile.
-            let was_written = is_held(&self.path);
-            // In one transaction, all queries read the same state of the file.
-            let transaction = self.database.unchecked_transaction()?;
-            let found = report(&self.database, period, label, || was_written || is_held(&self.path));
-            drop(transaction);
-            found
-        };
-        read().map_err(|error: rusqlite::Error| StoreError::read(&self.path, &error))
+    /// The report without its connections, and the numbers of its runs.
+    fn frame(&self, since: i64, until: i64, label: Option<&Label>) -> rusqlite::Result<(Report, Vec<i64>)> {
+        // Checked before and after reading, because a writer may begin or end meanwhile.
+        let was_written = is_held(&self.path);
+        let runs = select::<RunRow>(&self.database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
+        let mut runs: Vec<RunRow> = rows(&self.database, &runs, [since, until], &NameIndex::default())?;
+        runs.retain(|run| label.is_none_or(|label| run.setup.labels.get(&label.name) == Some(&label.value)));
+        let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
+        let last: i64 =
+            self.database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
+        let unfinished = |run: &&RunRow| run.id == last && run.cut_short.as_deref() == Some(UNFINISHED);
+        let running = runs.last().filter(unfinished).filter(|_| was_written || is_held(&self.path));
+        report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
+        Ok((report, runs.iter().map(|run| run.id).collect()))
     }
-}
-
-fn report(
-    database: &Database,
-    period: Period,
-    label: Option<&Label>,
-    is_written: impl FnOnce() -> bool,
-) -> rusqlite::Result<(Report, CounterSeries)> {
-    let since = period.since.map_or(i64::MIN, nanos);
-    let until = period.until.map_or(i64::MAX, nanos);
-    let runs = select::<RunRow>(database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
-    let mut runs: Vec<RunRow> = rows(database, &runs, [since, until], &NameIndex::default())?;
-    runs.retain(|run| label.is_none_or(|label| run.setup.labels.get(&label.name) == Some(&label.value)));
-    let mut samples = CounterSeries::new();
-    let mut connections = Vec::new();
-    let loader = Loader::new(database)?;
-    let condition = "WHERE began_ns + age_ns >= ? AND began_ns <= ? ORDER BY id";
-    let mut query = database.prepare(&select::<ConnectionRow<'_>>(database, condition)?)?;
-    let mut found = query.query([since, until])?;
-    while let Some(row) = found.next()? {
-        let row = ConnectionRow::read(&mut Reader::new(row, &loader.names))?;
-        if label.is_some() && !runs.iter().any(|run| run.id == row.run) {
-            continue;
-        }
-        let number = row.id;
-        let connection = loader.load(database, row)?;
-        for (subflow, place) in connection.subflows.iter().zip(1..) {
-            let of_subflow = loader.samples(database, number, place)?;
-            if !of_subflow.is_empty() {
-                samples.insert((connection.id, subflow.id), of_subflow);
-            }
-        }
-        connections.push(connection);
-    }
-    connections.sort_by_key(|connection| (connection.opened_at, connection.id));
-    let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
-    let last: i64 = database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
-    let unfinished = |run: &RunRow| run.cut_short.as_deref() == Some(UNFINISHED);
-    let running = runs.last().filter(|run| run.id == last && unfinished(run)).filter(|_| is_written());
-    report.run.cut_short = cut_short(&runs, running.map(|run| run.id));
-    Ok((report.with(connections), samples))
 }
 
 /// Why the record of a period is incomplete. `running`: the run that is being written, which does not count as incomplete.

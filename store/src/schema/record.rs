@@ -33,6 +33,10 @@ pub(crate) struct Key {
     pub(crate) changed: i64,
 }
 
+/// Maximum number of verdicts that are stored and exported of a connection: all pairs of 45 subflows. The kernel allows eight at a time, but a
+/// peer can open and close thousands one after the other.
+pub(crate) const MAX_PAIRS: usize = 1_000;
+
 /// When a connection was opened or first observed, and its age.
 fn lifetime(connection: &Connection, seen_at: Timestamp) -> (Timestamp, Nanos) {
     let until = nanos(connection.closed_at.unwrap_or(seen_at));
@@ -89,9 +93,12 @@ pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<It
     })
 }
 
+/// The verdicts, those with evidence first, because their number is bounded.
 pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
     let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
-    pairs.iter().filter_map(move |pair| pair_row(pair, &connection.subflows, id))
+    let with_evidence = |wanted| pairs.iter().filter(move |pair| pair.evidence.is_some() == wanted);
+    let first = with_evidence(true).chain(with_evidence(false)).take(MAX_PAIRS);
+    first.filter_map(move |pair| pair_row(pair, &connection.subflows, id))
 }
 
 /// A sample of each open subflow.
@@ -106,7 +113,7 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
 
 /// The connection of these rows.
 pub(crate) fn restore(
-    row: ConnectionRow<'static>,
+    row: &ConnectionRow<'static>,
     subflows: Vec<SubflowRow<'static>>,
     pairs: Vec<PairRow>,
     events: &[EventRow],
@@ -114,7 +121,7 @@ pub(crate) fn restore(
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
     let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
-    let bottlenecks = row.bottlenecks.map(|columns| bottlenecks(&columns, pairs, &subflows));
+    let bottlenecks = row.bottlenecks.as_ref().map(|columns| bottlenecks(columns, pairs, &subflows));
     let mut connection = Connection {
         id: ConnectionId {
             netns: NetnsCookie(row.netns.cookie),
@@ -122,7 +129,7 @@ pub(crate) fn restore(
             birth: row.birth,
         },
         token: row.token,
-        netns: row.netns.name.into_owned(),
+        netns: row.netns.name.to_string(),
         netns_inode: row.netns.inode,
         opened_at: row.seen_open.then_some(row.began),
         seen_open: row.seen_open,
@@ -130,7 +137,7 @@ pub(crate) fn restore(
         closed_at: row.closed.then_some(until),
         bottlenecks: bottlenecks.transpose()?,
         subflows,
-        ..row.connection.into_owned()
+        ..row.connection.clone().into_owned()
     };
     connection.timeline = timeline::restore(&connection, &established, events)?;
     Ok(settle::settled(connection))

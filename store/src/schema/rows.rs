@@ -20,6 +20,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 use super::columns::{Columns, record};
 use super::names::Netns;
+use super::tables::TableInfo;
 use super::values::{Derived, Groups, Ppm, Shared, TextId};
 
 /// A row of a table.
@@ -36,7 +37,12 @@ macro_rules! tables {
             const NAME: &'static str = $name;
             const KEY: &'static str = $key;
         }
-    )*};
+    )*
+        /// All tables.
+        pub(crate) fn tables() -> Vec<TableInfo> {
+            vec![$(TableInfo::new::<$row>()),*]
+        }
+    };
 }
 
 tables! {
@@ -163,7 +169,7 @@ pub(crate) struct SubflowRow<'a> {
 record! {
     SubflowRow<'_> { connection "connection", place "place", subflow "", established "established_at_ns", derived "" }
     Subflow {
-        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface",
+        id "", local "local", remote "remote", local_id "local_id", remote_id "remote_id", interface "interface", incoming_interface "incoming_interface",
         congestion_control "congestion_control", initial "initial", backup "backup", progress "progress", progress_since "progress_since_ns", state "state", created_at "created_at_ns",
         handshake "handshake_us", joined_after "joined_after_us", joined_after_bytes "joined_after_bytes",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",

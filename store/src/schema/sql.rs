@@ -2,24 +2,15 @@
 //! Writes the rows of a connection and reads them.
 
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::series::CounterSample;
+use mpwatch_model::flow::series::CounterSeries;
 use rusqlite::{CachedStatement, Connection as Database, Params};
 
 use super::columns::{Binder, Reader, TableColumn};
 use super::names::{KnownNames, NameIndex, Names};
 use super::record::{self, Key};
-use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
-use super::tables::{TableInfo, column_names, tables};
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow, tables};
+use super::tables::{TableInfo, column_names};
 use super::timeline;
-
-/// Tables with rows of a connection, and the column that has its number.
-pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
-    ("connection", "id"),
-    ("subflow", "connection"),
-    ("pair", "connection"),
-    ("event", "connection"),
-    ("sample", "connection"),
-];
 
 /// Inserts rows. A row replaces an earlier row with the same key.
 pub(crate) struct Insertions<'d> {
@@ -83,9 +74,10 @@ pub(crate) fn rows<R: TableRow>(
     query.query_map(parameters, |row| R::read(&mut Reader::new(row, names)))?.collect()
 }
 
-/// Queries for the subflows, verdicts, events and samples of a connection.
+/// Queries for a connection, its subflows, verdicts, events and samples.
 pub(crate) struct Loader {
-    pub(crate) names: NameIndex,
+    names: NameIndex,
+    connections: String,
     subflows: String,
     pairs: String,
     events: String,
@@ -96,33 +88,44 @@ impl Loader {
     pub(crate) fn new(database: &Database) -> rusqlite::Result<Self> {
         Ok(Self {
             names: NameIndex::read(database)?,
+            connections: select::<ConnectionRow<'_>>(database, "WHERE id = ?")?,
             subflows: select::<SubflowRow<'_>>(database, "WHERE connection = ? ORDER BY place")?,
             pairs: select::<PairRow>(database, "WHERE connection = ?")?,
             events: select::<EventRow>(database, "WHERE connection = ? ORDER BY number")?,
-            samples: select::<SampleRow>(database, "WHERE connection = ? AND place = ? ORDER BY at_ns")?,
+            samples: select::<SampleRow>(database, "WHERE connection = ? ORDER BY place, at_ns")?,
         })
     }
 
-    /// The connection of a row.
+    /// The row of a connection, and the connection. `None`: there is no such row.
     pub(crate) fn load(
         &self,
         database: &Database,
-        row: ConnectionRow<'static>,
-    ) -> rusqlite::Result<Connection> {
-        let id = [row.id];
-        let subflows = rows(database, &self.subflows, id, &self.names)?;
-        let pairs = rows(database, &self.pairs, id, &self.names)?;
-        let events: Vec<EventRow> = rows(database, &self.events, id, &self.names)?;
-        record::restore(row, subflows, pairs, &events)
+        number: i64,
+    ) -> rusqlite::Result<Option<(ConnectionRow<'static>, Connection)>> {
+        let found: Vec<ConnectionRow<'static>> = rows(database, &self.connections, [number], &self.names)?;
+        let Some(row) = found.into_iter().next() else { return Ok(None) };
+        let subflows = rows(database, &self.subflows, [number], &self.names)?;
+        let pairs = rows(database, &self.pairs, [number], &self.names)?;
+        let events: Vec<EventRow> = rows(database, &self.events, [number], &self.names)?;
+        let connection = record::restore(&row, subflows, pairs, &events)?;
+        Ok(Some((row, connection)))
     }
 
-    pub(crate) fn samples(
+    /// Adds the samples of the subflows of a connection.
+    pub(crate) fn add_samples(
         &self,
         database: &Database,
-        connection: i64,
-        place: i64,
-    ) -> rusqlite::Result<Vec<CounterSample>> {
-        let found: Vec<SampleRow> = rows(database, &self.samples, [connection, place], &self.names)?;
-        Ok(found.into_iter().map(|row| row.sample).collect())
+        number: i64,
+        connection: &Connection,
+        samples: &mut CounterSeries,
+    ) -> rusqlite::Result<()> {
+        let found: Vec<SampleRow> = rows(database, &self.samples, [number], &self.names)?;
+        for SampleRow { place, sample, .. } in found {
+            let index = usize::try_from(place - 1).unwrap_or(usize::MAX);
+            if let Some(subflow) = connection.subflows.get(index) {
+                samples.entry((connection.id, subflow.id)).or_default().push(sample);
+            }
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use mpwatch_model::table::ColumnType;
 use rusqlite::Connection as Database;
 
 use super::columns::TableColumn;
-use super::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, TableRow};
+use super::rows::{TableRow, tables};
 use super::views::views;
 
 /// Version of the schema. Columns that may be NULL are added without a new version.
@@ -16,6 +16,8 @@ pub(crate) const VERSION: i64 = 1;
 pub(crate) struct TableInfo {
     pub(crate) name: &'static str,
     key: &'static str,
+    /// The column with the number of a connection. `None`: it has no rows of connections.
+    pub(crate) of_connection: Option<&'static str>,
     pub(crate) columns: Vec<TableColumn>,
 }
 
@@ -23,7 +25,12 @@ impl TableInfo {
     pub(crate) fn new<R: TableRow>() -> Self {
         let mut columns = Vec::with_capacity(R::count());
         R::describe("", &mut columns);
-        Self { name: R::NAME, key: R::KEY, columns }
+        let of_connection = match R::NAME {
+            "run" => None,
+            "connection" => Some("id"),
+            _ => Some("connection"),
+        };
+        Self { name: R::NAME, key: R::KEY, of_connection, columns }
     }
 
     /// Creates it. If its key has several columns, rows are stored in the order of the key.
@@ -74,20 +81,8 @@ pub(crate) fn listed(columns: &[ViewColumn]) -> String {
     columns.join(", ")
 }
 
-/// All tables whose rows are declared in [`super::rows`].
-pub(crate) fn tables() -> [TableInfo; 6] {
-    [
-        TableInfo::new::<RunRow>(),
-        TableInfo::new::<ConnectionRow<'_>>(),
-        TableInfo::new::<SubflowRow<'_>>(),
-        TableInfo::new::<PairRow>(),
-        TableInfo::new::<EventRow>(),
-        TableInfo::new::<SampleRow>(),
-    ]
-}
-
-/// Finds connections that a later run may continue.
-const INDEX: &str = "CREATE INDEX connection_open ON connection (run) WHERE closed = 0";
+/// Finds the row of a connection by its identity.
+const INDEX: &str = "CREATE INDEX IF NOT EXISTS connection_birth ON connection (birth)";
 
 /// Text and namespaces that many rows share.
 pub(crate) const NAMES: &str = "
@@ -108,12 +103,12 @@ pub(crate) fn create(database: &Database, is_new: bool) -> rusqlite::Result<()> 
     if is_new {
         transaction.execute_batch(NAMES)?;
         tables().iter().try_for_each(|table| table.create(&transaction))?;
-        transaction.execute_batch(INDEX)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     for table in tables() {
         add_missing_columns(&transaction, &table)?;
     }
+    transaction.execute_batch(INDEX)?;
     for (name, query) in views() {
         replace_view(&transaction, name, &query)?;
     }

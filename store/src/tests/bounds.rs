@@ -145,6 +145,10 @@ fn open_connections_have_rows_soon_and_when_their_state_changes() {
     let event = TimelineEvent::SubflowStale { subflow: flow.subflows[1].id, stale: true, silent: None };
     flow.timeline.push(TimelineEntry { at: fixture::at(15_000_000), source: ObservedBy::Sampled, event });
     deliver(3, &flow, 3);
+    flow.outage_since = Some(fixture::at(15_000_000));
+    deliver(4, &flow, 4);
+    flow.outage_since = None;
+    deliver(5, &flow, 5);
     assert!(
         read(&file)
             .0
@@ -153,4 +157,86 @@ fn open_connections_have_rows_soon_and_when_their_state_changes() {
             .any(|connection| connection.timeline == settled(flow.clone()).timeline)
     );
     store.close();
+}
+
+/// A connection whose peer has opened this many subflows one after the other.
+fn with_many_subflows(birth: u64, number: u32) -> Connection {
+    let mut flow = another(&fixture::closed(1), birth);
+    let first = flow.subflows[0].clone();
+    flow.subflows = (0..number)
+        .map(|generation| {
+            let mut subflow = first.clone();
+            subflow.id.generation = generation;
+            subflow
+        })
+        .collect();
+    let known = fixture::closed(1).bottlenecks.unwrap().pairs[0];
+    let found = flow.bottlenecks.as_mut().unwrap();
+    found.groups = vec![flow.subflows.iter().map(|subflow| subflow.id).collect()];
+    found.pairs.clear();
+    for (nth, a) in flow.subflows.iter().enumerate() {
+        for b in &flow.subflows[nth + 1..] {
+            // Only the last pair has evidence.
+            let evidence =
+                known.evidence.filter(|_| b.id.generation == number - 1 && nth + 2 == number as usize);
+            found.pairs.push(mpwatch_model::flow::bottleneck::PairVerdict {
+                a: a.id,
+                b: b.id,
+                evidence,
+                ..known
+            });
+        }
+    }
+    flow
+}
+
+#[test]
+fn verdicts_of_a_connection_and_the_bytes_of_a_batch_are_bounded() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![with_many_subflows(1, 450)]));
+    store.deliver(&tick(1, (2..32).map(|birth| with_many_subflows(birth, 100)).collect()));
+    store.close();
+    let found = read(&file).0.connections;
+    let largest = found.iter().find(|connection| connection.id.birth.0 == 1).unwrap();
+    let pairs = &largest.bottlenecks.as_ref().unwrap().pairs;
+    assert_eq!((pairs.len(), largest.subflows.len()), (1_000, 450));
+    assert_eq!(pairs.iter().filter(|pair| pair.evidence.is_some()).count(), 1, "the evidence is kept");
+    let mut outbox = crate::Outbox::open(&file, "a").unwrap();
+    let mut batches = Vec::new();
+    while let Some(batch) = Some(outbox.next(None, 1_000, true).unwrap()).filter(|batch| !batch.is_empty()) {
+        batches.push(batch.len());
+    }
+    assert_eq!(batches.iter().sum::<usize>(), 31);
+    assert!((2..16).contains(&batches.len()), "{batches:?}");
+}
+
+#[test]
+fn a_report_is_read_in_parts_that_together_are_the_whole() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, all_kinds()));
+    store.deliver(&tick(20, all_kinds()));
+    store.close();
+    let (whole, series) = read(&file);
+    for size in [1, 2, 3, 100] {
+        let (mut connections, mut samples, mut sizes) = (Vec::new(), CounterSeries::new(), Vec::new());
+        let parts = Archive::open(&file).unwrap().parts(Period::default(), None, size, |part, of_part| {
+            assert_eq!(part.run, whole.run);
+            sizes.push(part.connections.len());
+            connections.extend(part.connections);
+            samples.extend(of_part);
+            Ok::<_, crate::StoreError>(())
+        });
+        parts.unwrap();
+        assert_eq!((&connections, &samples), (&whole.connections, &series), "{size}");
+        assert!(sizes.iter().all(|found| (1..=size).contains(found)), "{sizes:?}");
+    }
+    let nothing = Period { since: Some(fixture::at(1 << 50)), until: None };
+    let mut parts = 0;
+    let read = Archive::open(&file).unwrap().parts(nothing, None, 5, |_, _| {
+        parts += 1;
+        Ok::<_, crate::StoreError>(())
+    });
+    assert_eq!((read.is_ok(), parts), (true, 1), "an empty report is a part");
 }

@@ -37,12 +37,12 @@ impl Backlog {
             self.0.insert(number, change);
         }
         let dropped = self.0.len().saturating_sub(limit);
-        (0..dropped).for_each(|_| drop(self.0.pop_first()));
+        self.remove_first(dropped);
         dropped as u64
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
+    pub(crate) fn remove_first(&mut self, count: usize) {
+        (0..count).for_each(|_| drop(self.0.pop_first()));
     }
 
     /// Moves all times by nanoseconds.

@@ -25,8 +25,6 @@ use crate::schema::values::nanos;
 /// Changes of run N are numbered from N times this on, so that the numbers of two runs differ without a lookup.
 const CHANGES_PER_RUN: i64 = 1 << 36;
 
-/// Connections per transaction: with `open::LOG_PAGES`, the log has at most [`RESERVE_BYTES`] while nobody reads the file.
-const WRITTEN_AT_ONCE: usize = 500;
 /// Size of a file that is deleted when the disk is full, so that old connections can be deleted: merging the log needs as much room.
 const RESERVE_BYTES: i64 = 4 << 20;
 
@@ -72,7 +70,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Writes changes, with the row of the run or only its end.
+    /// Writes changes in one transaction, with the row of the run or only its end.
     pub(crate) fn commit<'c>(
         &mut self,
         at: Timestamp,
@@ -99,32 +97,25 @@ impl DatabaseFile {
         run_row: Option<&RunRow>,
         changes: impl Iterator<Item = &'c Change<'c>>,
     ) -> rusqlite::Result<()> {
-        let mut changes = changes.peekable();
-        loop {
-            let transaction = self.database.unchecked_transaction()?;
-            let mut insertions = Insertions::new(&transaction, &mut self.names)?;
-            if let Some(row) = run_row {
-                insertions.insert(row)?;
-            } else {
-                let update = "UPDATE run SET to_ns = ? WHERE id = ?";
-                transaction.prepare_cached(update)?.execute(params![nanos(at), self.run])?;
-            }
-            for change in changes.by_ref().take(WRITTEN_AT_ONCE) {
-                let Change { number, is_new, connection, seen_at, sampled, runs } = change;
-                self.next_change += 1;
-                let (runs, seen_at) = (*runs, *seen_at);
-                let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
-                insertions.write(connection, key, *is_new)?;
-                if *sampled {
-                    sample_rows(connection, key).try_for_each(|row| insertions.insert(&row))?;
-                }
-            }
-            drop(insertions);
-            transaction.commit()?;
-            if changes.peek().is_none() {
-                return Ok(());
+        let transaction = self.database.unchecked_transaction()?;
+        let mut insertions = Insertions::new(&transaction, &mut self.names)?;
+        if let Some(row) = run_row {
+            insertions.insert(row)?;
+        } else {
+            let update = "UPDATE run SET to_ns = ? WHERE id = ?";
+            transaction.prepare_cached(update)?.execute(params![nanos(at), self.run])?;
+        }
+        for Change { number, is_new, connection, seen_at, sampled, runs } in changes {
+            self.next_change += 1;
+            let (runs, seen_at) = (*runs, *seen_at);
+            let key = Key { id: *number, run: self.run, runs, seen_at, changed: self.next_change };
+            insertions.write(connection, key, *is_new)?;
+            if *sampled {
+                sample_rows(connection, key).try_for_each(|row| insertions.insert(&row))?;
             }
         }
+        drop(insertions);
+        transaction.commit()
     }
 
     /// Fails if the log is larger than the file may be. It grows while a program reads the file in one transaction.
@@ -165,7 +156,7 @@ impl DatabaseFile {
         second
     }
 
-    /// Bytes in use, with those of the log. `None`: SQLite reported an error.
+    /// Bytes in use, including the log. `None`: SQLite reported an error.
     pub(crate) fn used_bytes(&self) -> Option<u64> {
         used_bytes(&self.database).ok().map(|used| used.unsigned_abs() + self.log_bytes())
     }

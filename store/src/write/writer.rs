@@ -11,7 +11,7 @@ use rusqlite::Connection as Database;
 
 use super::backlog::Backlog;
 use super::changes::{Change, Changes};
-use super::earlier::RowNumbers;
+use super::earlier::{RowNumbers, RunStart};
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
@@ -19,8 +19,8 @@ use super::run::Run;
 use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
-/// Idle connections per transaction at the end.
-const IDLE_PER_TRANSACTION: usize = 1_000;
+/// Connections per transaction: with `open::LOG_PAGES`, the log has at most 4 MB while nobody reads the file.
+const WRITTEN_AT_ONCE: usize = 500;
 /// Time between two attempts to write at the end.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
@@ -69,7 +69,15 @@ impl Writer {
         let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
         self.changes = Some(changes);
         if can_delete {
-            self.retire(nanos(snapshot.at), &limits);
+            let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
+            self.status.with(|status| {
+                status.figures.retired = self.file.retention.retired;
+                // The next batch tries again.
+                if let Err(error) = deleted {
+                    let why = || format!("old connections could not be deleted: {}", reason(&error));
+                    status.losses.paused.get_or_insert_with(why);
+                }
+            });
         }
     }
 
@@ -127,14 +135,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the state of changes from the writer. The first call reads the connections that earlier runs left open.
+    /// Removes the state of changes from the writer. The first call creates it.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
-        let began = nanos(self.run.began_at(began));
-        let rows = RowNumbers::read(&self.file.database, self.file.run, &snapshot.host.boot_id, began)?;
+        let start = RunStart { boot_id: snapshot.host.boot_id.clone(), at: self.run.began_at(began) };
+        let rows = RowNumbers::new(&self.file.database, self.file.run, start)?;
         Ok(Changes::new(rows))
     }
 
@@ -143,7 +151,7 @@ impl Writer {
         let Some(changes) = self.changes.take() else { return };
         self.save(&changes.open_states(last), last, true);
         let idle: Vec<_> = last.idle.iter().collect();
-        for part in idle.chunks(IDLE_PER_TRANSACTION).take_while(|_| Instant::now() < deadline) {
+        for part in idle.chunks(WRITTEN_AT_ONCE).take_while(|_| Instant::now() < deadline) {
             let states = part.iter().map(|flow| flow.connection(last.boot_time(), last.boot_epoch_ns));
             let states: Vec<Change<'_>> =
                 states.filter_map(|state| changes.last_state(Cow::Owned(state), last.at)).collect();
@@ -154,54 +162,47 @@ impl Writer {
     /// Writes the changes and the backlog, or adds the changes to the backlog. Returns whether rows can be deleted now.
     fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) -> bool {
         self.backlog.remove_older(changes);
-        let written = (changes.len() + self.backlog.len()) as u64;
         let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
         let limits = self.status.with(|status| status.limits);
-        let changed = self.backlog.changes().chain(changes);
-        match self.file.commit(snapshot.at, row.as_ref(), changed, &limits) {
-            Ok(()) => {
-                self.backlog.clear();
-                let bytes = if with_run { self.file.used_bytes() } else { None };
-                if with_run {
-                    self.run.row_written_ns = Some(nanos(snapshot.at));
-                }
-                self.status.with(|status| {
-                    status.figures.written += written;
-                    status.figures.waiting = 0;
-                    status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
-                    status.losses.paused = None;
-                });
-                true
-            }
-            Err(error) => {
+        let mut changes = changes;
+        loop {
+            let waiting = self.backlog.len().min(WRITTEN_AT_ONCE);
+            let (now, later) = changes.split_at(changes.len().min(WRITTEN_AT_ONCE - waiting));
+            let part = self.backlog.changes().take(waiting).chain(now);
+            if let Err(error) = self.file.commit(snapshot.at, row.as_ref(), part, &limits) {
                 self.postpone(changes, &error);
-                is_full(&error)
+                return is_full(&error);
+            }
+            self.backlog.remove_first(waiting);
+            changes = later;
+            self.status.with(|status| status.figures.written += (waiting + now.len()) as u64);
+            if changes.is_empty() && self.backlog.len() == 0 {
+                break;
             }
         }
+        let bytes = if with_run { self.file.used_bytes() } else { None };
+        if with_run {
+            self.run.row_written_ns = Some(nanos(snapshot.at));
+        }
+        self.status.with(|status| {
+            status.figures.waiting = 0;
+            status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
+            status.losses.paused = None;
+        });
+        true
     }
 
     fn postpone(&mut self, changes: &[Change<'_>], error: &rusqlite::Error) {
         let limit = self.status.with(|status| status.limits.backlog);
         let lost = self.backlog.add(changes, limit);
         let samples = changes.iter().filter(|change| change.sampled).count() as u64;
-        let waiting = self.backlog.len();
+        let (waiting, bytes) = (self.backlog.len(), self.file.used_bytes());
         self.status.with(|status| {
             status.figures.waiting = waiting as u64;
+            status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
             status.losses.paused = Some(format!("{}; {waiting} connections wait", reason(error)));
-        });
-    }
-
-    fn retire(&mut self, now_ns: i64, limits: &Limits) {
-        let result = self.file.enforce_limits(limits, now_ns);
-        self.status.with(|status| {
-            status.figures.retired = self.file.retention.retired;
-            // The next batch tries again.
-            if let Err(error) = result {
-                let why = || format!("old connections could not be deleted: {}", reason(&error));
-                status.losses.paused.get_or_insert_with(why);
-            }
         });
     }
 }

@@ -86,6 +86,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         local_id: place - 1,
         remote_id: place - 1,
         interface: Some(name(&format!("eth{place}"))),
+        incoming_interface: Some(name(&format!("eth{place}"))),
         congestion_control: Some(name("cubic")),
         initial: place == 1,
         backup: false,

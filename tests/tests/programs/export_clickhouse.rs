@@ -76,13 +76,14 @@ fn no_failure_of_the_server_loses_a_connection() {
         Answer::Half,
         Answer::Close,
         Answer::Status(200, "Code: 60. DB::Exception: too late for a status"),
+        Answer::Page,
     ];
     let answers = [&failures[..2], &[VERSION], &failures, &[OK], &failures[2..], &[OK, OK]].concat();
     let (port, requests) = server(answers);
     let outcome = export(&db, port, &["--batch", "3", "--timeout", "500ms"]);
     let printed = good(&outcome);
     assert!(
-        printed.contains("sent 7 connections in 3 requests") && printed.contains("10 repeated"),
+        printed.contains("sent 7 connections in 3 requests") && printed.contains("12 repeated"),
         "{printed}"
     );
     assert!(
@@ -91,7 +92,7 @@ fn no_failure_of_the_server_loses_a_connection() {
     );
     let requests: Vec<Request> = requests.try_iter().collect();
     let rows: usize = requests.iter().map(|request| rows(&request.body).len()).sum();
-    assert_eq!(rows, 3 * 6 + 3 * 4 + 1, "a batch is repeated until it is confirmed");
+    assert_eq!(rows, 3 * 7 + 3 * 5 + 1, "a batch is repeated until it is confirmed");
     assert_eq!(kept(&requests).len(), 7);
 }
 
@@ -101,7 +102,9 @@ fn what_was_not_confirmed_is_sent_by_the_next_run() {
     let db = database(folder.path(), "a", (1..=5).map(fixture::closed).collect());
     // The same port again, so that it is the same target.
     let rejected = Answer::Status(400, "Code: 47. DB::Exception: Unknown column");
-    let (port, requests) = server(vec![VERSION, OK, rejected, VERSION, OK, OK, VERSION, VERSION, OK]);
+    // The tables were upgraded before this host.
+    let newer = Answer::Status(200, "99\n");
+    let (port, requests) = server(vec![VERSION, OK, rejected, newer, OK, OK, VERSION, VERSION, OK]);
     let outcome = export(&db, port, &["--batch", "2"]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     for word in ["400", "Unknown column", "stay in the database"] {
@@ -136,13 +139,12 @@ fn a_server_that_stays_away_is_an_error_after_the_time_that_was_given() {
 }
 
 #[test]
-fn tables_that_are_missing_or_of_another_version_get_nothing() {
+fn tables_that_are_missing_or_of_an_older_version_get_nothing() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", vec![fixture::closed(1)]);
     for (answer, words) in [
         (Answer::Status(404, "UNKNOWN_TABLE"), ["--schema", "UNKNOWN_TABLE"]),
         (Answer::Status(200, "0\n"), ["schema 0", "--schema"]),
-        (Answer::Status(200, "99\n"), ["schema 99", "newer mpwatch"]),
         (Answer::Status(200, "<html>"), ["<html>", "address"]),
     ] {
         let (port, requests) = server(vec![answer]);

@@ -13,6 +13,7 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::host::energy::{OverlappingZone, SnapshotEnergy};
 use mpwatch_model::host::names::Pod;
+use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::service::{DaemonProcess, EliminationCounts, ExportState, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
@@ -85,6 +86,7 @@ fn series(text: &str) -> Series {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let parsed = lines.map(|line| {
         let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        assert_ne!(value, "-0", "{name}");
         (name.to_owned(), value.parse::<f64>().expect("a number"))
     });
     let all: Vec<_> = parsed.collect();
@@ -251,6 +253,24 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
 }
 
 #[test]
+fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+    let mut scraped = Scraped::new(0);
+    let mut connection = fixture::connection(1, 1);
+    connection.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
+    let expected = connection.subflows[0].clone();
+    let text = scraped.tick(vec![connection]);
+    let value = |thing: &str, interface: &str| {
+        series(&text)
+            .get(&format!("mpwatch_interface_{thing}_bytes_total{{interface=\"{interface}\"}}"))
+            .copied()
+    };
+    let [sent, received] = [expected.bytes_sent, expected.bytes_received].map(|bytes| Some(bytes.0 as f64));
+    assert_eq!([value("sent", "eth1"), value("received", "eth1")], [sent, None]);
+    assert_eq!([value("sent", "eth9"), value("received", "eth9")], [None, received]);
+    assert!(value("wire_received", "eth9") > received);
+}
+
+#[test]
 fn series_do_not_grow_with_the_number_of_flows() {
     let bound = |flows: u32| series(&Scraped::new(20).tick(many(flows))).len();
     let (few, many_flows) = (bound(200), bound(10_000));
@@ -411,5 +431,20 @@ fn namespaces_of_pods_have_series_up_to_a_hundred_and_only_where_there_are_pods(
     for all in [few, lots] {
         let sum = sum(&all, "mpwatch_pod_namespace_sent_bytes_total");
         assert_eq!(sum.to_bits(), all["mpwatch_host_sent_bytes_total"].to_bits());
+    }
+}
+
+#[test]
+fn an_interface_named_like_a_reserved_label_has_series_of_its_own() {
+    let mut connection = fixture::connection(1, 2);
+    for (subflow, name) in connection.subflows.iter_mut().zip(["__other__", "__unknown__"]) {
+        let mut bytes = [0; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        subflow.interface = Some(Name::from_kernel(bytes));
+    }
+    let found = series(&Scraped::new(0).tick(vec![connection]));
+    for (label, subflows) in [("/__other__", 1.0), ("/__unknown__", 1.0), ("__other__", 0.0)] {
+        let name = format!("mpwatch_interface_subflows{{interface=\"{label}\"}}");
+        assert!((found[&name] - subflows).abs() < 1e-9, "{name}");
     }
 }

@@ -216,7 +216,7 @@ fn errors_name_the_wrong_file_or_time() {
     assert!(outcome.stderr.contains("it is a folder; name a file in it, such as "), "{}", outcome.stderr);
     let outcome = mpwatch(&["report", "--db", &recording("requests")]);
     assert!(outcome.stderr.contains("is not a database of mpwatch"), "{}", outcome.stderr);
-    let outcome = mpwatch(&["report", "--db", &missing, "--since", "yesterday"]);
+    let outcome = mpwatch(&["report", "--db", &missing, "--since", "tomorrow"]);
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("2026-03-01"), "{}", outcome.stderr);
 }

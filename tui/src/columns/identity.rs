@@ -34,7 +34,7 @@ pub(super) const COLUMNS: &[Column] = &[
         }),
     ),
     words(
-        ("name", "NAME", "path, peer, process or namespace"),
+        ("name", "NAME", "path, peer, process, namespace or control group"),
         (21, 60),
         RowKind::Aggregates,
         Value::Cell(
@@ -166,15 +166,25 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         if connection.is_open() { all } else { all.all(Ink::Faint) }
     };
     let form = |text: String, ends: String| with(" partly", text, ends);
-    vec![
+    // An IPv4 address beside a part of the name tells more than the name alone; an IPv6 address is too long for that.
+    let widths: &[usize] =
+        if connection.remote.is_some_and(|end| end.is_ipv4()) { &[99, 6, 3, 0] } else { &[99] };
+    let cut = widths.iter().map(|width| {
+        let name = format!("{id} {}", clip(&name, *width)).trim_end().to_owned();
+        with("*", name, format!(" {arrow} {remote_ip}"))
+    });
+    let long = [
         form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
+    ];
+    let short = [
         form(format!("{id} {name}"), String::new()),
         // Names repeat, ids do not.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
         with("*", format!("{id} {}", clip(&name, 4)), String::new()),
-    ]
+    ];
+    long.into_iter().chain(cut).chain(short).collect()
 }
 
 fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: &Subflow) -> Vec<Text> {
@@ -230,10 +240,8 @@ fn names(row: &Row<'_>) -> Vec<String> {
     let mask = row.context.mask;
     let text = |name: Name| printable(&name.text()).into_owned();
     let unknown = || "unknown".to_owned();
-    let netns = || {
-        let example = sums.example.and_then(|location| row.context.connection(location));
-        example.map_or_else(unknown, |connection| mask.name("netns", &connection.netns))
-    };
+    let example = || sums.example.and_then(|location| row.context.connection(location));
+    let netns = || example().map_or_else(unknown, |connection| mask.name("netns", &connection.netns));
     match sums.key {
         AggregateKey::Path(PathKey { interface, local, remote, .. }) => {
             let interface = interface.map_or_else(|| "-".to_owned(), text);
@@ -249,5 +257,13 @@ fn names(row: &Row<'_>) -> Vec<String> {
             vec![name.map_or_else(unknown, |name| mask.name("process", &name.text()))]
         }
         AggregateKey::Namespace(_) => vec![netns()],
+        AggregateKey::ControlGroup(_) if mask.is_on() => vec!["control group".to_owned()],
+        AggregateKey::ControlGroup(_) => {
+            let path = example().and_then(|c| Some(printable(c.cgroup.as_deref()?).into_owned()));
+            let pod = example().and_then(|c| Some(printable(&c.pod.as_ref()?.to_string()).into_owned()));
+            let path = path.unwrap_or_else(unknown);
+            let end = path.rsplit('/').next().unwrap_or_default().to_owned();
+            pod.into_iter().chain([path, end]).collect()
+        }
     }
 }

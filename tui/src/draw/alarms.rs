@@ -45,10 +45,13 @@ pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
     if snapshot.energy.as_ref().is_some_and(|energy| energy.source == EnergySource::Simulated) {
         lines.push(("SIMULATED ENERGY: no counter of this machine was read".to_owned(), Ink::Alarm, false));
     }
-    if !snapshot.host.missing.is_empty() {
-        let costs: Vec<_> = snapshot.host.missing.iter().map(|hook| printable(&hook.costs)).collect();
-        let text = format!("not available on this kernel: {}", costs.join("; "));
-        lines.push((text, Ink::Warning, true));
+    for (title, is_reduction) in [("not available on this kernel", false), ("reduced by trace.budget", true)]
+    {
+        let hooks = snapshot.host.missing.iter().filter(|hook| hook.is_reduction() == is_reduction);
+        let costs: Vec<_> = hooks.map(|hook| printable(&hook.costs)).collect();
+        if !costs.is_empty() {
+            lines.push((format!("{title}: {}", costs.join("; ")), Ink::Warning, true));
+        }
     }
     lines
 }

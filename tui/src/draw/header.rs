@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The first lines: host and time, totals, and the tabs.
 
+use mpwatch_model::finding::Severity;
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::metric::watts;
@@ -146,7 +147,34 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let used = u16::try_from(line.width()).unwrap_or(u16::MAX).min(area.width);
     put(app, frame, area, line);
     let rest = Rect { x: used, width: area.width - used, ..area };
-    put(app, frame, rest, note(app).clipped(rest.width.into()).fitted(rest.width.into(), true));
+    let note = note(app);
+    let forms = problems(app).into_iter().flat_map(|problems| {
+        let with_note = problems.clone().and("  ", Ink::Normal).join(note.clone());
+        // Problems do not hide a filter, nor the grouping.
+        let is_hidden = app.filter_text.is_empty() && app.tab != Tab::Peers;
+        std::iter::once(with_note).chain(is_hidden.then_some(problems))
+    });
+    let forms = forms.chain([note.clone()]);
+    put(app, frame, rest, Text::first_that_fits(forms, rest.width.into()).fitted(rest.width.into(), true));
+}
+
+/// The problems of all connections of the snapshot, from the longest form to the shortest. Empty: there are none.
+fn problems(app: &App) -> Vec<Text> {
+    let Some(frame) = app.digested().filter(|frame| !frame.digest.problems.is_empty()) else {
+        return Vec::new();
+    };
+    let all = frame.snapshot.connections.len();
+    let kinds = frame.digest.problems.iter().enumerate().map(|(place, ((severity, _, kind), count))| {
+        let (mark, ink) =
+            if *severity == Severity::Failure { ("✗", Ink::Alarm) } else { ("!", Ink::Warning) };
+        let of_all = if place == 0 { format!(" of {all}") } else { String::new() };
+        Text::new(format!("{mark} {count}{of_all}"), ink).and(format!(": {kind}"), ink)
+    });
+    let kinds: Vec<Text> = kinds.collect();
+    let joined =
+        |kinds: &[Text]| kinds.iter().cloned().reduce(|line, kind| line.and("  ", Ink::Normal).join(kind));
+    let number = Text(kinds.iter().flat_map(|kind| kind.0.first().cloned()).take(1).collect());
+    (1..=kinds.len()).rev().filter_map(|count| joined(&kinds[..count])).chain([number]).collect()
 }
 
 /// The note at the right of the tabs: the filter, the grouping, or the origin of the snapshots.

@@ -38,7 +38,7 @@ fn lines(app: &App, width: usize) -> Vec<Text> {
     let sections = [
         ("Source", source(app, snapshot)),
         ("Missing from mpwatch's records", losses(snapshot)),
-        ("Not available", hooks(snapshot, width)),
+        ("Not available or reduced", hooks(snapshot, width)),
         ("CPU time of the machine since tracing began", cpu),
         ("Kernel counters", counters(snapshot)),
     ];
@@ -94,6 +94,10 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
     let harmless = [
         (losses.ring_full_recovered, "final records that arrived late, through the overflow ring"),
         (losses.events_missed, "events missed on the packet path; no total depends on them"),
+        (
+            losses.timeline_dropped,
+            "timeline entries left out of connections with very many; no total depends on them",
+        ),
         (losses.delay_samples_lost, "delay samples missed; bottleneck verdicts take longer"),
     ];
     let known = harmless.iter().filter(|(count, _)| *count > 0);
@@ -105,7 +109,8 @@ fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
     let mut lines = Vec::new();
     for hook in &snapshot.host.missing {
         let [costs, what, why] = [&hook.costs, &hook.what, &hook.why].map(|text| printable(text));
-        let text = format!("{costs} (no {what}: {why})");
+        let no = if hook.is_reduction() { "reduced" } else { "no" };
+        let text = format!("{costs} ({no} {what}: {why})");
         for (number, line) in wrapped(&text, width.saturating_sub(4)).into_iter().enumerate() {
             let mark = if number == 0 { "!" } else { " " };
             lines.push(Text::new(format!("  {mark} {line}"), Ink::Warning));

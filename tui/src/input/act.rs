@@ -8,11 +8,12 @@ use mpwatch_model::snapshot::Report;
 use crate::aggregate::AggregateKey;
 use crate::digest::PathKey;
 use crate::history::MAX_CLOSED;
-use crate::state::app::App;
+use crate::state::app::{App, Rows};
 use crate::state::choices::{Mark, choices};
 use crate::state::edit::Edit;
 use crate::state::key::Action;
 use crate::state::message::{ExportFormat, Request};
+use crate::state::rows::FlowRow;
 use crate::state::view::{ClosedFilter, Detail, Mode, Pick, Prompt, RowKey, Tab};
 
 impl App {
@@ -59,6 +60,7 @@ impl App {
         match action {
             Action::Filter => self.mode = Mode::Type(Prompt::Filter, Edit::new(&self.filter_text)),
             Action::Search if has_table => self.mode = Mode::Type(Prompt::Search, Edit::new(&self.search)),
+            Action::NextProblem => self.next_problem(),
             Action::NextHit => self.find_row(true, false),
             Action::PreviousHit => self.find_row(false, false),
             Action::Sort if has_table => {
@@ -84,6 +86,23 @@ impl App {
             }
             Action::Mask => self.toggle_mask(),
             _ => {}
+        }
+    }
+
+    /// Selects the next connection with a problem.
+    fn next_problem(&mut self) {
+        if self.tab != Tab::Connections || self.detail.is_some() {
+            self.show_tab(Tab::Connections);
+        }
+        let Rows::Flows(rows) = &self.rows else { return };
+        let has_problem = |row: &FlowRow| {
+            let entry = self.context().entry(row.location).filter(|_| row.subflow.is_none());
+            entry.is_some_and(|entry| entry.digest.problem.is_some())
+        };
+        let after = (self.table().index + 1..rows.len()).chain(0..rows.len());
+        match after.into_iter().find(|index| has_problem(&rows[*index])) {
+            Some(index) => self.select(index),
+            None => self.notify("no connection in the table has a problem"),
         }
     }
 
@@ -115,7 +134,10 @@ impl App {
     pub(super) fn open(&mut self) {
         match self.table().selected {
             _ if self.detail.is_some() || self.tab == Tab::Health => {}
-            Some(RowKey::Flow(id, _)) => self.detail = Some(Detail { id, scroll: 0 }),
+            Some(RowKey::Flow(id, _)) => {
+                self.table_mut().is_chosen = true;
+                self.detail = Some(Detail { id, scroll: 0 });
+            }
             Some(RowKey::Aggregate(key)) => self.filter_by(key),
             None => {}
         }
@@ -133,10 +155,13 @@ impl App {
             }
             AggregateKey::Peer(ip) => ip.map(|ip| format!("peer:{ip}")),
             AggregateKey::Process(name) => name.map(|name| format!("proc:={name}")),
-            AggregateKey::Namespace(_) => {
+            AggregateKey::Namespace(_) | AggregateKey::ControlGroup(_) => {
                 let mut entries = self.filtered().map(|(_, entry)| entry);
-                let netns = entries.find(|entry| key.contains(*entry));
-                netns.map(|entry| format!("netns:={}", entry.connection.netns))
+                let example = entries.find(|entry| key.contains(*entry)).map(|entry| entry.connection);
+                example.and_then(|connection| match key {
+                    AggregateKey::Namespace(_) => Some(format!("netns:={}", connection.netns)),
+                    _ => Some(format!("cgroup:={}", connection.cgroup.as_ref()?)),
+                })
             }
         };
         match filter.filter(|filter| Filter::parse(filter).is_ok()) {
@@ -164,6 +189,7 @@ impl App {
             self.all_folded = !self.all_folded;
             self.folded.clear();
         } else if let Some(RowKey::Flow(id, _)) = self.table().selected {
+            self.table_mut().is_chosen = true;
             let wanted = action == Action::Fold;
             if self.is_folded(id) != wanted && !self.folded.remove(&id) {
                 self.folded.insert(id);

@@ -17,8 +17,8 @@ impl App {
         let found = self.table().selected.and_then(|key| self.row_of(&key));
         let last = self.rows.len().saturating_sub(1);
         let index = match found {
-            // The user selected nothing: the top of the table stays in view.
-            Some(row) if !self.table().is_chosen && row >= areas(self).page() => 0,
+            // Until the user selects a row, the selection follows the top of the table.
+            _ if !self.table().is_chosen => 0,
             Some(row) => row,
             None => self.table().index.min(last),
         };

@@ -59,17 +59,18 @@ actions! {
         Connections "connections" ["1"] None, "connections and their subflows";
         Paths "paths" ["2"] None, "paths: interfaces and pairs of addresses";
         Energy "energy" ["3"] None, "energy: zones and top consumers";
-        Peers "peers" ["4"] None, "peers, processes, namespaces";
+        Peers "peers" ["4"] None, "peers, processes, namespaces, control groups";
         Health "health" ["5"] None, "mpwatch itself: losses, hooks, overhead";
         NextView "next_view" ["tab"] Some("view"), "next view";
         PreviousView "previous_view" ["shift-tab"] None, "previous view";
-        Grouping "grouping" ["p"] None, "peers view: group by peer, process or namespace";
+        Grouping "grouping" ["p"] None, "peers view: by peer, process, namespace, control group";
     }
     "Find and sort" {
         Filter "filter" ["/"] Some("filter"), "filter: peer:10.0/16 proc:nginx rate>1M shared ...";
         Search "search" ["f"] None, "find a row by its text";
         NextHit "next_hit" ["n"] None, "next match";
         PreviousHit "previous_hit" ["N"] None, "previous match";
+        NextProblem "next_problem" ["!"] None, "next connection with a problem";
         Sort "sort" ["s"] Some("sort"), "choose the column to sort by";
         Reverse "reverse" ["r"] None, "reverse the order";
         Columns "columns" ["c"] None, "show or hide columns";

@@ -18,7 +18,7 @@ mpwatch_model::words! {
         Paths = "Paths",
         /// Zones and consumers of energy.
         Energy = "Energy",
-        /// Peers, processes, namespaces.
+        /// Peers, processes, namespaces, control groups.
         Peers = "Peers",
         /// mpwatch itself.
         Health = "Health",
@@ -79,7 +79,7 @@ pub(crate) struct TableState {
     pub(crate) sort: Option<&'static str>,
     pub(crate) reverse: bool,
     pub(crate) selected: Option<RowKey>,
-    /// The user selected a row. Until then the top of the table stays in view.
+    /// The user selected a row. Until then the selection is the top row.
     pub(crate) is_chosen: bool,
     /// The selected row.
     pub(crate) index: usize,

@@ -19,8 +19,8 @@ use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
-use crate::live::EventSource as _;
 use crate::live::session;
+use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 /// The interval between two evaluations of verdicts: a longer one would only delay a removal.
@@ -38,7 +38,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
         kernel::check(options.action).map_err(Failure::from)?;
         actuator = Some(Box::new(kernel::change));
     }
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
     let stop = stop_flag()?;
     let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();

@@ -36,8 +36,8 @@ fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let differences = check::differences(&columns, place, &found);
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));
     let version = if has_tables { Some(answer(&schema::version_query(place.database))?) } else { None };
-    let known = schema::VERSION.to_string();
-    let other_version = version.filter(|version| *version != known);
+    let known = schema::VERSION;
+    let other_version = version.filter(|version| version.parse().is_ok_and(|found: u32| found < known));
     if other_version.is_none() && differences.is_empty() {
         return print(&format!("the tables in `{}` are up to date", target.database));
     }

@@ -86,8 +86,8 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     &[(
                         per_second!(
                             "concat(client_host, ' - ', server_host)",
-                            "(client_active_uj + server_active_uj) * client_extra_subflows / client_subflows / 1e6",
-                            "ends = 3 AND client_extra_subflows > 0 AND client_subflows > 0 AND client_active_uj IS NOT NULL AND server_active_uj IS NOT NULL"
+                            "(client_active_uj + server_active_uj) * sender_extra_subflows / client_subflows / 1e6",
+                            "ends = 3 AND sender_extra_subflows > 0 AND client_subflows > 0 AND client_active_uj IS NOT NULL AND server_active_uj IS NOT NULL"
                         ),
                         "",
                     )],

@@ -98,6 +98,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
+    // Each case compares some sixty snapshots of three trackers.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn an_idle_connection_looks_as_if_its_records_were_repeated(steps in steps()) {
         let mut repeated = Fed::new(tracker(Closed::Keep), true);

@@ -115,6 +115,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         local_id: 0,
         remote_id: 0,
         interface: None,
+        incoming_interface: None,
         congestion: None,
         owner: None,
         state: TcpState::Established,

@@ -62,8 +62,10 @@ pub(super) fn exchange(server: &Server, request: &str) -> Vec<u8> {
 }
 
 pub(super) fn get(server: &Server, path: &str, headers: &str) -> (String, Vec<u8>) {
-    let response =
-        exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
+    let response = exchange(
+        server,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"),
+    );
     let end = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     (String::from_utf8(response[..end].to_vec()).unwrap().to_lowercase(), response[end + 4..].to_vec())
 }

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -20,6 +21,7 @@ use tokio_rustls::rustls::{
 
 use super::client::{connect, exchange, get, start_with};
 use crate::http::server::{MAX_CLIENTS, Server};
+use crate::http::site::MAX_CONCURRENT_SNAPSHOTS;
 use crate::http::web_config::Access;
 
 const USERS: &str = "basic_auth_users:\n  prometheus: ";
@@ -245,4 +247,35 @@ fn errors_name_the_file_or_key_that_is_wrong() {
     let no_authority = format!("{TLS}  client_auth_type: RequireAndVerifyClientCert\n");
     assert!(error(&no_authority, &|folder| Authority::new().install(folder)).contains("client_ca_file"));
     assert!(Access::from_file(Path::new("/nowhere/web.yml")).is_err());
+}
+
+#[test]
+fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
+    let folder = Folder::new(&format!("{USERS}{}\n", hash("right")));
+    let (server, _) = start_with(folder.access());
+    let right = login("prometheus", "right");
+    assert!(get(&server, "/metrics", &right).0.starts_with("http/1.1 200"), "the password is cached");
+    let request = format!("GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{right}\r\n");
+    let slow = |_| {
+        let mut stream = connect(&server);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut start = [0; 15];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200 OK");
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..MAX_CONCURRENT_SNAPSHOTS).map(slow).collect();
+    let (head, _) = get(&server, "/api/v1/flows", &right);
+    assert!(head.starts_with("http/1.1 503"), "{head}");
+    assert!(get(&server, "/metrics", &right).0.starts_with("http/1.1 200"), "a scrape waited");
+    for mut stream in slow {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert!(rest.ends_with(b"0,]}") && rest.len() > 32 << 20);
+    }
+    // The server allows another snapshot once it has noticed that these were sent.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !get(&server, "/api/v1/flows", &right).0.starts_with("http/1.1 200") {
+        assert!(Instant::now() < deadline, "still refused");
+    }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one at a time, and matches are cached.
+//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one check at a time, and matches are cached. The
+//! number of clients bounds the queue.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 use tokio::sync::Semaphore;
 
-/// Verified instead for an unknown user, so that the response time does not reveal which users exist.
-const UNKNOWN_USER_HASH: &str = "$2b$10$5s0x6UdLD1iy4Vc/f1TdSO6lHx3dNqDLsJ3KeBcmq3tJOoNzJ1g0e";
 /// Maximum number of cached passwords: one for each user, and more after changes.
 const MAX_CACHED: usize = 100;
 
@@ -19,8 +19,8 @@ pub(in crate::http) struct Users {
     hashes: BTreeMap<String, String>,
     /// Digests of user names, hashes and passwords that matched.
     verified: Mutex<HashSet<[u8; 32]>>,
-    /// Allows one verification at a time.
-    permit: Semaphore,
+    /// Allows one check at a time.
+    permit: Arc<Semaphore>,
 }
 
 impl Users {
@@ -37,23 +37,34 @@ impl Users {
                 ));
             }
         }
-        Ok(Self { hashes, verified: Mutex::default(), permit: Semaphore::new(1) })
+        Ok(Self { hashes, verified: Mutex::default(), permit: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Whether an `Authorization` header has the name and password of a user.
+    /// Whether an `Authorization` header has the name and password of a user. For an unknown user the password is compared with the hash of
+    /// another user, which depends on the name only, so that the response time does not reveal which users exist.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
-        let hash = self.hashes.get(&user).cloned();
-        let is_known = hash.is_some();
-        let hash = hash.unwrap_or_else(|| UNKNOWN_USER_HASH.to_owned());
+        let known = self.hashes.get(&user);
+        let place = usize::from(digest_of(&[&user])[0]) % self.hashes.len().max(1);
+        let Some(hash) = known.or_else(|| self.hashes.values().nth(place)).cloned() else { return false };
+        let is_known = known.is_some();
         let digest = digest_of(&[&user, &hash, &password]);
         if self.verified().contains(&digest) {
             return true;
         }
-        let Ok(_permit) = self.permit.acquire().await else { return false };
-        let verification =
-            tokio::task::spawn_blocking(move || bcrypt::verify(password, &hash).unwrap_or(false));
-        let is_correct = is_known && verification.await.unwrap_or(false);
+        let Ok(permit) = Arc::clone(&self.permit).acquire_owned().await else { return false };
+        // The permit is kept until the work is done, also if the client has left by then; after a wrong password for as long again, so that
+        // guesses take half of one CPU.
+        let check = move || {
+            let began = Instant::now();
+            let is_correct = bcrypt::verify(password, &hash).unwrap_or(false) && is_known;
+            if !is_correct {
+                std::thread::sleep(began.elapsed());
+            }
+            drop(permit);
+            is_correct
+        };
+        let is_correct = tokio::task::spawn_blocking(check).await.unwrap_or(false);
         if is_correct {
             let mut verified = self.verified();
             if verified.len() >= MAX_CACHED {
@@ -92,14 +103,33 @@ fn digest_of(parts: &[&str]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    const HASH: &str = "$2b$10$5s0x6UdLD1iy4Vc/f1TdSO6lHx3dNqDLsJ3KeBcmq3tJOoNzJ1g0e";
+
+    #[test]
+    fn unknown_users_are_checked_too_and_one_password_at_a_time_even_if_clients_leave() {
+        let users = Users::new(BTreeMap::from([("a".to_owned(), HASH.to_owned())])).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            for user in ["a", "nobody"] {
+                let header = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:wrong")));
+                let answer = tokio::time::timeout(Duration::from_millis(1), users.allow(Some(&header)));
+                assert!(answer.await.is_err(), "{user}: an answer without a check");
+                assert_eq!(users.permit.available_permits(), 0, "{user}: the next check may start");
+                drop(users.permit.acquire().await.unwrap());
+            }
+        });
+    }
 
     #[test]
     fn invalid_hashes_and_user_names_are_rejected() {
         let users = |user: &str, hash: &str| Users::new(BTreeMap::from([(user.to_owned(), hash.to_owned())]));
-        assert!(users("a", UNKNOWN_USER_HASH).is_ok());
+        assert!(users("a", HASH).is_ok());
         assert!(users("a", "secret").is_err());
-        assert!(users("a:b", UNKNOWN_USER_HASH).is_err());
+        assert!(users("a:b", HASH).is_err());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::TlsAcceptor;
 
 use auth::Users;
-use file::TlsServer;
+use file::{ClientAuth, TlsServer};
 
 /// Why a web-config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,8 @@ pub(super) struct Rules {
     pub(super) tls: Option<TlsAcceptor>,
     /// `None`: no basic auth.
     pub(super) users: Option<Users>,
+    /// Whether every client proves who it is.
+    pub(super) is_authenticated: bool,
 }
 
 /// A web-config file and the rules from its last valid version.
@@ -92,11 +94,14 @@ fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
     for file in tls.iter().flat_map(TlsServer::files) {
         versions.insert(file.clone(), version_of(&file));
     }
-    let tls = tls.as_ref().map(tls::server).transpose().map_err(invalid)?;
     let users = parsed.basic_auth_users.filter(|users| !users.is_empty());
+    let requires = |server: &TlsServer| server.client_auth_type == ClientAuth::RequireAndVerifyClientCert;
+    let is_authenticated = tls.as_ref().is_some_and(requires) || users.is_some();
+    let tls = tls.as_ref().map(tls::server).transpose().map_err(invalid)?;
     Ok(Rules {
         tls: tls.map(|server| TlsAcceptor::from(Arc::new(server))),
         users: users.map(Users::new).transpose().map_err(invalid)?,
+        is_authenticated,
     })
 }
 

@@ -170,6 +170,8 @@ pub struct TcpCounters {
     pub bytes_sent: Bytes,
     /// Payload of attempts to send that a queue of this host refused. The kernel counts it as sent.
     pub bytes_refused: Bytes,
+    /// Payload in `bytes_sent` that a queue of this host dropped from larger packets: it was not on the wire.
+    pub bytes_dropped: Bytes,
     /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
     pub bytes_acked: Bytes,
     /// Received; a FIN counts as one byte (`tcpi_bytes_received`).
@@ -280,7 +282,7 @@ pub struct SubflowRecord {
     pub first_seen: Nanos,
     /// Reached CLOSE.
     pub closed: Option<Nanos>,
-    /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK.
+    /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK. `None`: not traced, or after a SYN cookie.
     pub handshake: Option<Micros>,
     /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
@@ -326,6 +328,8 @@ pub struct SubflowRecord {
     pub remote_id: u8,
     /// Interface of the route. `None`: the socket has no cached route.
     pub interface: Option<Interface>,
+    /// Interface through which the last segments arrived. `None`: unknown.
+    pub incoming_interface: Option<Name>,
     /// Name of the congestion control. `None`: unknown.
     pub congestion: Option<Name>,
     /// Owner of a plain TCP socket.
@@ -380,6 +384,9 @@ pub struct EndFlags {
     pub removed_by_us: bool,
     /// The handshake never completed.
     pub never_established: bool,
+    /// The peer's FIN has arrived.
+    #[serde(default)]
+    pub fin_received: bool,
 }
 
 /// The record of one MPTCP socket.
