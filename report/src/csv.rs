@@ -43,8 +43,8 @@ mod tests {
     use super::*;
 
     fn read_back(cells: Vec<Value>) -> Vec<String> {
-        let columns = (0..cells.len()).map(|nth| format!("c{nth}")).collect();
-        let text = table(columns, &[cells]).unwrap();
+        let columns: Vec<String> = (0..cells.len()).map(|nth| format!("c{nth}")).collect();
+        let text = table(&columns, &[cells]).unwrap();
         let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
         let row = reader.records().next().unwrap().unwrap();
         row.iter().map(str::to_owned).collect()
