@@ -6,8 +6,8 @@ use mpwatch_model::kernel::endpoint::printable;
 use serde_json::Value;
 
 /// A table with a header row. A cell is a number, a text, or null: unknown.
-pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::Error> {
-    text(&columns, rows.iter().map(|row| row.iter().map(plain)))
+pub fn table(columns: &[String], rows: &[Vec<Value>]) -> Result<String, csv::Error> {
+    text(columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
 /// A text, often a name chosen by others, as a cell: it must not control a terminal or be a formula in a spreadsheet.
@@ -24,7 +24,7 @@ pub fn text<Cells: IntoIterator<Item = String>>(
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(header)?;
     for row in rows {
-        writer.write_record(row.into_iter())?;
+        writer.write_record(row)?;
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
