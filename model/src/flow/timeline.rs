@@ -227,7 +227,8 @@ impl Offset {
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
-            return write!(f, "{} ({self})", self.at.strftime(CLOCK));
+            let offset = *self;
+            return write!(f, "{} ({offset})", self.at.strftime(CLOCK));
         }
         let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());
         match f.precision() {
