@@ -41,11 +41,11 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then is
- * reinjected on another one.
+ * data in flight before, unless that is acknowledged: `acked_all`, or on a path with timeouts if at least everything sent at the previous
+ * progress is (`acked`). Data on a path that had failed before is reinjected on another one.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
-				      bool ignore_earlier)
+				      bool acked, bool acked_all)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -65,7 +65,8 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
-		else if (since <= from && !ignore_earlier)
+		else if (since <= from && !acked_all &&
+			 !(acked && READ(tp, inet_conn.icsk_backoff)))
 			return from;
 	}
 	return first;
@@ -91,12 +92,16 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	__u64 at = state->received_ns;
 	bool was_limited = state->limited_seq &&
 			   (__s64)(state->limited_seq - state->progress_seq) > 0;
-	bool acked_all = false;
+	bool acked = false, acked_all = false;
 	__u64 since;
 
+	/* The path has failed: what arrives on it is the peer's data. */
+	if (tp->inet_conn.icsk_backoff > 3)
+		return;
 	if (snd_una != state->progress_seq) {
 		/* Exactly what had been sent by the previous progress is acknowledged. */
 		acked_all = snd_una == state->next_seq;
+		acked = state->next_seq && (__s64)(snd_una - state->next_seq) >= 0;
 		state->progress_seq = snd_una;
 		state->next_seq = READ(msk, snd_nxt);
 		if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
@@ -109,7 +114,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
 	if (at && now - at > MPW_MIN_STALL_NS / 10) {
-		since = waiting_since(msk, at, now, acked_all);
+		since = waiting_since(msk, at, now, acked, acked_all);
 		if (since > at && since > observed->progress_ns)
 			observed->progress_ns = since;
 	}
