@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of the quantities of the command line and the configuration.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 #[cfg(feature = "clickhouse")]
@@ -13,6 +14,12 @@ pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_hours(1)..=Duration::from_hours(3_650 * 24);
     let duration = parse_duration(text).filter(|duration| allowed.contains(duration));
     duration.ok_or_else(|| "use a number with d or h, 1h to 3650d".to_owned())
+}
+
+/// A number of something, at least one.
+pub(crate) fn parse_count<T: FromStr + Default + PartialOrd>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| *number > T::default());
+    number.ok_or_else(|| "use a whole number above 0".to_owned())
 }
 
 /// Longest time between two snapshots.
@@ -75,6 +82,7 @@ mod tests {
             (Ok(0.01), Ok(0.005), Ok(1.0))
         );
         assert_eq!([0.07, 0.0125, 1.0].map(in_percent), ["7%", "1.25%", "100%"]);
+        assert_eq!((parse_count::<u64>("3"), parse_count::<u32>("0").is_err()), (Ok(3), true));
         assert_eq!(parse_probability("0.95"), Ok(0.95));
         for wrong in ["", "0.4", "1.1", "nan", "95%"] {
             assert!(parse_probability(wrong).is_err(), "{wrong} was accepted");

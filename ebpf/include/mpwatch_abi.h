@@ -203,7 +203,7 @@ struct mpw_msk {
 	/* Payload that no subflow has been given yet, and payload without a DATA_ACK. */
 	__u64 unsent;
 	__u64 unacked;
-	/* What the peer's receive window still admits. */
+	/* The peer's receive window, from the first byte without a DATA_ACK. Data in flight does not reduce it. */
 	__u64 window;
 	/* Last address that the peer announced (ADD_ADDR). */
 	struct mpw_address announced;

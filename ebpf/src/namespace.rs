@@ -43,14 +43,22 @@ pub fn all() -> Vec<Namespace> {
     };
     add(OWN.into(), Some(OWN_NAME.to_owned()));
     for directory in DIRECTORIES {
-        for name in entries(directory) {
-            add(Path::new(directory).join(&name), Some(name));
+        for path in entries(directory).into_iter().map(|name| Path::new(directory).join(name)) {
+            let name = name(&path);
+            add(path, Some(name));
         }
     }
     for pid in entries("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())) {
         add(format!("/proc/{pid}/ns/net").into(), None);
     }
     found.into_values().collect()
+}
+
+/// Name of the namespace that is bound to a file. One that is called [`OWN_NAME`] has its path as its name.
+pub fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    let name = if name == OWN_NAME { path.as_os_str() } else { name };
+    name.to_string_lossy().into_owned()
 }
 
 /// Whether an open file is a namespace of any kind.

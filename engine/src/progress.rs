@@ -72,7 +72,7 @@ pub(crate) struct ConnectionEvidence {
     pub(crate) unsent: Bytes,
     /// The peer's window admits nothing.
     pub(crate) is_window_closed: bool,
-    /// It was closed a short time ago: the peer may have discarded data, which is sent again after a timeout.
+    /// It was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
     pub(crate) was_window_closed: bool,
     /// It is plain TCP, so that data in flight is all there is.
     pub(crate) is_tcp: bool,

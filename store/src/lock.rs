@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lock that admits one writer at a time, on a file next to the database.
 
-use std::fs::{File, Metadata, Permissions, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use crate::error::{ErrorKind, StoreError, with_suffix};
-
-/// Number of further attempts to lock the file, because a reader that tests the lock ([`is_held`]) holds it for an instant.
-const RETRIES: u32 = 10;
-/// Time between two attempts.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Excludes other writers while it lives. Dropping it removes its file.
 pub(crate) struct Lock {
     name: PathBuf,
-    file: File,
+    /// Locked while it is open.
+    _file: File,
 }
 
 impl Lock {
@@ -34,33 +28,19 @@ impl Lock {
             };
             StoreError::refused(path, format!("{}: {error}", name.display()), advice).with_kind(kind)
         };
-        let mut retries = 0..RETRIES;
         loop {
             let mut options = File::options();
             let file = options.create(true).truncate(false).write(true).mode(0o600);
             let file = file.open(&name).map_err(refuse)?;
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) if retries.next().is_some() => {
-                    thread::sleep(RETRY_PAUSE);
-                    continue;
-                }
                 Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
             // If another process has removed the file meanwhile, the lock does not exclude others.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
-                return Ok(Self { name, file });
+                return Ok(Self { name, _file: file });
             }
-        }
-    }
-
-    /// Gives readers of the database read access to the lock, so that they can test whether the database is being written.
-    pub(crate) fn share_with_readers_of(&self, database: &Path) {
-        // If this fails, readers assume that the database is being written.
-        if let Ok(found) = std::fs::metadata(database) {
-            let _ = fchown(&self.file, None, Some(found.gid()));
-            let _ = self.file.set_permissions(Permissions::from_mode(found.mode() & 0o666));
         }
     }
 }
@@ -68,16 +48,18 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // The lock is still held, so the file does not belong to another process.
-        let _ = std::fs::remove_file(&self.name);
+        let _ = fs::remove_file(&self.name);
     }
 }
 
-/// Whether a process is writing a database. A lock that this user may not open counts as held.
+/// Whether a process is writing a database, by the kernel's list of locks. Only the writer's user may open the lock: another user who could
+/// lock it would keep the writer from starting again.
 pub(crate) fn is_held(path: &Path) -> bool {
-    match File::open(with_suffix(path, ".lock")) {
-        Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    }
+    let Ok(found) = fs::metadata(with_suffix(path, ".lock")) else { return false };
+    // Without the device, which btrfs reports differently.
+    let inode = format!(":{} ", found.ino());
+    let is_ours = |line: &str| line.contains(" FLOCK ") && line.contains(&inode);
+    fs::read_to_string("/proc/locks").map_or(true, |locks| locks.lines().any(is_ours))
 }
 
 /// Device and inode of a file, which distinguish it from another file with the same name.
@@ -87,5 +69,5 @@ pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
 
 /// Whether a path still refers to the file with this identity.
 pub(crate) fn is_still(path: &Path, wanted: (u64, u64)) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| identity(&found) == wanted)
+    fs::metadata(path).is_ok_and(|found| identity(&found) == wanted)
 }

@@ -44,7 +44,6 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     // SQLite would create it readable by all users, and gives its log the same permissions. SQLite reports errors of this call when it opens
     // the file.
     let _ = create(path, None);
-    lock.share_with_readers_of(path);
     let database = Database::open(path).map_err(refused)?;
     // SQLite opens a write-protected file for reading and reports that only at the first write.
     if database.is_readonly("main").map_err(refused)? {
@@ -143,7 +142,7 @@ fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.pragma_update(None, "journal_mode", "WAL")?;
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    // Truncates a log that has grown beside a reader.
+    // Truncates a log that has grown during a long read.
     database.pragma_update(None, "journal_size_limit", LOG_PAGES * 4_096)?;
     database.set_prepared_statement_cache_capacity(32);
     Ok(())

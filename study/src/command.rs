@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use mpwatch::shared::{Counters, Failure, print, print_table, stop_flag, suggest, table_width};
 use mpwatch_model::host::energy::EnergySource;
@@ -119,11 +119,12 @@ fn run_all(options: &RunOptions) -> anyhow::Result<()> {
     let planned = plan::all(&experiments, scale, repeat, origin.seed);
     let left = plan::left(planned, &file.runs()?);
     let mut progress = Progress { done: 0, total: left.len(), began: Instant::now() };
-    let mut failures_in_a_row = 0;
+    let (mut failures_in_a_row, mut has_result) = (0, false);
     for planned in left {
         let Some(records) = run_once(&planned, &counters, &stop)? else { break };
         progress.show(&planned, &records);
         failures_in_a_row = if records.iter().any(has_failed) { failures_in_a_row + 1 } else { 0 };
+        has_result |= records.iter().any(|record| !has_failed(record));
         for record in &records {
             file.add(record)?;
         }
@@ -136,7 +137,10 @@ fn run_all(options: &RunOptions) -> anyhow::Result<()> {
         eprintln!("mpwatch-study: interrupted; continue with: {}", continuation(options));
     }
     let known = if custom.is_some() { experiments } else { experiments::all() };
-    report(&file, &known, origin, &options.out)
+    report(&file, &known, origin, &options.out)?;
+    // So that scripts notice.
+    ensure!(has_result || progress.done == 0, "every run failed; {} has the reasons", options.out.display());
+    Ok(())
 }
 
 /// The command that continues an interrupted study.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use mpwatch_model::flow::elimination::EliminationAction;
 
 use super::options::{FilterOptions, StoreOptions, TraceOptions, filter_help};
-use crate::quantity::{parse_interval, parse_probability, parse_step};
+use crate::quantity::{parse_count, parse_interval, parse_probability, parse_step};
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum ControlCommand {
@@ -49,7 +49,7 @@ pub(crate) struct EliminateOptions {
     #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.99)]
     pub(crate) probability: f64,
     /// Remove at most this many subflows per minute, over all connections
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 10)]
+    #[arg(long, value_name = "N", value_parser = parse_count::<u32>, default_value_t = 10)]
     pub(crate) max_per_minute: u32,
     /// Set the time between two decisions, 100ms to 60s [default: 250ms]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]

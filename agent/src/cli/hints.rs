@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Suggests the right option for an unknown one.
+//! Suggests the right option or command for an unknown one.
 
 use clap::Command;
 use clap::builder::StyledStr;
@@ -9,6 +9,14 @@ use crate::config::suggest;
 
 /// Replaces the parser's suggestion, which may have nothing but a few letters in common with the wrong option. `words` are the arguments.
 pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -> Error {
+    if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) {
+        let names: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
+        let hint = suggest(wrong, &names).filter(|_| error.get(ContextKind::SuggestedSubcommand).is_none());
+        if let Some(hint) = hint {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]));
+        }
+        return error;
+    }
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
     if error.kind() != ErrorKind::UnknownArgument || !wrong.starts_with("--") {
         return error;
@@ -68,12 +76,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_option_names_the_nearest_one_or_the_commands_that_have_it() {
+    fn a_wrong_option_or_command_names_the_nearest_or_the_commands_that_have_it() {
         let text = message("ls --intervall 1s");
         assert!(text.contains("tip: `--interval` is an option of `top`, "), "{text}");
         assert!(!text.contains("--filter"), "{text}");
         let text = message("top --intervall 1s");
         assert!(text.contains("tip: did you mean `--interval`?"), "{text}");
+        assert!(message("tpo").contains("tip: did you mean `top`?"), "{}", message("tpo"));
         assert!(!message("ls --qqqqq").contains("tip: did"), "{}", message("ls --qqqqq"));
     }
 }

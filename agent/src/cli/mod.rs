@@ -32,7 +32,7 @@ pub(crate) use export::*;
 pub(crate) use options::*;
 pub(crate) use service::*;
 
-use crate::quantity::{parse_interval, parse_step};
+use crate::quantity::{parse_count, parse_interval, parse_step};
 use crate::system::paths;
 use crate::time_spec::TimeSpec;
 
@@ -166,7 +166,7 @@ pub(crate) struct TopOptions {
     #[arg(long, short)]
     pub(crate) batch: bool,
     /// Exit after this many snapshots
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_count::<u64>)]
     pub(crate) count: Option<u64>,
     /// Set the time between two snapshots, 100ms to 60s, and trace without the daemon [default: 1s, or the daemon's]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
@@ -219,7 +219,7 @@ pub(crate) struct RecordOptions {
     #[arg(long)]
     pub(crate) force: bool,
     /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_count::<u64>)]
     pub(crate) seconds: Option<u64>,
     /// Set the time between two snapshots, 100ms to 60s [default: 1s, or the step of --samples if that is less]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]

@@ -48,7 +48,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let cpus = trace.counters.hardware().cpus;
     let simulation = options.simulate_rapl.then(|| Simulation::start(cpus)).transpose()?;
     let counters = simulation.as_ref().map_or_else(|| trace.counters.clone(), Simulation::counters);
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let mut live =
         TraceOptions { counters, ..trace.clone() }.start(interval, Arc::clone(&stop))?.without_cost();
     describe(&mut live, labels, Some(topology.client().name()));

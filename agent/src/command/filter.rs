@@ -6,6 +6,7 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::FilterOptions;
+use crate::error::Failure;
 
 impl FilterOptions {
     /// Whether the options select a connection.
@@ -35,14 +36,17 @@ impl FilterOptions {
         report.with(connections)
     }
 
-    /// Warns if no namespace has the name. It is not an error: the namespace may be created later.
-    pub(super) fn warn_about_unknown_namespace(&self) {
-        let Some(wanted) = &self.netns else { return };
+    /// Fails if no namespace of this machine has the name.
+    pub(super) fn ensure_namespace(&self) -> Result<(), Failure> {
+        let Some(wanted) = &self.netns else { return Ok(()) };
         let is_wanted = |found: &Namespace| {
             found.name.as_ref() == Some(wanted) || format!("net:[{}]", found.inode) == *wanted
         };
-        if !namespace::all().iter().any(is_wanted) {
-            eprintln!("mpwatch: there is no network namespace `{wanted}`; `ip netns` lists the named ones");
+        if namespace::all().iter().any(is_wanted) {
+            return Ok(());
         }
+        Err(Failure::usage(format!(
+            "there is no network namespace `{wanted}`; `ip netns` lists the named ones"
+        )))
     }
 }

@@ -31,7 +31,6 @@ pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Resul
     let mptcp_enabled = read_file("/proc/sys/net/mptcp/enabled").map(|value| value != "0");
     let is_narrowed = options.view.filter.narrows();
     let settings = Settings { mptcp_enabled, is_narrowed, ..load_settings()? };
-    options.view.filter.warn_about_unknown_namespace();
     let view = LiveView { options, stop, screen: Screen::open(settings, Arc::clone(stop))? };
     let outcome = view.run();
     // The terminal is restored before any error is printed.
@@ -60,6 +59,7 @@ impl LiveView<'_> {
 
     fn trace(&self) -> anyhow::Result<()> {
         let TopOptions { interval, count, view, .. } = self.options;
+        view.filter.ensure_namespace()?;
         let mut live = match view.trace.start(interval.unwrap_or(DEFAULT_INTERVAL), Arc::clone(self.stop)) {
             Ok(live) => live,
             Err(error) if exit::is_not_permitted(&error) => return self.show_obstacle(error),

@@ -24,7 +24,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let labels = labels_by_name(&label.labels)?;
     check_outputs(file, store.db.as_deref(), report_options)?;
     recording::check(file, *force)?;
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let mut live = trace.start(interval, stop_flag()?)?;
     describe(&mut live, labels, filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;

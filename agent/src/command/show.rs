@@ -57,7 +57,7 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
     if let Some(mut daemon) = Daemon::find(options, false, &stop)? {
         latest = daemon.next()?;
     } else {
-        options.filter.warn_about_unknown_namespace();
+        options.filter.ensure_namespace()?;
         let mut live = options.trace.start(INTERVAL, stop).map_err(exit::view_error)?;
         session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
             Ok(latest.replace(snapshot).is_none())

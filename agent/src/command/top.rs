@@ -51,7 +51,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    view.filter.warn_about_unknown_namespace();
+    view.filter.ensure_namespace()?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, options.samples)?;
     let mut live = view.trace.start(interval, stop).map_err(exit::view_error)?;
     describe(&mut live, labels, view.filter.netns.as_deref());

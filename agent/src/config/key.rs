@@ -16,7 +16,7 @@ use toml::Value;
 use tracing::level_filters::LevelFilter;
 
 use super::values::Config;
-use crate::quantity::{in_percent, parse_budget, parse_interval, parse_ring_size, parse_step};
+use crate::quantity::{in_percent, parse_budget, parse_count, parse_interval, parse_ring_size, parse_step};
 
 /// Maximum number of connections with series of their own.
 const MAX_TOP_FLOWS: u32 = 500;
@@ -121,13 +121,7 @@ pub(super) const TOP_FLOWS: Form<u32> = Form {
     },
     show: |number| (*number).into(),
 };
-pub(super) const POSITIVE: Form<u32> = Form {
-    parse: |text| {
-        let number = text.parse().ok().filter(|number| *number > 0);
-        number.ok_or_else(|| "use a whole number above 0".to_owned())
-    },
-    show: |number| (*number).into(),
-};
+pub(super) const POSITIVE: Form<u32> = Form { parse: parse_count, show: |number| (*number).into() };
 pub(super) const ADDRESS: Form<SocketAddr> = Form {
     parse: |text| {
         text.parse().map_err(|_| "use an IP address and a port such as 127.0.0.1:9917 or [::1]:9917; [::]:9917 is every address, names are not accepted".to_owned())

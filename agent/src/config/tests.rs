@@ -217,3 +217,12 @@ fn nothing_is_exported_by_default_and_no_message_has_a_password() {
     let error = load(file, &[], &[]).unwrap_err().to_string();
     assert!(error.contains("export.otlp.url") && !error.contains("hunter2"), "{error}");
 }
+
+#[test]
+fn errors_are_listed_by_line_and_an_unknown_empty_table_is_one() {
+    let file = "[nonsense]\n[store]\nkeep = 7\nmax_size = \"x\"\n[web]\nlisten = \"here\"\n[trace]\n";
+    let error = load(file, &[], &[]).unwrap_err().to_string();
+    let places: Vec<&str> = error.lines().filter_map(|line| line.split(", ").nth(1)).collect();
+    assert_eq!(places, ["line 1", "line 3", "line 4", "line 6"], "{error}");
+    assert!(error.contains("`nonsense`"), "{error}");
+}

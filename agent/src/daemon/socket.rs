@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots on a Unix socket, for `top`, `ls` and `show`. Input is never read. A reader that is too slow loses snapshots, which are
-//! counted; it delays neither the tracker nor other readers. If there are too many readers, a new reader replaces a reader that reads
-//! nothing, or too little to catch up.
+//! counted; it delays neither the tracker nor other readers. If there are too many readers, a new reader replaces a reader that has left, reads
+//! nothing, or reads too little to catch up.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -31,7 +31,7 @@ use crate::system::lock;
 use crate::system::privilege::without_any;
 
 /// Maximum number of readers.
-const MAX_READERS: u64 = 32;
+const MAX_READERS: usize = 32;
 /// Maximum number of snapshots that wait for a reader.
 const QUEUE_LENGTH: usize = 2;
 /// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
@@ -59,6 +59,19 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(stream: UnixStream) -> (Self, Receiver<Line>) {
+        let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
+        let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
+        (Self { lines: sender, output, behind_since: None }, lines)
+    }
+
+    /// Whether its peer has closed the connection. Its thread notices that only at the next snapshot, which may be a minute away.
+    fn has_left(&self) -> bool {
+        let mut peer = [PollFd::new(self.output.stream.as_fd(), PollFlags::empty())];
+        let hung_up = |events: PollFlags| events.contains(PollFlags::POLLHUP);
+        poll(&mut peer, PollTimeout::ZERO).is_ok() && peer[0].revents().is_some_and(hung_up)
+    }
+
     /// Notes whether it has read everything. Data of a write in progress is unread.
     fn note_progress(&mut self) {
         if lock(&self.output.stalled_since).is_none() && has_read_all(&self.output.stream) {
@@ -174,7 +187,9 @@ impl Shared {
                 thread::sleep(RETRY_INTERVAL);
                 continue;
             };
-            if self.status.readers.load(Ordering::Relaxed) >= MAX_READERS && !self.disconnect_idle() {
+            let (reader, lines) = Reader::new(stream);
+            let output = Arc::clone(&reader.output);
+            if !self.admit(reader) {
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
@@ -182,9 +197,10 @@ impl Shared {
             let shared = Arc::clone(&self);
             let serve = move || {
                 // Fails only when the reader has left.
-                let _ = shared.serve(stream);
+                let _ = shared.serve(&output, lines);
                 shared.status.readers.fetch_sub(1, Ordering::Relaxed);
             };
+            // Without a thread, `lines` is dropped, and the next snapshot removes the reader.
             if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(serve).is_err() {
                 self.status.readers.fetch_sub(1, Ordering::Relaxed);
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
@@ -192,32 +208,30 @@ impl Shared {
         }
     }
 
-    /// Disconnects the reader that has been idle or late for the longest time. `false`: none has reached its timeout.
-    fn disconnect_idle(&self) -> bool {
+    /// Adds a reader. If there are too many, it replaces readers that have left, or the reader that has been idle or late for the longest
+    /// time. `false`: none has reached its timeout.
+    fn admit(&self, reader: Reader) -> bool {
         let mut readers = lock(&self.readers);
-        for reader in readers.iter_mut() {
-            reader.note_progress();
+        if readers.len() >= MAX_READERS {
+            readers.retain(|reader| !reader.has_left());
         }
-        let idle =
-            readers.iter().enumerate().filter_map(|(index, reader)| Some((reader.idle_since()?, index)));
-        let Some((_, index)) = idle.min() else { return false };
-        // Its thread waits in `write` and ends with an error.
-        let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
-        self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+        if readers.len() >= MAX_READERS {
+            readers.iter_mut().for_each(Reader::note_progress);
+            let idle = |(index, reader): (usize, &Reader)| Some((reader.idle_since()?, index));
+            let Some((_, index)) = readers.iter().enumerate().filter_map(idle).min() else { return false };
+            // Its thread waits in `write` and ends with an error.
+            let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
+            self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        readers.push(reader);
         true
     }
 
-    fn serve(&self, stream: UnixStream) -> io::Result<()> {
-        let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
+    fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
-        let (sender, lines) = mpsc::sync_channel(QUEUE_LENGTH);
-        // In this order a snapshot may come twice, but none is missed.
-        lock(&self.readers).push(Reader { lines: sender, output: Arc::clone(&output), behind_since: None });
+        // The reader already has a queue: a snapshot may come twice, but none is missed.
         let latest = lock(&self.latest).clone();
-        if let Some(line) = latest.and_then(|snapshot| line(&snapshot)) {
-            output.write(&line)?;
-        }
-        for line in lines {
+        for line in latest.and_then(|snapshot| line(&snapshot)).into_iter().chain(lines) {
             output.write(&line)?;
         }
         Ok(())
@@ -295,9 +309,8 @@ mod tests {
     #[test]
     fn a_slow_reader_is_idle_until_it_has_read_everything() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
-        let output = Arc::new(Output { stream, stalled_since: Mutex::default() });
-        let lines = mpsc::sync_channel(1).0;
-        let mut reader = Reader { lines, output: Arc::clone(&output), behind_since: None };
+        let (mut reader, _lines) = Reader::new(stream);
+        let output = Arc::clone(&reader.output);
         reader.note_progress();
         assert!(reader.behind_since.is_none(), "nothing was written");
         // The snapshot of a quiet machine fits into the kernel's buffer: no write ever waits.
@@ -315,5 +328,21 @@ mod tests {
         peer.read_exact(&mut [0; 300]).unwrap();
         reader.note_progress();
         assert!(reader.idle_since().is_none(), "it has read everything");
+    }
+    #[test]
+    fn a_reader_that_has_left_gives_up_its_place_before_the_next_snapshot() {
+        let status = Arc::new(Status::new(&Config::default()));
+        let shared = Shared { status, readers: Mutex::default(), latest: Mutex::default() };
+        let mut peers = Vec::new();
+        let mut admit = || {
+            let (stream, peer) = UnixStream::pair().unwrap();
+            peers.push(peer);
+            shared.admit(Reader::new(stream).0)
+        };
+        assert!((0..MAX_READERS).all(|_| admit()) && !admit());
+        peers.clear();
+        let (stream, _peer) = UnixStream::pair().unwrap();
+        assert!(shared.admit(Reader::new(stream).0));
+        assert_eq!(lock(&shared.readers).len(), 1);
     }
 }

@@ -2,7 +2,8 @@
 //! The file of `mpwatch calibrate`. It is valid for one processor with one microcode, governor, turbo and SMT setting.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use mpwatch_model::host::energy::power::MeasuredZone;
@@ -86,12 +87,14 @@ impl PowerFile {
 
     /// Replaces the file atomically.
     pub(crate) fn save(&self, path: &Path) -> anyhow::Result<()> {
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        let draft = path.with_extension("toml.new");
-        fs::write(&draft, self.text()?)?;
-        Ok(fs::rename(&draft, path)?)
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        // Under a name of its own, which is never opened if it exists: root must not follow a link in the folder of the service's user.
+        let readable = fs::Permissions::from_mode(0o644);
+        let mut draft = tempfile::Builder::new().permissions(readable).tempfile_in(folder)?;
+        draft.write_all(self.text()?.as_bytes())?;
+        draft.persist(path)?;
+        Ok(())
     }
 }
 
@@ -135,6 +138,8 @@ impl MachineSetup {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use mpwatch_engine::energy::calibration::Calibration;
     use mpwatch_model::host::energy::power::CurvePoint;
 
@@ -172,6 +177,19 @@ mod tests {
         let zone = calibration.zone("package-0").unwrap();
         assert_eq!((zone.idle_uw, zone.sigma_uw), (17_680_000, 40_000));
         assert_eq!(calibration.zone("package-1"), None);
+    }
+
+    #[test]
+    fn a_link_in_the_folder_is_replaced_and_not_followed() {
+        let directory = folder_with(&[("precious", "data"), ("new/other", "")]);
+        for link in ["power.toml", "power.toml.new"] {
+            symlink("../precious", directory.path().join("new").join(link)).unwrap();
+        }
+        let path = directory.path().join("new/power.toml");
+        file().save(&path).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("precious")).unwrap(), "data");
+        let found = fs::symlink_metadata(&path).unwrap();
+        assert_eq!((found.is_file(), found.permissions().mode() & 0o777), (true, 0o644));
     }
 
     #[test]

@@ -89,13 +89,17 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     let topology = Topology::read(&hardware.root);
     let mut notes = Vec::new();
     let by_perf = hardware.perf.map(|open| perf::scan(&hardware.root, &topology, open)).unwrap_or_default();
-    let best = usable(by_perf, &mut notes).or_else(|| usable(powercap::scan(&hardware.root), &mut notes));
+    let mut shown = Vec::new();
+    let best = usable(by_perf, &mut notes, &mut shown)
+        .or_else(|| usable(powercap::scan(&hardware.root), &mut notes, &mut shown));
     let Some(zones) = best else {
-        if notes.is_empty() {
-            let (what, fix) = NO_COUNTERS;
-            notes.push(Note { what: what.to_owned(), fix: Some(fix.to_owned()) });
+        let (what, fix) = NO_COUNTERS;
+        match shown.first() {
+            _ if !notes.is_empty() => {}
+            None => notes.push(Note { what: what.to_owned(), fix: Some(fix.to_owned()) }),
+            Some(_) => notes.push(Note { what: "no energy counter of a package".to_owned(), fix: None }),
         }
-        return Discovery { source: EnergySource::Model, zones: Vec::new(), topology, notes };
+        return Discovery { source: EnergySource::Model, zones: shown, topology, notes };
     };
     // Only zones that a host exports to its guest have no name.
     let is_share =
@@ -112,10 +116,19 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot.
-fn usable(found: Vec<FoundZone>, notes: &mut Vec<Note>) -> Option<Vec<(FoundZone, Role)>> {
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot. If no zone is counted, all are in
+/// `shown`.
+fn usable(
+    found: Vec<FoundZone>,
+    notes: &mut Vec<Note>,
+    shown: &mut Vec<(FoundZone, Role)>,
+) -> Option<Vec<(FoundZone, Role)>> {
     let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
     let mut found: Vec<_> = found.into_iter().zip(assign_roles(&zones)).collect();
+    if !found.iter().any(|(_, role)| matches!(role, Role::Counted(_))) {
+        *shown = found;
+        return None;
+    }
     let mut is_readable = false;
     for (found, _) in found.iter_mut().filter(|(_, role)| matches!(role, Role::Counted(_))) {
         match &mut found.read {
@@ -145,6 +158,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
 mod tests {
     use super::*;
     use crate::energy::tests::tree;
+    use crate::system::procfs::folder_with;
     use mpwatch_lab::raplsim::{Fault, Platform, SysfsLayout};
 
     fn hardware(root: &Path) -> Hardware {
@@ -183,6 +197,20 @@ mod tests {
         let found = discover(&hardware(root.path()));
         assert_eq!(found.source, EnergySource::Model);
         assert!(found.notes[0].fix.as_deref().unwrap().contains("docs/energy.md"));
+    }
+
+    #[test]
+    fn a_platform_zone_alone_is_shown_and_needs_no_driver() {
+        let root = folder_with(&[
+            ("class/powercap/intel-rapl:0/name", "psys\n"),
+            ("class/powercap/intel-rapl:0/energy_uj", "1\n"),
+        ]);
+        let found = discover(&hardware(root.path()));
+        assert_eq!(
+            (found.source, found.zones.len(), found.notes[0].fix.as_deref()),
+            (EnergySource::Model, 1, None)
+        );
+        assert_eq!(found.notes[0].what, "no energy counter of a package");
     }
 
     #[test]

@@ -27,6 +27,8 @@ impl Domain {
         match name {
             "dram" => Self::Dram,
             "core" | "uncore" | "psys" => Self::Overlapping,
+            // Sapphire Rapids has a platform zone for each package.
+            _ if name.starts_with("psys-") => Self::Overlapping,
             _ => {
                 let rest = name.strip_prefix("package-").unwrap_or_default();
                 let (package, die) = rest.split_once("-die-").unzip();
@@ -182,6 +184,7 @@ mod tests {
             assert_eq!(Domain::parse(Some(odd)), Domain::Other, "{odd}");
         }
         assert_eq!(Domain::parse(None), Domain::Unnamed);
+        assert_eq!(Domain::parse(Some("psys-1")), Domain::Overlapping);
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl ZoneReader {
     pub(crate) fn report(&self) -> ZoneReport {
         let reason = match (self.role, self.state) {
             (Role::Excluded(reason), _) => Some(reason),
-            (Role::DisplayOnly, _) => Some("overlaps with counted zones"),
+            (Role::DisplayOnly, _) => Some("measures the platform or a part of a package"),
             (_, State::Stuck) => Some("does not advance although the machine is busy"),
             (_, State::Mirror) => Some("has the counter of another die"),
             (_, State::Live) if self.read.is_some() => None,

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time that mpwatch uses: its process, and its BPF programs.
+//! CPU time that mpwatch uses for tracing: its process, without serving clients, and its BPF programs.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::unit::Nanos;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
+
+use crate::system::procfs::read_file;
+
+/// The threads of this process.
+const TASKS: &str = "/proc/self/task";
+/// Beginnings of the names of threads that serve clients of the web server and of the Unix socket.
+const SERVING: [&str; 4] = ["mpwatch-http", "mpwatch-socket", "mpwatch-reader", "mpwatch-frames"];
 
 /// Measures the cost between two calls.
 #[derive(Default)]
@@ -25,8 +34,11 @@ impl CostMeter {
     /// Cost since the previous call as a share of the CPU time of all CPUs. `None`: this is the first call, so that attaching does not
     /// count, or it could not be read.
     pub(crate) fn read(&mut self, tracer: &Tracer) -> Option<f64> {
-        let now =
-            Usage { at: Instant::now(), own: own_cpu_time(), programs: tracer.time_of_programs().ok()? };
+        let now = Usage {
+            at: Instant::now(),
+            own: own_cpu_time(Path::new(TASKS)),
+            programs: tracer.time_of_programs().ok()?,
+        };
         let cost = self.before.as_ref().and_then(|before| share(before, &now));
         self.before = Some(now);
         cost
@@ -39,13 +51,44 @@ fn share(before: &Usage, now: &Usage) -> Option<f64> {
     (all > 0.0).then(|| cost.0 as f64 / all)
 }
 
-/// CPU time of all threads of this process.
-fn own_cpu_time() -> Nanos {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    time.map_or(Nanos(0), |time| Duration::from(time).into())
+/// CPU time of the threads of this process but for those that serve clients, so that no client decides what is traced. If the kernel does not
+/// count it by thread, all threads.
+fn own_cpu_time(tasks: &Path) -> Nanos {
+    let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
+    let time = |task: fs::DirEntry| {
+        let name = read_file(task.path().join("comm"))?;
+        let serves = SERVING.iter().any(|prefix| name.starts_with(prefix));
+        let time = read_file(task.path().join("schedstat")).filter(|_| !serves)?;
+        time.split(' ').next()?.parse::<u64>().ok()
+    };
+    match tasks.filter_map(time).sum() {
+        0 => clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+            .map_or(Nanos(0), |time| Duration::from(time).into()),
+        time => Nanos(time),
+    }
 }
 
 fn cpus() -> f64 {
     let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
     online.filter(|cpus| *cpus > 0).unwrap_or(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system::procfs::folder_with;
+
+    #[test]
+    fn threads_that_serve_clients_do_not_count() {
+        let tasks = folder_with(&[
+            ("1/comm", "mpwatch\n"),
+            ("1/schedstat", "1000 5 7\n"),
+            ("2/comm", "mpwatch-http-as\n"),
+            ("2/schedstat", "70000 5 7\n"),
+            ("3/comm", "mpwatch-names\n"),
+            ("3/schedstat", "200 5 7\n"),
+        ]);
+        assert_eq!(own_cpu_time(tasks.path()), Nanos(1_200));
+        assert!(own_cpu_time(Path::new(TASKS)) > Nanos(0) && own_cpu_time(Path::new("/nowhere")) > Nanos(0));
+    }
 }

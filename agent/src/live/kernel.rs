@@ -89,11 +89,15 @@ impl Live {
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
         let mut tracer = Tracer::start(settings)?;
-        tracer.adopt(&namespace::all());
+        let namespaces = namespace::all();
+        tracer.adopt(&namespaces);
         tracer.find_owners()?;
         let boot_epoch_ns = clock::boot_epoch_ns()?;
-        let notes =
-            Notes { names: Names::watch(tracer.cookie_reader()), mib: Mib::start(), ..Notes::default() };
+        let notes = Notes {
+            names: Names::watch(tracer.cookie_reader()),
+            mib: Mib::start(&namespaces),
+            ..Notes::default()
+        };
         let mode = tracer.ledger_mode();
         let meter = (mode != LedgerMode::Off).then(|| Meter::start(counters, mode));
         let start = Start {
@@ -281,14 +285,16 @@ impl EventSource for Live {
 
     fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {
         while !self.has_ended {
+            let was_stopped = self.stop.load(Ordering::Relaxed);
             let read = self.tick(sink);
             self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
-            if self.failures.allow(read)? {
+            // A tick that the signal interrupted is not an error of this run, and is repeated once: it has the last counters.
+            if self.failures.allow(read, self.stop.load(Ordering::Relaxed))? {
                 return Ok(true);
             }
             // Reading may fail immediately, without waiting for the tick.
             std::thread::sleep(STOP_CHECK_INTERVAL);
-            self.has_ended |= self.stop.load(Ordering::Relaxed);
+            self.has_ended = was_stopped;
         }
         Ok(false)
     }
@@ -303,8 +309,9 @@ struct Failures {
 }
 
 impl Failures {
-    /// Whether a tick was read. The error is returned only if no tick has been read before: then the cause is not temporary.
-    fn allow(&mut self, read: anyhow::Result<()>) -> anyhow::Result<bool> {
+    /// Whether a tick was read. The error is returned only if no tick has been read before (then the cause is not temporary), unless the run
+    /// is being stopped.
+    fn allow(&mut self, read: anyhow::Result<()>, is_stopping: bool) -> anyhow::Result<bool> {
         match read {
             Ok(()) => {
                 if self.is_failing {
@@ -313,7 +320,7 @@ impl Failures {
                 (self.has_succeeded, self.is_failing) = (true, false);
                 Ok(true)
             }
-            Err(error) if self.has_succeeded => {
+            Err(error) if self.has_succeeded || is_stopping => {
                 if !self.is_failing {
                     tracing::error!(
                         error = format!("{error:#}"),
@@ -365,11 +372,15 @@ mod tests {
     fn a_failed_tick_is_counted_and_the_next_one_proceeds() {
         let failed = || Err(anyhow::anyhow!("Too many open files"));
         let mut failures = Failures::default();
-        assert!(failures.allow(Ok(())).unwrap());
-        assert!(!failures.allow(failed()).unwrap() && !failures.allow(failed()).unwrap());
-        assert!(failures.allow(Ok(())).unwrap());
+        assert!(failures.allow(Ok(()), false).unwrap());
+        assert!(!failures.allow(failed(), false).unwrap() && !failures.allow(failed(), false).unwrap());
+        assert!(failures.allow(Ok(()), false).unwrap());
         assert_eq!(failures.count, 2);
-        assert!(Failures::default().allow(failed()).is_err(), "the first failure is reported");
+        assert!(Failures::default().allow(failed(), false).is_err(), "the first failure is reported");
+        assert!(
+            !Failures::default().allow(failed(), true).unwrap(),
+            "a signal during the first tick is not an error"
+        );
     }
 
     #[test]

@@ -27,11 +27,26 @@ pub(crate) struct PodFolder {
 /// * driver `cgroupfs`: `/kubepods/burstable/podUID/ID`
 /// * containerd with names of `systemd` and driver `cgroupfs`: `/.../kubepods-burstable-podUID.slice:cri-containerd:ID`
 ///
-/// A node may add any path before these parts (`--cgroup-root`), and a container any path after them.
+/// A container may add any path after these parts. Before them, [`is_kubelet_root`] decides: a user can create the same names below the user's
+/// own group, and must not pass for a pod.
 pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
-    let mut parts = path.split(['/', ':']).skip_while(|part| !part.contains("kubepods"));
-    let uid = parts.find_map(pod_uid)?;
+    let parts: Vec<&str> = path.split(['/', ':']).filter(|part| !part.is_empty()).collect();
+    let start = parts.iter().position(|part| part.contains("kubepods"))?;
+    let (root, mut parts) = (&parts[..start], parts[start..].iter().copied());
+    let uid = parts.find_map(pod_uid).filter(|_| is_kubelet_root(root))?;
     Some(PodGroup { uid, container: parts.find_map(container_id) })
+}
+
+/// Whether the kubelet may have its groups here: at the root or one level below it (`--cgroup-root`), where only root creates groups; the same
+/// in a container that is a node (kind, minikube).
+fn is_kubelet_root(root: &[&str]) -> bool {
+    match root {
+        [] | [_] | ["system.slice", "containerd.service"] => true,
+        ["docker" | "system.slice" | "machine.slice", node, rest @ ..] => {
+            container_id(node).is_some() && rest.len() <= 1
+        }
+        _ => false,
+    }
 }
 
 /// The UID in `podUID` or `kubepods-burstable-podUID.slice`.
@@ -92,7 +107,7 @@ mod tests {
     const ID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     /// The paths of all drivers, runtimes and classes. `@U`, `@S` and `@M` stand for the UID of a pod, `@I` for the id of its container, `@C` for another one.
-    const PATHS: [&str; 17] = [
+    const PATHS: [&str; 18] = [
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
         "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod@S.slice/crio-@I.scope",
         "/kubepods.slice/kubepods-pod@S.slice/docker-@I.scope",
@@ -108,6 +123,7 @@ mod tests {
         "/system.slice/containerd.service/kubepods-burstable-pod@S.slice:cri-containerd:@I",
         "/kubelet/kubepods/burstable/pod@U/@I",
         "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
+        "/system.slice/docker-@C.scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod@S.slice/crio-@I.scope",
         "/docker/@C/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod@S.slice/cri-containerd-@I.scope",
         "/.../kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
     ];
@@ -136,6 +152,9 @@ mod tests {
             format!("/kubepods/tripod{UID}/{ID}"),
             format!("/user.slice/pod{UID}/{ID}"),
             format!("/kubepods/pod{}/{ID}", UID.replace('-', "+")),
+            format!("/user.slice/evil/kubepods/pod{UID}/{ID}"),
+            format!("/user.slice/user-1000.slice/user@1000.service/kubepods.slice/kubepods-pod{SLICE}.slice"),
+            format!("/system.slice/a.service/kubepods/pod{UID}/{ID}"),
         ] {
             assert_eq!(pod_group(&path), None, "{path}");
         }

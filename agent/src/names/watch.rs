@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpwatch_ebpf::namespace::{DIRECTORIES, OWN, OWN_NAME};
+use mpwatch_ebpf::namespace::{self, DIRECTORIES, OWN, OWN_NAME};
 use mpwatch_ebpf::netns_cookie::CookieReader;
 use mpwatch_model::id::NetnsCookie;
 use mpwatch_model::kernel::event::NetnsName;
@@ -225,8 +225,7 @@ impl Learner {
         self.forget(path);
         match (self.read_cookie)(path) {
             Ok(Some(netns)) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                self.name(netns, &metadata, name);
+                self.name(netns, &metadata, namespace::name(path));
                 self.known.insert(path.to_owned(), Known { file, netns });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
-//! read through a process in the namespace, which needs no capability.
+//! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
+//! entering them; a new namespace starts at zero. Hence errors count even if the processes that met them have ended before they were read.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use mpwatch_ebpf::namespace;
 use mpwatch_model::host::machine::MappingErrors;
 use mpwatch_model::kernel::event::KernelEvent;
 
-/// Namespaces read at each tick, in turn. Reading a namespace takes some 40 us.
+/// Namespaces read at each tick, in turn, and at most once more for ended processes. Reading a namespace takes some 40 us.
 const MAX_READS: usize = 16;
-/// Maximum number of namespaces. Others are not counted.
+/// Maximum number of namespaces. Beyond it, those without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;
 
-/// A network namespace with connections.
+/// A network namespace.
 struct Namespace {
-    /// A process in it.
-    pid: u32,
-    /// Its counters when they were last read.
+    /// A process in it. `None`: it has ended.
+    pid: Option<u32>,
+    /// Its counters when they were last read. `None`: unknown, so the next reading counts nothing.
     last: Option<MappingErrors>,
 }
 
@@ -30,19 +32,29 @@ pub(crate) struct Mib {
     root: PathBuf,
     /// By inode.
     namespaces: HashMap<u32, Namespace>,
+    /// Namespaces with a process.
     turns: VecDeque<u32>,
-    /// Errors since each namespace was first read, including namespaces that were removed.
+    /// Whether a namespace was forgotten, so that one that seems new may have had counters before.
+    has_forgotten: bool,
+    /// Immediate readings since the latest tick.
+    immediate: usize,
     total: MappingErrors,
 }
 
 impl Mib {
-    pub(crate) fn start() -> Self {
+    /// Counts errors from now on. `existing`: the namespaces of this machine.
+    pub(crate) fn start(existing: &[namespace::Namespace]) -> Self {
         let mut mib = Self::new(Path::new("/proc"));
+        for found in existing {
+            // Needs CAP_SYS_ADMIN.
+            let netstat = namespace::inside(found, || fs::read_to_string("/proc/thread-self/net/netstat"));
+            let last = netstat.ok().as_deref().and_then(parse);
+            mib.namespaces.insert(found.inode, Namespace { pid: None, last });
+        }
         let pid = std::process::id();
         if let Some(inode) = mib.inode(pid) {
             mib.add(inode, pid);
         }
-        mib.read();
         mib
     }
 
@@ -59,34 +71,51 @@ impl Mib {
         }
     }
 
+    /// A process that is the first in its namespace is read at once, because it may have ended at the next tick.
     fn add(&mut self, inode: u32, pid: u32) {
-        if self.namespaces.len() < MAX_NAMESPACES && !self.namespaces.contains_key(&inode) {
-            self.namespaces.insert(inode, Namespace { pid, last: None });
-            self.turns.push_back(inode);
+        if self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&inode) {
+            self.namespaces.retain(|_, namespace| namespace.pid.is_some());
+            self.has_forgotten = true;
+            if self.namespaces.len() >= MAX_NAMESPACES {
+                return;
+            }
+        }
+        let last = (!self.has_forgotten).then(MappingErrors::default);
+        let namespace = self.namespaces.entry(inode).or_insert(Namespace { pid: None, last });
+        if namespace.pid.is_none() && self.immediate < MAX_READS {
+            namespace.pid = Some(pid);
+            self.immediate += 1;
+            self.read_one(inode);
         }
     }
 
     /// Reads the namespaces whose turn it is. The result never decreases.
     pub(crate) fn read(&mut self) -> MappingErrors {
+        self.immediate = 0;
         for _ in 0..self.turns.len().min(MAX_READS) {
             let Some(inode) = self.turns.pop_front() else { break };
-            let pid = self.namespaces.get(&inode).map(|namespace| namespace.pid);
-            match pid.and_then(|pid| self.counters(inode, pid)) {
-                Some(now) => self.count(inode, now),
-                // The process has ended or has changed its namespace. The next connection may have another process.
-                None => drop(self.namespaces.remove(&inode)),
-            }
+            self.read_one(inode);
         }
         self.total
     }
 
-    fn count(&mut self, inode: u32, now: MappingErrors) {
-        self.turns.push_back(inode);
+    fn read_one(&mut self, inode: u32) {
+        let pid = self.namespaces.get(&inode).and_then(|namespace| namespace.pid);
+        let now = pid.and_then(|pid| self.counters(inode, pid));
         let Some(namespace) = self.namespaces.get_mut(&inode) else { return };
-        // Smaller counters belong to another namespace with the same inode.
-        let before = namespace.last.replace(now).unwrap_or(now);
-        self.total.invalid += now.invalid.saturating_sub(before.invalid);
-        self.total.bad_checksum += now.bad_checksum.saturating_sub(before.bad_checksum);
+        let Some(now) = now else {
+            // The process has ended or has changed its namespace. The next connection may have another process.
+            namespace.pid = None;
+            return;
+        };
+        self.turns.push_back(inode);
+        let mut before = namespace.last.replace(now).unwrap_or(now);
+        if now.invalid < before.invalid || now.bad_checksum < before.bad_checksum {
+            // A new namespace has the inode of a removed one.
+            before = MappingErrors::default();
+        }
+        self.total.invalid += now.invalid - before.invalid;
+        self.total.bad_checksum += now.bad_checksum - before.bad_checksum;
     }
 
     /// `None`: the process is not, or no longer, in the namespace.
@@ -137,27 +166,43 @@ mod tests {
     }
 
     #[test]
-    fn errors_count_from_the_first_reading_and_stay_when_the_namespace_is_gone() {
+    fn errors_of_processes_that_have_ended_count() {
+        let root = tempfile::tempdir().unwrap();
+        let mut mib = Mib::new(root.path());
+        let inode = write(root.path(), 7, [1, 1, 1]);
+        mib.add(inode, 7);
+        assert_eq!(mib.read(), errors(2, 1), "a namespace that is new starts at zero");
+        // The process ends; errors happen while no process is known, and the next process is in the same namespace.
+        let (first, next) = (root.path().join("7"), root.path().join("8"));
+        fs::rename(&first, &next).unwrap();
+        assert_eq!(mib.read(), errors(2, 1));
+        write(root.path(), 8, [6, 7, 9]);
+        mib.add(inode, 8);
+        fs::remove_dir_all(next).unwrap();
+        assert_eq!(mib.read(), errors(13, 9), "read at once");
+        assert!(mib.turns.is_empty() && mib.namespaces[&inode].pid.is_none());
+    }
+
+    #[test]
+    fn earlier_errors_do_not_count_and_an_inode_may_be_reused() {
         let root = tempfile::tempdir().unwrap();
         let mut mib = Mib::new(root.path());
         let inode = write(root.path(), 7, [5, 5, 5]);
+        mib.namespaces.insert(inode, Namespace { pid: None, last: Some(errors(10, 5)) });
         mib.add(inode, 7);
         assert_eq!(mib.read(), errors(0, 0));
-        write(root.path(), 7, [6, 7, 9]);
-        assert_eq!(mib.read(), errors(3, 4));
-        fs::remove_dir_all(root.path().join("7")).unwrap();
-        assert_eq!(mib.read(), errors(3, 4));
-        assert!(mib.namespaces.is_empty() && mib.turns.is_empty());
+        write(root.path(), 7, [0, 0, 2]);
+        assert_eq!(mib.read(), errors(0, 2));
     }
 
     #[test]
     fn a_process_in_another_namespace_is_not_read() {
         let root = tempfile::tempdir().unwrap();
         let mut mib = Mib::new(root.path());
-        let inode = write(root.path(), 7, [0, 0, 0]);
+        let inode = write(root.path(), 7, [1, 0, 0]);
         mib.add(inode + 1, 7);
-        mib.read();
-        assert!(mib.namespaces.is_empty());
+        assert_eq!(mib.read(), errors(0, 0));
+        assert!(mib.turns.is_empty());
     }
 
     #[test]
@@ -165,16 +210,25 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut mib = Mib::new(root.path());
         let pids = 1..=u32::try_from(MAX_READS).unwrap() + 4;
-        for pid in pids.clone() {
-            let inode = write(root.path(), pid, [0, 0, 0]);
-            mib.add(inode, pid);
+        for _ in 0..2 {
+            for pid in pids.clone() {
+                let inode = write(root.path(), pid, [0, 0, 0]);
+                mib.add(inode, pid);
+            }
+            mib.read();
         }
-        mib.read();
-        mib.read();
         for pid in pids.clone() {
             write(root.path(), pid, [1, 0, 0]);
         }
         mib.read();
         assert_eq!(mib.read(), errors(pids.count() as u64, 0));
+    }
+
+    #[test]
+    fn namespaces_without_a_process_are_forgotten_beyond_the_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let mut mib = Mib::new(root.path());
+        (0..100_000).for_each(|inode| mib.add(inode, 1));
+        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten);
     }
 }

@@ -34,7 +34,7 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
  * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then, without an
- * ACK for 2 s, is sent again on another one.
+ * ACK for 2 s, is reinjected on another one.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
 				      bool ignore_earlier)

@@ -253,25 +253,35 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
+    /// Payload sent, retransmitted, refused and dropped, for attempts to send, retransmissions, payload, and what the programs counted.
     fn counters(
         bytes_sent: u64,
         bytes_retrans: u64,
         payload_sent: u64,
-        bytes_resent: u64,
-    ) -> (u64, u64, u64) {
+        [resent, dropped]: [u64; 2],
+    ) -> [u64; 4] {
         let raw = abi::mpw_tcp { bytes_sent, bytes_retrans, payload_sent, ..abi::mpw_tcp::default() };
-        let tcp = tcp(raw, bytes_resent, 12_000, true);
-        (tcp.bytes_sent.0, tcp.bytes_retransmitted.0, tcp.bytes_refused.0)
+        let tcp = tcp(raw, resent, dropped, true);
+        [tcp.bytes_sent, tcp.bytes_retransmitted, tcp.bytes_refused, tcp.bytes_dropped].map(|bytes| bytes.0)
     }
 
     #[test]
     fn segments_that_a_local_queue_refused_were_not_sent() {
-        assert_eq!(counters(3_000, 200, 2_800, 200), (3_000, 200, 0), "nothing refused");
+        assert_eq!(counters(3_000, 200, 2_800, [200, 0]), [3_000, 200, 0, 0], "nothing refused");
         assert_eq!(
-            counters(15_000, 4_000, 3_000, 50),
-            (3_050, 50, 11_950),
+            counters(15_000, 4_000, 3_000, [50, 11_950]),
+            [3_050, 50, 11_950, 0],
             "new data and retransmissions refused"
         );
-        assert_eq!(counters(3_000, 200, 2_801, 0), (3_000, 200, 0), "adopted: the SYN counts as a byte");
+        assert_eq!(
+            counters(3_000, 200, 2_801, [0, 0]),
+            [3_000, 200, 0, 0],
+            "adopted: the SYN counts as a byte"
+        );
+        assert_eq!(
+            counters(3_800, 800, 3_000, [800, 800]),
+            [3_800, 800, 0, 800],
+            "parts of large packets dropped"
+        );
     }
 }

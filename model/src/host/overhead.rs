@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// CPU time that mpwatch itself uses, and the limit that is set for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overhead {
-    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots: the CPU time of its process as counted by the kernel, plus
+    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots: the CPU time of its process as counted by the kernel, without serving clients, plus
     /// its BPF programs, whose runs are counted and whose time per run is estimated.
     pub ratio: f64,
     /// Maximum share (`trace.budget`). `null`: there is no limit.

@@ -101,6 +101,12 @@ pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
         let of_protocol = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
         lines.extend(total(protocol, of_protocol));
     }
+    // A full ledger is reported as a loss.
+    let unknown = flows.iter().filter(|flow| flow.cpu().is_none()).count();
+    if unknown > 0 && (report.energy.is_some() || unknown < flows.len()) && report.losses.ledger_full == 0 {
+        let why = "ended before the sampled ledger had measured any connection; --ledger exact measures all";
+        lines.push(("cost not known".to_owned(), format!("{}: {why}", count(unknown, "connection"))));
+    }
     if let Some(energy) = &report.energy {
         lines.extend(zones(energy));
     }

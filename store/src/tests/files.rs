@@ -36,9 +36,11 @@ fn a_new_file_and_its_log_and_lock_are_private() {
     let group = fs::metadata(file.parent().unwrap()).map(|found| std::os::unix::fs::MetadataExt::gid(&found));
     crate::create(&file, Some(group.unwrap())).unwrap();
     let store = written(&file);
-    for ending in ["", "-wal", "-shm", ".lock"] {
+    for ending in ["", "-wal", "-shm"] {
         assert_eq!(mode(&with_suffix(&file, ending)), 0o640, "{ending}");
     }
+    // A member of the group who may open it could lock it, and the daemon would not start again.
+    assert_eq!(mode(&with_suffix(&file, ".lock")), 0o600);
     store.close();
     // An existing file keeps its permissions.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();

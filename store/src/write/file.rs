@@ -156,7 +156,7 @@ impl DatabaseFile {
         second
     }
 
-    /// Bytes in use, with those of the log. `None`: SQLite reported an error.
+    /// Bytes in use, including the log. `None`: SQLite reported an error.
     pub(crate) fn used_bytes(&self) -> Option<u64> {
         used_bytes(&self.database).ok().map(|used| used.unsigned_abs() + self.log_bytes())
     }

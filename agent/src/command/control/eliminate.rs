@@ -38,7 +38,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
         kernel::check(options.action).map_err(Failure::from)?;
         actuator = Some(Box::new(kernel::change));
     }
-    filter.warn_about_unknown_namespace();
+    filter.ensure_namespace()?;
     let interval = interval(options.interval, DEFAULT_INTERVAL, store.samples)?;
     let stop = stop_flag()?;
     let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use mpwatch_model::filter::HELP;
+use mpwatch_tui::screen::{BINDINGS, Binding};
 
 use self::manuals::MANUALS;
 pub use self::manuals::{Environment, Manual};
@@ -82,6 +83,10 @@ pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
         for subcommand in subcommands(command) {
             text += &options_of(subcommand)?;
         }
+    }
+    if matches!(manual.environment, Environment::Screen) {
+        let keys = |binding: &Binding| entry(&binding.keys.join(", "), &format!("{}.", binding.help));
+        text += &section("KEYS", &BINDINGS.iter().map(keys).collect::<String>());
     }
     if command.get_after_long_help().is_some() {
         text += &section("FILTER EXPRESSIONS", &verbatim(HELP));
@@ -260,6 +265,14 @@ mod tests {
         assert!(of("report").contains("[--since TIME]"), "{}", of("report"));
         assert!(of("replay").starts_with("mpwatch replay FILE ["), "{}", of("replay"));
         assert!(of("config").starts_with("mpwatch config check ["), "{}", of("config"));
+    }
+
+    #[test]
+    fn pages_of_the_live_view_list_its_keys() {
+        let page = plain("top");
+        let keys = &page[page.find(".SH \"KEYS\"").unwrap()..page.find(".SH \"EXAMPLES\"").unwrap()];
+        assert!(keys.contains("\npgup, ctrl-u\none page up.\n"), "{keys}");
+        assert!(!plain("report").contains("KEYS"));
     }
 
     #[test]

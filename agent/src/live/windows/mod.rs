@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{FlowWork, Opening, Tracer};
 use mpwatch_model::kernel::cpu::LedgerMode;
-use mpwatch_model::unit::Nanos;
 
 use crate::energy::meter::InWindows;
 use crate::energy::packets::PacketCounter;
@@ -69,8 +68,10 @@ impl Windows {
             Next::Wait => {}
             Next::Decide => {
                 // A failed reading is repeated later.
-                let used = tracer.work().map_or(Nanos(0), |work| estimated_time(self.before, work));
-                self.schedule.decide(now, used);
+                let work = tracer.work().unwrap_or(self.before);
+                // Until flows have worked in a window, the CPU time and energy of all flows are unknown.
+                let is_first = work.in_windows == 0 && work.all > self.before.all;
+                self.schedule.decide(now, estimated_time(self.before, work), is_first);
             }
             Next::Close => self.close(tracer),
             Next::Open => return self.open(tracer, now),

@@ -113,9 +113,13 @@ impl Schedule {
         Next::Open
     }
 
-    /// Plans a window if it is due. `used`: estimated CPU time of flows since the latest window.
-    pub(super) fn decide(&mut self, now: Instant, used: Nanos) {
+    /// Plans a window if it is due. `used`: estimated CPU time of flows since the latest window. `is_first`: the first flows have begun, and
+    /// windows follow each other as fast as in the beginning.
+    pub(super) fn decide(&mut self, now: Instant, used: Nanos, is_first: bool) {
         let since = now.saturating_duration_since(self.closed);
+        if is_first {
+            self.opened = self.opened.min(FIRST_WINDOWS - 1);
+        }
         if self.opened < FIRST_WINDOWS || used >= TIME_PER_WINDOW || since >= MAX_GAP {
             self.plan(now);
         } else {
@@ -177,7 +181,7 @@ mod tests {
                 Next::Wait => {}
                 Next::Decide => {
                     let since = (now - schedule.closed).as_nanos() as f64;
-                    schedule.decide(now, Nanos((since * share) as u64));
+                    schedule.decide(now, Nanos((since * share) as u64), false);
                 }
                 Next::Open => {
                     opened.push(now - start);
@@ -230,10 +234,22 @@ mod tests {
         schedule.opened = FIRST_WINDOWS;
         let now = start + Duration::from_hours(1);
         schedule.note_closed(now);
-        schedule.decide(now + PERIOD, Nanos(0));
+        schedule.decide(now + PERIOD, Nanos(0), false);
         assert_eq!(schedule.next(now + PERIOD, now + MINUTE), Next::Wait);
-        schedule.decide(now + 2 * PERIOD, TIME_PER_WINDOW);
+        schedule.decide(now + 2 * PERIOD, TIME_PER_WINDOW, false);
         assert!(schedule.due_in(now + 2 * PERIOD) <= PERIOD);
+    }
+
+    #[test]
+    fn a_window_opens_at_the_first_flow() {
+        let start = Instant::now();
+        let mut schedule = Schedule::new(start, 3);
+        schedule.opened = 10;
+        schedule.set_period(16 * PERIOD);
+        let now = start + 3 * PERIOD;
+        schedule.note_closed(now);
+        schedule.decide(now, Nanos(1_000), true);
+        assert!(schedule.due_in(now) <= FIRST_PERIOD, "{:?}", schedule.due_in(now));
     }
 
     #[test]
@@ -254,7 +270,7 @@ mod tests {
             now += PERIOD;
             match schedule.next(now, now.checked_sub(PERIOD).unwrap()) {
                 Next::Wait => {}
-                Next::Decide => schedule.decide(now, TIME_PER_WINDOW),
+                Next::Decide => schedule.decide(now, TIME_PER_WINDOW, false),
                 Next::Open => {
                     schedule.note_opened(now);
                     opened += 1;

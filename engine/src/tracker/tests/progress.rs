@@ -152,7 +152,7 @@ impl Simulation {
         self.longest_wait = self.longest_wait.max(since.map_or(0, |since| now - since));
     }
 
-    /// The scheduler: free paths in turn, a backup only if nothing else works. Lost data is sent again after the first timeout.
+    /// The scheduler: free paths in turn, a backup only if nothing else works. Lost data is retransmitted after the first timeout.
     fn send(&mut self, now: u64) {
         let is_backup = |place: usize| self.incident == Incident::BackupTakesOver && place > 0;
         let main_works =
