@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/*
- * Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen.
- * Rules: fixed-width types, largest first, no implicit padding, no bitfields, no kernel pointer. Times are nanoseconds of
- * CLOCK_BOOTTIME; 0 means never. A record is zeroed before it is filled.
- */
+/* Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen. Fixed-width types, largest
+ * first, no implicit padding, no bitfields, no kernel pointer. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Records are zeroed first. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
@@ -14,17 +11,15 @@
 #define MPW_RTT_SUB_BUCKET_BITS 3
 #define MPW_RTT_LOWEST_OCTAVE	4
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
-#define MPW_WORK_PER_PACKET	32 /* work units of a packet; a KiB of payload is 1 unit */
-#define MPW_STALLS		4  /* kept per subflow; a new stall overwrites the oldest */
-/* Minimum length of a stall. A retransmission timeout is at least 200 ms. */
-#define MPW_MIN_STALL_NS 100000000
-/* A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6. */
-#define MPW_MIN_WINDOW 1280
-#define MPW_RM_IDS     8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
-#define MPW_NAME_LEN   16
-/* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
-#define MPW_CGROUP_LEVELS  16
-#define MPW_CGROUP_NAME	   256
+#define MPW_WORK_PER_PACKET	32	  /* work units of a packet; a KiB of payload is 1 unit */
+#define MPW_STALLS		4	  /* kept per subflow; a new stall overwrites the oldest */
+#define MPW_MIN_STALL_NS	100000000 /* a retransmission timeout is at least 200 ms */
+#define MPW_MIN_WINDOW \
+	1280 /* a smaller receive window admits no segment, even with the minimum MTU of IPv6 */
+#define MPW_RM_IDS	   8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
+#define MPW_NAME_LEN	   16
+#define MPW_CGROUP_LEVELS  16	     /* of a control group's path */
+#define MPW_CGROUP_NAME	   256	     /* bytes of one level: NAME_MAX and a NUL */
 #define MPW_BATCH_SAMPLES  32	     /* RTT samples in one batch */
 #define MPW_EVENTS_BYTES   (8 << 20) /* default sizes of the ring buffers */
 #define MPW_OVERFLOW_BYTES (4 << 20)

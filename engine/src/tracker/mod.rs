@@ -12,6 +12,7 @@ mod idle;
 mod index;
 mod names;
 mod observed;
+mod outage;
 mod path;
 mod payload;
 mod seen;
@@ -29,7 +30,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationRecord;
@@ -172,7 +172,7 @@ impl Tracker {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             schema: SCHEMA,
-            at: self.timestamp(self.tick.at),
+            at: view::timestamp(self.start.boot_epoch_ns, self.tick.at),
             interval_s: Some(self.interval()).filter(|interval| interval.0 > 0).map(Nanos::seconds),
             host: self.host(),
             setup: Arc::clone(&self.start.setup),
@@ -221,8 +221,8 @@ impl Tracker {
             run: Run {
                 host: self.host(),
                 setup: Arc::clone(&self.start.setup),
-                from: self.timestamp(self.start.at),
-                to: self.timestamp(self.tick.at),
+                from: view::timestamp(self.start.boot_epoch_ns, self.start.at),
+                to: view::timestamp(self.start.boot_epoch_ns, self.tick.at),
                 since: None,
                 until: None,
                 cut_short: None,
@@ -375,12 +375,9 @@ impl Tracker {
     }
 
     fn forget(&mut self, key: Key) {
-        if let Some(flow) = self.flows.remove(key) {
-            if let Some(energy) = &mut self.energy {
-                energy.forget(flow.subflow_ids());
-            }
-            self.index.forget(&flow);
-        }
+        let Some(flow) = self.flows.remove(key) else { return };
+        self.energy.iter_mut().for_each(|energy| energy.forget(flow.subflow_ids()));
+        self.index.forget(&flow);
     }
 
     fn losses(&self) -> Losses {
@@ -396,9 +393,5 @@ impl Tracker {
     fn cpus(&self) -> Option<Vec<CpuAccounts>> {
         let estimated = self.energy.as_ref().filter(|_| self.tick.sampling.is_some()).map(Energy::cpus);
         self.start.traces.ledger.then(|| estimated.unwrap_or(&self.tick.cpus).to_vec())
-    }
-
-    fn timestamp(&self, at: Nanos) -> Timestamp {
-        view::timestamp(self.start.boot_epoch_ns, at)
     }
 }

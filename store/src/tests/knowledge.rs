@@ -33,7 +33,7 @@ fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Fields that are not filled one by one, among them those of which null is a known value.
+/// Fields that the test does not fill one at a time. Null is a known value of some of them.
 const NOT_FILLED: [&str; 8] =
     ["id", "token", "energy", "timeline", "bottlenecks", "closed_at", "outage_since", "progress_since"];
 

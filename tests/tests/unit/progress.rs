@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of connections with one to three paths, several loads and incidents (`tests/progress/record.py`). What mpwatch reports is
-//! compared with `truth.tsv`: the kernel's timeouts in a row on each path, and the longest time in which the receiving program got nothing.
+//! Recordings of connections with one to three paths, several loads and incidents (`tests/progress/record.py`). The test compares the
+//! report with `truth.tsv`: the kernel's timeouts in a row on each path, and the longest time in which the receiving program got nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stalls, failed paths and outages of a connection, evaluated once per tick.
+
+use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW};
+use mpwatch_model::unit::{Bytes, Nanos};
+
+use super::flow::Flow;
+use super::path::Interval;
+use super::stall::{self, SubflowStalls};
+use super::subflow::SubflowState;
+use super::suspension::Suspensions;
+use crate::progress::{self, ConnectionEvidence};
+
+/// Data that the peer discarded while its window was closed is retransmitted within this time.
+const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
+
+impl Flow {
+    pub(super) fn report_stalls(&mut self, suspensions: &Suspensions) {
+        // After a fallback there are no scheduler events, so the beginning of a wait is unknown.
+        if self.fell_back {
+            return;
+        }
+        let stalls = self.subflows.iter().map(|subflow| SubflowStalls {
+            stalls: &subflow.record.stalls,
+            progress: subflow.record.progress,
+            unacked: subflow.record.unacked,
+        });
+        let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
+        let reported_until = self.stalls_until;
+        for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
+            self.stalls_until = to;
+            let gap = suspensions.awake(from, to);
+            if gap >= MIN_STALL {
+                self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros() });
+            }
+        }
+    }
+
+    /// The states of its paths, and whether it is in an outage.
+    pub(super) fn evaluate_progress(&mut self, ticks: Interval<'_>) {
+        let (now, is_open) = (ticks.now, self.closed_at().is_none());
+        let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
+        let is_tcp = msk.is_none();
+        let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [msk.unacked, msk.unsent]);
+        let window = msk.and_then(|msk| msk.window);
+        let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
+        let mut paths = Vec::new();
+        for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
+            // The kernel side skips a socket that has not changed if nothing is in flight (snapshot.bpf.c).
+            if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {
+                let (evidence, change) = subflow.path.evaluate(&subflow.record, is_limited, ticks);
+                paths.push((evidence, subflow.path.progress));
+                if let Some((at, event)) = change {
+                    self.timeline.sampled(at, event);
+                }
+            } else {
+                // The kernel side did not list it, so its record may be out of date. Its state stays.
+                paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
+            }
+        }
+        let is_window_closed =
+            is_limited || paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
+        if is_window_closed {
+            self.limited_at = now;
+        }
+        let has_data = unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0);
+        if !is_open || !has_data || is_window_closed {
+            self.calm_at = now;
+        }
+        let acks = self.subflows.iter().filter_map(|subflow| subflow.path.waits_since(&subflow.record)).max();
+        let since = acks.map(|at| at.max(self.calm_at));
+        let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
+        let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
+        let evidence =
+            ConnectionEvidence { unacked, unsent, is_window_closed, was_window_closed, is_tcp, silent };
+        if is_open && progress::is_outage(&evidence, &paths) {
+            self.outage_since = self.outage_since.or(since);
+        } else if let Some(since) = self.outage_since.take() {
+            self.end_outage(since, self.closed_at().unwrap_or(now), ticks.suspensions);
+        }
+    }
+
+    /// Adds an outage that has ended, unless a subflow has recorded it as a stall: it does so when two segments arrive.
+    fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
+        let gap = suspensions.awake(from, to);
+        if self.stalls_until <= from && gap >= MIN_STALL {
+            self.timeline.sampled(from, TimelineEvent::Stalled { gap: gap.micros() });
+            self.stalls_until = to;
+        }
+    }
+
+    /// Whether its state may change while no record of it does.
+    pub(super) fn is_waiting(&self) -> bool {
+        let open = || self.subflows.iter().filter(|subflow| subflow.is_open_path());
+        let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
+        let in_flight = |subflow: &&SubflowState| subflow.record.waiting.in_flight > 0;
+        let has_data = self.msk.as_ref().is_some_and(|msk| (msk.unacked + msk.unsent).0 > 0);
+        let waits = open().any(|subflow| in_flight(&subflow)) || has_data;
+        open().filter(in_flight).any(|subflow| !is_failed(subflow))
+            || (waits && self.outage_since.is_none() && open().all(is_failed))
+    }
+}
