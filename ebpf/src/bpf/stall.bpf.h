@@ -28,13 +28,21 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
+/* Whether the path of a subflow had missed three timeouts of at least 200 ms before `from`. After n timeouts, (2^n - 1) * 200 ms have passed. */
+static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, __u64 now)
+{
+	__u64 missed = READ(tp, inet_conn.icsk_backoff);
+
+	return missed > 3 && missed < 16 && now + 1600000000 < from + (200000000ull << missed);
+}
+
 /* Subflows of a connection to check; the kernel allows up to 64. */
 #define MAX_SUBFLOWS 16
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then, without an
- * ACK for 2 s, is reinjected on another one.
+ * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then is
+ * reinjected on another one.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
 				      bool ignore_earlier)
@@ -52,8 +60,7 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		tp = (struct tcp_sock *)READ(subflow, tcp_sock);
 		if (!READ_BITS(tp, chrono_type))
 			continue;
-		since = now - (__u64)(ticks - READ(tp, rcv_tstamp)) * settings.tick_ns;
-		if (since + MPW_MAX_SILENT_NS < from)
+		if (has_failed_before(tp, from, now))
 			continue;
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)

@@ -113,7 +113,7 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
-        waiting: waiting([packets_out, snd_wnd], [backoff, probes], [ack_ns, busy_ns]),
+        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -147,13 +147,9 @@ pub(super) fn subflow(
     }
 }
 
-fn waiting(
-    [in_flight, window]: [u32; 2],
-    [backoff, probes]: [u8; 2],
-    [ack_ns, busy_ns]: [u64; 2],
-) -> Waiting {
-    let (last_ack, busy_since) = (nanos(ack_ns), nanos(busy_ns));
-    Waiting { in_flight, window: Bytes(window.into()), backoff, probes, last_ack, busy_since }
+fn waiting(in_flight: u32, window: u32, [backoff, probes]: [u8; 2], [ack, busy]: [u64; 2]) -> Waiting {
+    let window = Bytes(window.into());
+    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy) }
 }
 
 fn end(flags: u32) -> EndFlags {
