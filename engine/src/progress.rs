@@ -16,6 +16,7 @@ pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 
 /// What the kernel knows of an open subflow.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct PathEvidence {
     /// Segments in flight.
     pub(crate) in_flight: u32,

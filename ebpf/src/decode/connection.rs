@@ -9,6 +9,7 @@ use mpwatch_model::unit::Nanos;
 use super::field::{address, msk, nanos, owner};
 use crate::abi;
 
+#[allow(clippy::large_types_passed_by_value, reason = "read once from the buffer")]
 pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
     let abi::mpw_connection {
         kind: _,
