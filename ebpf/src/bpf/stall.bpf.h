@@ -44,8 +44,8 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
  * data in flight before, unless that is acknowledged: `acked_all`, or on a path with timeouts if at least everything sent at the previous
  * progress is (`acked`). Data on a path that had failed before is reinjected on another one.
  */
-static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
-				      bool acked, bool acked_all)
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool acked,
+				      bool acked_all)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -90,8 +90,8 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
-	bool was_limited = state->limited_seq &&
-			   (__s64)(state->limited_seq - state->progress_seq) > 0;
+	bool was_limited =
+		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
 	bool acked = false, acked_all = false;
 	__u64 since;
 
@@ -105,8 +105,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		state->progress_seq = snd_una;
 		state->next_seq = READ(msk, snd_nxt);
 		if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
-			note_stall(observed, at,
-				   observed->flags & MPW_SF_UNACKED && !was_limited);
+			note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
 		observed->progress_ns = at;
 		if (is_payload_unacked(msk, snd_una))
 			observed->flags |= MPW_SF_UNACKED;

@@ -20,7 +20,7 @@ const JOIN_DEADLINE: f64 = 3.0;
 
 /// A path whose median RTT is this long, and this many times as long as the shortest one, can slow the connection down: data on it holds up
 /// what the others carried, until the buffers are full.
-const SLOW_RTT: Micros = Micros(200_000);
+const SLOW_RTT: Micros = Micros(150_000);
 const SLOW_FACTOR: u64 = 10;
 
 /// Findings about the host, not about one connection.

@@ -166,7 +166,7 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         if connection.is_open() { all } else { all.all(Ink::Faint) }
     };
     let form = |text: String, ends: String| with(" partly", text, ends);
-    // An IPv4 address beside a part of the name tells more than the name alone; an IPv6 address is too long for that.
+    // An IPv4 address after a part of the name is more useful than the name alone. IPv6 addresses are too long for that.
     let widths: &[usize] =
         if connection.remote.is_some_and(|end| end.is_ipv4()) { &[99, 6, 3, 0] } else { &[99] };
     let cut = widths.iter().map(|width| {
