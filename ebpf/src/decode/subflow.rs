@@ -29,6 +29,7 @@ const _: () = assert!(MIN_WINDOW.0 == abi::MPW_MIN_WINDOW as u64, "the closed wi
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
 /// The pattern is in the parameter list only to keep the body short.
+#[allow(clippy::too_many_lines, reason = "one line for each field of the ABI")]
 pub(super) fn subflow(
     abi::mpw_subflow {
         kind: _,

@@ -156,8 +156,7 @@ impl Context<'_> {
     }
 
     fn subflow(&self, flow: &Flow, state: &SubflowState, energy: Option<FlowEnergy>) -> Subflow {
-        let record = &state.record;
-        let tcp = &record.tcp;
+        let (record, tcp) = (&state.record, &state.record.tcp);
         let traces = self.facts.traces;
         let joined = record.established.filter(|_| record.mp_join);
         let [wire_sent, wire_received] = wire::estimate(record);
