@@ -82,7 +82,7 @@ impl FromStr for TimeSpec {
         let date = || text.parse().ok().map(Self::Local);
         let clock = || text.contains(':').then(|| text.parse().ok().map(Self::Clock)).flatten();
         let found = ago().or_else(|| day().map(|(_, days)| Self::DaysAgo(days)));
-        found.or_else(zoned).or_else(clock).or_else(date).ok_or_else(|| {
+        found.or_else(zoned).or_else(date).or_else(clock).ok_or_else(|| {
             "use a number with s, m, h, d or w, for example 2h or 7d (before now), a time of the day (14:05), today, \
              yesterday, or a date (2026-03-01, 2026-03-01T12:00); local time unless it ends in Z (UTC) or an offset"
                 .to_owned()
@@ -118,7 +118,8 @@ mod tests {
         for (text, time) in [
             ("90m", "2026-03-01T09:30:00Z"),
             ("2026-02-28", "2026-02-27T23:00:00Z"),
-            ("2026-02-28 13:00", "2026-02-28T12:00:00Z"),
+            ("2026-02-20 13:00", "2026-02-20T12:00:00Z"),
+            ("2026-02-20T11:00", "2026-02-20T10:00:00Z"),
             ("2026-02-28 13:00:05Z", "2026-02-28T13:00:05Z"),
             ("2026-02-28T13:00+03:00", "2026-02-28T10:00:00Z"),
             ("11:59", "2026-03-01T10:59:00Z"),

@@ -14,7 +14,8 @@ const MAX_SILENT: Nanos = Nanos(2_000_000_000);
 const MIN_RTO: Nanos = Nanos(200_000_000);
 pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 
-/// What the kernel knows of an open subflow.
+/// The kernel's state of an open subflow.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of the kernel")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathEvidence {
     /// Segments in flight.
@@ -72,7 +73,7 @@ pub(crate) struct ConnectionEvidence {
     pub(crate) unsent: Bytes,
     /// The peer's window admits nothing.
     pub(crate) is_window_closed: bool,
-    /// It was closed a short time ago: the peer may have discarded data, which is sent again after a timeout.
+    /// It was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
     pub(crate) was_window_closed: bool,
     /// It is plain TCP, so that data in flight is all there is.
     pub(crate) is_tcp: bool,

@@ -6,7 +6,7 @@
 //! N. Duffield, C. Lund, M. Thorup: Learn more, sample less: control of volume and variance in network measurement. IEEE Transactions on
 //! Information Theory 51(5), 2005.
 
-/// Of the smallest connections, one in this many is kept. It bounds the weight, and so the variance of counts.
+/// The smallest connections are kept with a probability of one in this number, which bounds the weight, and so the variance of counts.
 const LEAST: u64 = 1_000;
 
 /// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. Connections with at least the

@@ -50,6 +50,7 @@ fn a_stale_path_says_when_it_was_noticed() {
         "failed at 2026-03-01 12:00:05Z (+5.600200 s): {why} 6.90 s so far, at +12.5 s"
     )));
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));
+    let why = "no acknowledgements, noticed at 2026-03-01 12:00:06Z (+6.000000 s); down for";
     assert!(texts(&connection)[0].ends_with(&format!("over eth1) failed: {why} 6.50 s so far, at +12.5 s")));
     connection.opened_at = None;
     assert!(!texts(&connection)[0].contains("so far"), "the age of the connection is unknown");
@@ -146,4 +147,17 @@ fn nothing_found_is_not_nothing_measured() {
     connection.age_s += 10.0;
     assert_eq!(unmeasured(&connection), ["failures and outages while mpwatch was not running"]);
     assert_eq!(unmeasured(&fixture::fallen_back(1)), ["failures and outages before mpwatch started"]);
+}
+
+#[test]
+fn a_path_that_can_hold_up_the_others_is_a_problem() {
+    let mut connection = fixture::connection(1, 2);
+    let slow =
+        |connection: &Connection| texts(connection).iter().any(|text| text.starts_with("! path 2 is slow"));
+    assert!(!slow(&connection), "twice the RTT");
+    connection.subflows[1].rtt_p50 = Some(Micros(620_000));
+    let text = "! path 2 is slow: median RTT 620 ms, path 1 has 20.6 ms; it can hold up the others";
+    assert!(texts(&connection).iter().any(|found| found.starts_with(text)), "{:?}", texts(&connection));
+    connection.subflows[1].backup = true;
+    assert!(!slow(&connection), "a backup carries nothing");
 }

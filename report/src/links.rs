@@ -176,6 +176,17 @@ mod tests {
     }
 
     #[test]
+    fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+        let mut flow = fixture::connection(1, 1);
+        flow.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
+        let (sent, received) = (flow.subflows[0].bytes_sent.0, flow.subflows[0].bytes_received.0);
+        let rows = rows(&fixture::report(vec![flow]), &CounterSeries::new());
+        let (incoming, route): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row[2] == "eth9");
+        assert_eq!([sum(&route, 3), sum(&route, 4)], [sent, 0]);
+        assert_eq!([sum(&incoming, 3), sum(&incoming, 4)], [0, received]);
+    }
+
+    #[test]
     fn samples_assign_bytes_to_minutes() {
         let mut flow = fixture::connection(1, 1);
         flow.subflows[0].bytes_sent = Bytes(1_000);

@@ -142,7 +142,7 @@ fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.pragma_update(None, "journal_mode", "WAL")?;
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    // Truncates a log that has grown beside a reader.
+    // Truncates a log that has grown during a long read.
     database.pragma_update(None, "journal_size_limit", LOG_PAGES * 4_096)?;
     database.set_prepared_statement_cache_capacity(32);
     Ok(())

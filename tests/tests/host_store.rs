@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mpwatch_lab::topology::LinkSpec;
+use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_tests::{may_run_as_root, mpwatch};
@@ -129,12 +129,12 @@ fn assert_survives_kills(rounds: u32) {
 #[test]
 fn committed_connections_survive_sigkill_and_open_connections_keep_their_row() {
     if may_run_as_root() {
-        assert_survives_kills(10);
+        assert_survives_kills(3);
     }
 }
 
 #[test]
-#[ignore = "takes minutes; the one above does the same ten times"]
+#[ignore = "takes minutes; the one above does the same three times"]
 fn fifty_kills() {
     if may_run_as_root() {
         assert_survives_kills(50);
@@ -229,6 +229,50 @@ fn sigterm_writes_open_connections_after_another_program_unlocks_the_file() {
         client_query(&lab, "count(*)", &format!("closed_at_ns IS NULL AND bytes_sent = {SHORT_BYTES}"));
     assert_eq!(one::<u32>(&read(&daemon_dir.database()), &open), 1);
     assert!(!daemon_dir.database().with_extension("db.lock").exists());
+}
+
+/// A subflow on a path that has failed retransmits its FIN for a while after its connection has closed. A daemon that starts meanwhile finds
+/// it. (In `host_export`, such a row was an end without a pair.)
+#[test]
+fn a_subflow_that_outlives_its_connection_is_not_another_connection_for_a_later_daemon() {
+    if !may_run_as_root() {
+        return;
+    }
+    let link = LinkSpec::default().rtt(Duration::from_millis(4));
+    let (daemon_dir, lab) = (DaemonDir::new(), Topology::two_paths(link, link).unwrap());
+    let mut daemon = daemon_dir.start(&[]);
+    let open = open_connection(&lab, LONG_BYTES);
+    lab.path(1).unwrap().fail(PathFailure::Blackhole).unwrap();
+    open.control().release();
+    open.join().unwrap();
+    let rows = |condition: &str| {
+        one::<u32>(&read(&daemon_dir.database()), &client_query(&lab, "count(*)", condition))
+    };
+    poll_until("the closed connection", TIMEOUT, || (rows("closed_at_ns IS NOT NULL") == 1).then_some(()))
+        .unwrap();
+    daemon.signal(Signal::SIGKILL);
+    daemon.wait_for_exit();
+    let mut daemon = daemon_dir.start(&[]);
+    assert!(lab.client().enter(has_orphan).unwrap(), "a subflow is left");
+    daemon.wait_for_metric("mpwatch_agent_ticks_total", |ticks| ticks > 5.0);
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit().code(), Some(0));
+    let database = read(&daemon_dir.database());
+    let list = client_query(
+        &lab,
+        "group_concat(id || ' ' || state || ' ' || ifnull(closed_at_ns, 'open') || ' ' || subflows, ', ')",
+        "1",
+    );
+    let found = [rows("1"), rows("closed_at_ns IS NOT NULL AND subflows = 2")];
+    assert_eq!(found, [1, 1], "{:?}", one::<Option<String>>(&database, &list));
+}
+
+fn has_orphan() -> bool {
+    let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    table
+        .lines()
+        .skip(1)
+        .any(|line| ["04", "05", "09", "0B"].contains(&line.split_whitespace().nth(3).unwrap_or_default()))
 }
 
 #[test]

@@ -140,6 +140,55 @@ fn a_removed_initial_subflow_keeps_its_final_counters_and_returns_as_another_sub
 }
 
 #[test]
+fn a_reset_of_a_path_whose_address_was_removed_before_is_not_a_removal() {
+    if !may_run_as_root() {
+        return;
+    }
+    let run = ObservedTransfer::start(lab(JoinBy::ClientSubflow, false), 8_000_000);
+    run.wait_for_bytes(1_000_000);
+    let path = run.lab.path(1).unwrap();
+    let has_subflow = || {
+        let sockets = observed::sockets(run.lab.client());
+        sockets.keys().any(|(local, _)| local.ip() == path.client_address())
+    };
+    path.fail(PathFailure::EndpointDeleted).unwrap();
+    wait_until("the joined subflow to close", || !has_subflow());
+    let endpoint =
+        Endpoint { id: path.endpoint_id(), address: path.client_address(), purpose: Purpose::Subflow };
+    endpoint::add(run.lab.client(), endpoint, path.client_interface()).unwrap();
+    wait_until("the new subflow", has_subflow);
+    run.wait_for_bytes(4_000_000);
+    path.fail(PathFailure::PeerReset).unwrap();
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    for (connection, expected) in [
+        (result.client(), ["removed_by_admin", "reset_received"]),
+        (result.server(), [reason_after(removals_received(&result)), "removed_by_admin"]),
+    ] {
+        let reasons: Vec<&str> = all_on_path(connection, 2).into_iter().map(reason).collect();
+        assert_eq!(reasons, expected, "{}", show(connection));
+    }
+}
+
+#[test]
+fn after_a_syn_cookie_the_handshake_is_unknown_at_the_server() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = lab(JoinBy::ClientSubflow, false);
+    lab.server().sysctl("net.ipv4.tcp_syncookies", "2").unwrap();
+    let spec = lab.traffic(Workload::upload(500_000)).unwrap();
+    let run = ObservedTransfer::with_spec(lab, &spec, &[]);
+    run.wait_for_completion();
+    let result = run.finish();
+    result.assert_complete();
+    let [at_client, at_server] =
+        [result.client(), result.server()].map(|end| &on_path(end, 1)["handshake_us"]);
+    assert!(at_client.is_number() && at_server.is_null(), "{at_client} {at_server}");
+}
+
+#[test]
 fn a_normal_close_is_fin_at_both_ends_and_the_timeline_is_in_order() {
     let Some(result) = transfer(|_| ()) else { return };
     for number in [1, 2] {

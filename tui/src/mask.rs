@@ -32,16 +32,12 @@ impl Mask {
         }
         for connection in connections {
             let ends = connection.local.into_iter().chain(connection.remote);
-            let all = ends.chain(connection.subflows.iter().flat_map(|flow| [flow.local, flow.remote]));
-            let all = all.map(|address| address.ip());
-            for address in all {
+            for address in ends.chain(connection.subflows.iter().flat_map(|flow| [flow.local, flow.remote])) {
                 let next = self.addresses.len() + 1;
-                self.addresses.entry(address).or_insert(next);
+                self.addresses.entry(address.ip()).or_insert(next);
             }
             let process = connection.process.map(|process| process.comm);
-            for name in
-                [process.as_ref().map(Name::text), Some(Cow::from(&connection.netns))].into_iter().flatten()
-            {
+            for name in process.iter().map(Name::text).chain([Cow::from(&connection.netns)]) {
                 // Most names have one already: avoids an allocation for each connection.
                 if !self.names.contains_key(&*name) {
                     self.names.insert(name.into_owned(), self.names.len() + 1);

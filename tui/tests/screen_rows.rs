@@ -99,7 +99,7 @@ fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
 }
 
 #[test]
-fn a_narrow_screen_shows_the_peer_beside_a_long_process_name() {
+fn a_narrow_screen_shows_the_peer_of_a_process_with_a_long_name() {
     let long_name = || {
         let mut flow = fixture::connection(1, 2);
         flow.process.as_mut().unwrap().comm = Name::from_kernel(*b"gunicorn-worker\0");

@@ -132,7 +132,7 @@ impl Watched {
         self.latest = (at, state.acked, history.throughput());
     }
 
-    /// Compares the throughput since the watched actions with the one before them.
+    /// Compares the throughput since the watched actions with the throughput before them.
     fn judge(&mut self, at: Nanos, state: &ConnectionState) -> Vec<Decision> {
         let Some((since, acked, before)) = self.before else { return Vec::new() };
         let elapsed = at.since(since);

@@ -17,11 +17,11 @@ use super::state::ConnectionState;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows with a decision. Each gets only one, and none of them is kept instead of another.
+    /// Subflows with a decision. It is final: none of them is kept instead of another.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
-/// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last one.
+/// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last subflow.
 pub(super) fn removals(
     at: Nanos,
     state: &ConnectionState,

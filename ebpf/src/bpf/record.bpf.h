@@ -80,8 +80,7 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 		out->flags |= MPW_MSK_FALLBACK;
 	out->unsent = READ(msk, write_seq) - READ(msk, snd_nxt);
 	out->unacked = READ(msk, snd_nxt) - READ(msk, snd_una);
-	if ((__s64)(READ(msk, wnd_end) - READ(msk, snd_nxt)) > 0)
-		out->window = READ(msk, wnd_end) - READ(msk, snd_nxt);
+	out->window = READ(msk, wnd_end) - READ(msk, snd_una);
 	out->add_addr_signaled = READ(msk, pm.add_addr_signaled);
 	out->add_addr_accepted = READ(msk, pm.add_addr_accepted);
 	out->removed_count = READ(msk, pm.rm_list_rx.nr);
@@ -221,10 +220,10 @@ static __noinline int read_waiting(struct mpw_observed *observed, struct tcp_soc
 	observed->snd_wnd = tp->snd_wnd;
 	observed->backoff = tp->inet_conn.icsk_backoff;
 	observed->probes = tp->inet_conn.icsk_probes_out;
-	observed->ack_ns =
-		tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
-	observed->busy_ns =
-		READ_BITS(tp, chrono_type) ? time_of_tick(observed->busy_ns, tp->chrono_start, now) : 0;
+	observed->ack_ns = tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
+	observed->busy_ns = READ_BITS(tp, chrono_type)
+				    ? time_of_tick(observed->busy_ns, tp->chrono_start, now)
+				    : 0;
 	return 0;
 }
 

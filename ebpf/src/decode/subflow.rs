@@ -92,8 +92,8 @@ pub(super) fn subflow(
     let join = flag(abi::MPW_SF_MP_JOIN);
     // TCP may be established although the peer refuses the MP_JOIN.
     let established = nanos(established_ns).filter(|_| join || !flag(abi::MPW_SF_ASKED_JOIN));
-    let (local, local_id) = address(raw_local);
-    let (remote, remote_id) = address(raw_remote);
+    let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
+    let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
         at: Nanos(at_ns),
         id: SubflowId { cookie: SocketCookie(cookie), generation },
@@ -105,10 +105,7 @@ pub(super) fn subflow(
         established,
         first_seen: Nanos(first_seen_ns),
         closed: nanos(closed_ns),
-        handshake: established
-            .and(nanos(created_ns))
-            .filter(|_| handshake_us != 0)
-            .map(|_| Micros(handshake_us.into())),
+        handshake: established.and(handshake),
         joined_bytes: established.map(|_| Bytes(joined_bytes)),
         syn_bytes: Bytes(syn_bytes),
         effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
@@ -116,14 +113,7 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
-        waiting: Waiting {
-            in_flight: packets_out,
-            window: Bytes(snd_wnd.into()),
-            backoff,
-            probes,
-            last_ack: nanos(ack_ns),
-            busy_since: nanos(busy_ns),
-        },
+        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -155,6 +145,11 @@ pub(super) fn subflow(
         end: end(flags),
         rtts: RttHistogram::from_counts(rtt_histogram),
     }
+}
+
+fn waiting(in_flight: u32, window: u32, [backoff, probes]: [u8; 2], [ack, busy]: [u64; 2]) -> Waiting {
+    let window = Bytes(window.into());
+    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy) }
 }
 
 fn end(flags: u32) -> EndFlags {
@@ -253,25 +248,35 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
+    /// Payload sent, retransmitted, refused and dropped, for attempts to send, retransmissions, payload, and what the programs counted.
     fn counters(
         bytes_sent: u64,
         bytes_retrans: u64,
         payload_sent: u64,
-        bytes_resent: u64,
-    ) -> (u64, u64, u64) {
+        [resent, dropped]: [u64; 2],
+    ) -> [u64; 4] {
         let raw = abi::mpw_tcp { bytes_sent, bytes_retrans, payload_sent, ..abi::mpw_tcp::default() };
-        let tcp = tcp(raw, bytes_resent, 12_000, true);
-        (tcp.bytes_sent.0, tcp.bytes_retransmitted.0, tcp.bytes_refused.0)
+        let tcp = tcp(raw, resent, dropped, true);
+        [tcp.bytes_sent, tcp.bytes_retransmitted, tcp.bytes_refused, tcp.bytes_dropped].map(|bytes| bytes.0)
     }
 
     #[test]
     fn segments_that_a_local_queue_refused_were_not_sent() {
-        assert_eq!(counters(3_000, 200, 2_800, 200), (3_000, 200, 0), "nothing refused");
+        assert_eq!(counters(3_000, 200, 2_800, [200, 0]), [3_000, 200, 0, 0], "nothing refused");
         assert_eq!(
-            counters(15_000, 4_000, 3_000, 50),
-            (3_050, 50, 11_950),
+            counters(15_000, 4_000, 3_000, [50, 11_950]),
+            [3_050, 50, 11_950, 0],
             "new data and retransmissions refused"
         );
-        assert_eq!(counters(3_000, 200, 2_801, 0), (3_000, 200, 0), "adopted: the SYN counts as a byte");
+        assert_eq!(
+            counters(3_000, 200, 2_801, [0, 0]),
+            [3_000, 200, 0, 0],
+            "adopted: the SYN counts as a byte"
+        );
+        assert_eq!(
+            counters(3_800, 800, 3_000, [800, 800]),
+            [3_800, 800, 0, 800],
+            "parts of large packets dropped"
+        );
     }
 }

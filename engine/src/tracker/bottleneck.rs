@@ -5,12 +5,17 @@ use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict,
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
+use std::cmp::Reverse;
 
 use super::flow::Flow;
+use super::subflow::SubflowState;
 use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
 
 /// How long a subflow that ended first stays in detection: if its connection has ended too, the last verdicts on it are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
+/// Pairs grow with the square of the number of subflows, and a peer may join and leave without end. The kernel has at most 8 subflows open unless
+/// limits are raised.
+const MAX_JUDGED: usize = 32;
 /// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
 
@@ -56,10 +61,21 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
         return;
     }
     detector.advance(now);
+    let judged = judged(flow);
     let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
-    for (id, _) in ended.filter(|(_, at)| now.since(*at) > LINGER) {
+    for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
         detector.forget(id);
     }
+}
+
+/// The subflows whose pairs have verdicts: the open ones, then those that ended last.
+fn judged(flow: &Flow) -> Vec<SubflowId> {
+    let mut found: Vec<&SubflowState> = flow.in_order().collect();
+    if found.len() > MAX_JUDGED {
+        found.sort_by_key(|subflow| Reverse(subflow.end.map_or(Nanos(u64::MAX), |(at, _)| at)));
+        found.truncate(MAX_JUDGED);
+    }
+    found.into_iter().map(|subflow| subflow.record.id).collect()
 }
 
 /// The bottlenecks of a connection. `detector`: `None` if there were no samples. `None`: it has fewer than two subflows.
@@ -69,7 +85,7 @@ pub(super) fn summarise(
     method: DetectionMethod,
     now: Nanos,
 ) -> Option<Bottlenecks> {
-    let subflows: &[SubflowId] = &flow.in_order().map(|subflow| subflow.record.id).collect::<Vec<_>>();
+    let subflows: &[SubflowId] = &judged(flow);
     let from = flow.began(now);
     if subflows.len() < 2 {
         return None;

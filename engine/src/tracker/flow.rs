@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 use super::addresses::Addresses;
 use super::cpu::ConnectionCpu;
 use super::observed::{Life, Observation, Totals};
-use super::path::{self, Interval};
+use super::path::Interval;
 use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::stall::{self, SubflowStalls};
 use super::subflow::{self, SubflowState};
 use super::suspension::Suspensions;
 use super::timeline::Timeline;
-use crate::progress::{self, ConnectionEvidence, PathEvidence};
+use crate::progress::{self, ConnectionEvidence};
 
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// Data that the peer discarded while its window was closed is sent again within this time.
+/// Data that the peer discarded while its window was closed is retransmitted within this time.
 const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
 
 /// For how long nothing has happened to a connection.
@@ -417,8 +417,8 @@ impl Flow {
                     self.timeline.sampled(at, event);
                 }
             } else {
-                // Its record may be out of date, so its state is unknown: it may work.
-                paths.push((PathEvidence::default(), Progress::Working));
+                // The kernel side did not list it, so its record may be out of date. Its state stays.
+                paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
             }
         }
         let is_window_closed =
@@ -430,7 +430,7 @@ impl Flow {
         if !is_open || !has_data || is_window_closed {
             self.calm_at = now;
         }
-        let acks = self.subflows.iter().filter_map(|subflow| path::waits_since(&subflow.record)).max();
+        let acks = self.subflows.iter().filter_map(|subflow| subflow.path.waits_since(&subflow.record)).max();
         let since = acks.map(|at| at.max(self.calm_at));
         let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
         let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;

@@ -36,6 +36,8 @@ pub(super) struct PathState {
     failed: Option<(Bytes, Option<Nanos>)>,
     /// Payload acknowledged and received at the last evaluation.
     carried: (Bytes, Bytes),
+    /// The last ACK that acknowledged data. Segments of the peer are ACKs too, also if nothing of this end arrives there.
+    acked_at: Option<Nanos>,
     /// Timeouts in a row that happened while the peer's window was closed.
     excused: u8,
 }
@@ -51,13 +53,13 @@ pub(super) fn carries_data(record: &SubflowRecord) -> bool {
     }
 }
 
-/// Since when it waits: the last ACK or, with data in flight, when this was sent. `None`: unknown.
-pub(super) fn waits_since(record: &SubflowRecord) -> Option<Nanos> {
-    let waiting = &record.waiting;
-    waiting.last_ack.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
-}
-
 impl PathState {
+    /// Since when it waits: the last acknowledgement of data or, with data in flight, when this was sent. `None`: unknown.
+    pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
+        let waiting = &record.waiting;
+        self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
+    }
+
     /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. Returns the evidence, and when and how its path failed or worked again.
     pub(super) fn evaluate(
         &mut self,
@@ -65,6 +67,9 @@ impl PathState {
         is_limited: bool,
         interval: Interval<'_>,
     ) -> (PathEvidence, Option<(Nanos, TimelineEvent)>) {
+        if self.acked_at.is_none() || self.carried.0 != record.tcp.bytes_acked {
+            self.acked_at = record.waiting.last_ack;
+        }
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
@@ -79,10 +84,10 @@ impl PathState {
         (evidence, self.change(record, progress::of_path(&evidence), interval))
     }
 
-    fn evidence(&self, record: &SubflowRecord, interval: Interval<'_>) -> PathEvidence {
+    pub(super) fn evidence(&self, record: &SubflowRecord, interval: Interval<'_>) -> PathEvidence {
         let (waiting, tcp) = (&record.waiting, &record.tcp);
         let rto = progress::timeout(Nanos(tcp.srtt.0 * 1_000), Nanos(tcp.rttvar.0 * 1_000));
-        let since = waits_since(record);
+        let since = self.waits_since(record);
         let silent = since.map(|since| interval.suspensions.awake(since, interval.now));
         let waits = silent.is_none_or(|silent| waiting.in_flight > 0 && silent >= rto);
         PathEvidence {
@@ -108,7 +113,7 @@ impl PathState {
         let before = std::mem::replace(&mut self.progress, progress);
         let is_stuck = matches!(progress, Progress::Stalled | Progress::Failed);
         if before != progress || self.since.is_none() {
-            let since = waits_since(record).filter(|_| is_stuck);
+            let since = self.waits_since(record).filter(|_| is_stuck);
             self.since = since.or((!is_stuck || before != progress).then_some(interval.now));
         }
         let at = if record.at > interval.previous { record.at } else { interval.now };
@@ -118,7 +123,7 @@ impl PathState {
                 let is_new = self.recovered.is_none_or(|since| at.since(since) >= MIN_RECOVERY);
                 self.failures += u32::from(is_new);
                 self.failed = Some((record.tcp.bytes_acked, record.waiting.last_ack));
-                let since = waits_since(record);
+                let since = self.waits_since(record);
                 // A path that had failed before it was seen: the time is unknown.
                 if since.is_none() && record.created.is_none() && before == Progress::Idle {
                     self.since = None;

@@ -2,7 +2,7 @@
 //! Sites of hosts, and hourly sums by pair of sites, which may be kept longer than single connections.
 //!
 //! Sums are computed again as a whole, from the connections of the last days: an end that arrives late, or twice, changes nothing in the
-//! long run. The view ignores rows of an hour that the newest computation no longer has, because a site became known.
+//! long run. If a site became known, the newest computation of an hour lacks some earlier rows, which the view ignores.
 
 use super::place::{Place, quoted_text, shared_engine};
 

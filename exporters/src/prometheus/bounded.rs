@@ -109,7 +109,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
     fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
         let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
         if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {
-            // A margin of a quarter, so that two of similar size do not alternate.
+            // A margin of a quarter, so that two label values of similar size do not alternate.
             let is_smaller = |entry: &Entry| entry.size.saturating_add(entry.size / 4) < size;
             let replaceable =
                 |entry: &Entry| entry.seen_at == at && !is_held(entry.added_at) && is_smaller(entry);

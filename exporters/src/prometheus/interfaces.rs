@@ -85,7 +85,7 @@ impl Paths {
     }
 }
 
-/// The label of an interface. Names have no slash, so a name that is reserved for other series gets one.
+/// The label of an interface. A name that is reserved for other series gets a slash, which no interface's name has.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }

@@ -37,7 +37,7 @@ pub struct Totals {
     connections: FlowCounters<ConnectionId, Connection, Group>,
     subflows: FlowCounters<SubflowKey, Subflow, Path>,
     host: Sums,
-    /// Interfaces with the same name in several namespaces are one.
+    /// Interfaces with the same name in several namespaces share their series.
     interfaces: BoundedSums<Option<Name>>,
     /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
     interface_histograms: Vec<BoundedSums<Option<Name>>>,

@@ -35,7 +35,7 @@ pub struct MetricValues {
     pub(super) subflow_histograms: Vec<Histogram>,
     /// The largest connections, labelled with their ids and identity: the info metric, then the exported metrics in the order of the table.
     pub(super) connections: Vec<LabelledValues>,
-    /// The largest subflows of the largest connections, likewise.
+    /// The largest subflows of the largest connections, with the same values.
     pub(super) subflows: Vec<LabelledValues>,
     /// Label values merged into `__other__` so far.
     pub merged: u64,

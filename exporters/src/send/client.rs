@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole of it. Blocks the caller.
+//! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;

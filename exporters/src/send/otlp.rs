@@ -22,7 +22,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Path of the protocol, for an address without one.
+    /// Path of the protocol, for an address without a path.
     pub(super) fn path(self) -> &'static str {
         match self {
             Self::Logs => "/v1/logs",
@@ -59,7 +59,7 @@ impl Engine for Otlp {
         Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
     }
 
-    /// The protocol does not allow to resend what was rejected.
+    /// The protocol does not allow to resend rejected records.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());

@@ -18,6 +18,11 @@ use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 /// How long a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
 
+/// A path whose median RTT is this long, and this many times as long as the shortest one, can slow the connection down: data on it holds up
+/// what the others carried, until the buffers are full.
+const SLOW_RTT: Micros = Micros(150_000);
+const SLOW_FACTOR: u64 = 10;
+
 /// Findings about the host, not about one connection.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
     let problems = report.counters.mapping_problems;
@@ -38,6 +43,7 @@ pub fn of_connection(connection: &Connection) -> Vec<Finding> {
     facts.extend(connection.fallback.map(|fallback| Fact::FellBack(fallback.reason)));
     facts.extend(bottleneck::facts(connection));
     facts.extend(failed_joins(connection));
+    facts.extend(slow_path(connection));
     facts.extend(single_path(connection));
     facts.extend(limited_by_receiver(connection));
     facts.extend(closed(connection));
@@ -150,6 +156,22 @@ fn outage(connection: &Connection) -> Option<Fact> {
         outages: outages.len(),
         longest: longest.map(|longest| (connection.offset(longest.from), longest.duration)),
     }))
+}
+
+fn slow_path(connection: &Connection) -> Option<Fact> {
+    let is_used = |subflow: &Subflow| !subflow.backup && !outage::has_failed(connection, subflow);
+    let used = connection.subflows.iter().zip(1..).filter(|(subflow, _)| is_used(subflow));
+    let mut rtts: Vec<(Micros, usize)> =
+        used.filter_map(|(subflow, number)| Some((subflow.rtt_p50?, number))).collect();
+    rtts.sort_unstable();
+    let ((best_rtt, best), (rtt, subflow)) = (*rtts.first()?, *rtts.last()?);
+    let is_slow = rtt >= SLOW_RTT && rtt.0 >= best_rtt.0.saturating_mul(SLOW_FACTOR);
+    (is_slow && connection.flow_class == FlowClass::Long).then_some(Fact::SlowPath {
+        subflow,
+        rtt,
+        best,
+        best_rtt,
+    })
 }
 
 fn single_path(connection: &Connection) -> Option<Fact> {

@@ -77,6 +77,13 @@ pub enum Fact {
         sum: BitsPerSecond,
         since: Micros,
     },
+    /// The RTT of a path is so much longer than the best one that it can hold up the others. Medians.
+    SlowPath {
+        subflow: usize,
+        rtt: Micros,
+        best: usize,
+        best_rtt: Micros,
+    },
     /// No second subflow joined.
     SinglePath {
         is_long: bool,
@@ -234,13 +241,14 @@ impl Finding {
             Fact::SharedCap { .. } => (Warning, 8, "shared cap"),
             Fact::ClosedLate { .. } => (Warning, 9, "subflow closed late"),
             Fact::JoinFailed(_) => (Warning, 10, "failed join"),
-            Fact::SinglePath { is_long: true } => (Warning, 11, "one path only"),
-            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 12, "separate bottlenecks"),
-            Fact::LimitedByReceiver { .. } => (Note, 13, "limited by the receiver"),
-            Fact::DetectedBy(_) => (Note, 14, "method"),
-            Fact::OtherPairs(_) => (Note, 15, "verdicts"),
-            Fact::SinglePath { is_long: false } => (Note, 16, "one path only"),
-            Fact::Closed { .. } => (Note, 17, "closed"),
+            Fact::SlowPath { .. } => (Warning, 11, "slow path"),
+            Fact::SinglePath { is_long: true } => (Warning, 12, "one path only"),
+            Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 13, "separate bottlenecks"),
+            Fact::LimitedByReceiver { .. } => (Note, 14, "limited by the receiver"),
+            Fact::DetectedBy(_) => (Note, 15, "method"),
+            Fact::OtherPairs(_) => (Note, 16, "verdicts"),
+            Fact::SinglePath { is_long: false } => (Note, 17, "one path only"),
+            Fact::Closed { .. } => (Note, 18, "closed"),
         }
     }
 

@@ -71,6 +71,11 @@ impl Finding {
                 display(Unit::BitsPerSecond, Some(sum.0 as f64)),
                 since_opening(*since)
             ),
+            Fact::SlowPath { subflow, rtt, best, best_rtt } => format!(
+                "path {subflow} is slow: median RTT {}, path {best} has {}; it can hold up the others (larger buffers, or make it a backup)",
+                seconds(*rtt),
+                seconds(*best_rtt)
+            ),
             Fact::SinglePath { is_long } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
                 format!("{what}: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)")

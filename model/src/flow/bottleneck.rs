@@ -150,7 +150,7 @@ pub struct Bottlenecks {
     pub method: DetectionMethod,
     /// The connection's subflows, grouped by bottleneck. An undecided subflow is a group of its own.
     pub groups: Vec<Vec<SubflowId>>,
-    /// The verdict on every pair of subflows.
+    /// The verdict on every pair of subflows. With more than 32 subflows: of those that are open, then of those that ended last.
     pub pairs: Vec<PairVerdict>,
     /// Rate caps that subflows share without sharing a queue. `groups` and `pairs` do not include them.
     pub shared_caps: Vec<SharedCap>,

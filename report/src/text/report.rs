@@ -141,8 +141,12 @@ pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
 /// The machine, the period and the version that observed them: labels with their text.
 pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
     let host = &run.host;
+    let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));
+    let asked: Vec<String> = limit("since", run.since).into_iter().chain(limit("until", run.until)).collect();
+    let asked = (!asked.is_empty()).then(|| ("asked for".to_owned(), asked.join(" ")));
     if host.boot_id.is_empty() && host.kernel.is_empty() {
-        return vec![("observed on".to_owned(), "no host: the file has no data of this period".to_owned())];
+        let none = ("observed on".to_owned(), "no host: the file has no data of this period".to_owned());
+        return std::iter::once(none).chain(asked).collect();
     }
     let micros = (run.to.as_nanosecond() - run.from.as_nanosecond()).max(0) / 1_000;
     let duration = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
@@ -153,9 +157,7 @@ pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
         ("from".to_owned(), format!("{} for {duration}", run.from)),
         ("by".to_owned(), format!("mpwatch {version}")),
     ];
-    let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));
-    let asked: Vec<String> = limit("since", run.since).into_iter().chain(limit("until", run.until)).collect();
-    facts.extend((!asked.is_empty()).then(|| ("asked for".to_owned(), asked.join(" "))));
+    facts.extend(asked);
     facts.extend(settings(&run.setup));
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));

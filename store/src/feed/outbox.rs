@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of days in a batch. Engines partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Size of the cells in a batch after which it has no further connection. Most connections have 10 kB, those of an attacker megabytes.
+/// Size of the cells in a batch after which it has no further connection. Most connections have 10 kB, connections of an attacker have megabytes.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the

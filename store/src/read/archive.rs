@@ -123,11 +123,8 @@ impl Archive {
     pub fn labels(&self) -> Result<Vec<Label>, StoreError> {
         let query =
             "SELECT DISTINCT label.key, label.value FROM run, json_each(run.labels) AS label ORDER BY 1, 2";
-        let read = || {
-            let mut query = self.database.prepare(query)?;
-            let labels = query.query_map([], |row| Ok(Label { name: row.get(0)?, value: row.get(1)? }))?;
-            labels.collect::<rusqlite::Result<_>>()
-        };
+        let label = |row: &rusqlite::Row<'_>| Ok(Label { name: row.get(0)?, value: row.get(1)? });
+        let read = || self.database.prepare(query)?.query_map([], label)?.collect::<rusqlite::Result<_>>();
         read().map_err(|error| StoreError::read(&self.path, &error))
     }
 

@@ -8,18 +8,9 @@ use rusqlite::{CachedStatement, Connection as Database, Params};
 use super::columns::{Binder, Reader, TableColumn};
 use super::names::{KnownNames, NameIndex, Names};
 use super::record::{self, Key};
-use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
-use super::tables::{TableInfo, column_names, tables};
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow, tables};
+use super::tables::{TableInfo, column_names};
 use super::timeline;
-
-/// Tables with rows of a connection, and the column that has its number.
-pub(crate) const OF_CONNECTION: [(&str, &str); 5] = [
-    ("connection", "id"),
-    ("subflow", "connection"),
-    ("pair", "connection"),
-    ("event", "connection"),
-    ("sample", "connection"),
-];
 
 /// Inserts rows. A row replaces an earlier row with the same key.
 pub(crate) struct Insertions<'d> {

@@ -6,7 +6,7 @@ use mpwatch_model::table::ColumnType;
 use rusqlite::Connection as Database;
 
 use super::columns::TableColumn;
-use super::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, TableRow};
+use super::rows::{TableRow, tables};
 use super::views::views;
 
 /// Version of the schema. Columns that may be NULL are added without a new version.
@@ -16,6 +16,8 @@ pub(crate) const VERSION: i64 = 1;
 pub(crate) struct TableInfo {
     pub(crate) name: &'static str,
     key: &'static str,
+    /// The column with the number of a connection. `None`: it has no rows of connections.
+    pub(crate) of_connection: Option<&'static str>,
     pub(crate) columns: Vec<TableColumn>,
 }
 
@@ -23,7 +25,12 @@ impl TableInfo {
     pub(crate) fn new<R: TableRow>() -> Self {
         let mut columns = Vec::with_capacity(R::count());
         R::describe("", &mut columns);
-        Self { name: R::NAME, key: R::KEY, columns }
+        let of_connection = match R::NAME {
+            "run" => None,
+            "connection" => Some("id"),
+            _ => Some("connection"),
+        };
+        Self { name: R::NAME, key: R::KEY, of_connection, columns }
     }
 
     /// Creates it. If its key has several columns, rows are stored in the order of the key.
@@ -72,18 +79,6 @@ pub(crate) fn listed(columns: &[ViewColumn]) -> String {
     let columns: Vec<String> =
         columns.iter().map(|column| format!("{} AS {}", column.sql, column.name)).collect();
     columns.join(", ")
-}
-
-/// All tables whose rows are declared in [`super::rows`].
-pub(crate) fn tables() -> [TableInfo; 6] {
-    [
-        TableInfo::new::<RunRow>(),
-        TableInfo::new::<ConnectionRow<'_>>(),
-        TableInfo::new::<SubflowRow<'_>>(),
-        TableInfo::new::<PairRow>(),
-        TableInfo::new::<EventRow>(),
-        TableInfo::new::<SampleRow>(),
-    ]
 }
 
 /// Finds the row of a connection by its identity.

@@ -145,6 +145,10 @@ fn open_connections_have_rows_soon_and_when_their_state_changes() {
     let event = TimelineEvent::SubflowStale { subflow: flow.subflows[1].id, stale: true, silent: None };
     flow.timeline.push(TimelineEntry { at: fixture::at(15_000_000), source: ObservedBy::Sampled, event });
     deliver(3, &flow, 3);
+    flow.outage_since = Some(fixture::at(15_000_000));
+    deliver(4, &flow, 4);
+    flow.outage_since = None;
+    deliver(5, &flow, 5);
     assert!(
         read(&file)
             .0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row never knows less than before: a known value beats an unknown one, and a later value an earlier one.
+//! A known value replaces an unknown one, and a later value an earlier one.
 
 use mpwatch_model::table::Row;
 use serde_json::Value;
@@ -33,13 +33,16 @@ fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
+/// Fields that are not filled one by one, among them those of which null is a known value.
+const NOT_FILLED: [&str; 8] =
+    ["id", "token", "energy", "timeline", "bottlenecks", "closed_at", "outage_since", "progress_since"];
+
 /// The paths of all values that may be unknown. Energy of several runs has rules of its own; timelines are merged entry by entry.
 fn optional(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                if !["id", "token", "energy", "timeline", "bottlenecks", "closed_at"].contains(&name.as_str())
-                {
+                if !NOT_FILLED.contains(&name.as_str()) {
                     found.push(format!("{path}/{name}"));
                     optional(value, &format!("{path}/{name}"), found);
                 }
@@ -155,4 +158,18 @@ fn a_late_record_of_a_closed_connection_changes_its_row() {
     assert_eq!(found[0].subflows[1].bytes_sent, Bytes(1 << 40));
     let runs = "SELECT runs FROM v_connection";
     assert_eq!(Database::open(&file).unwrap().query_row(runs, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+}
+
+#[test]
+fn an_outage_that_has_ended_is_not_kept() {
+    let (_folder, file) = folder();
+    let mut flow = fixture::connection(1, 2);
+    for (second, outage) in [(0, Some(fixture::at(1))), (20, None)] {
+        (flow.outage_since, flow.subflows[0].progress_since) = (outage, outage);
+        let store = Store::open(&file, &Limits::none()).unwrap();
+        store.deliver(&tick(second, vec![flow.clone()]));
+        store.close();
+    }
+    let found = &read(&file).0.connections[0];
+    assert_eq!((found.outage_since, found.subflows[0].progress_since), (None, None));
 }

@@ -61,7 +61,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(
         (found.bytes_sent, found.bytes_reinjected),
         (second.bytes_sent, first.bytes_reinjected),
-        "known beats unknown"
+        "a known value replaces an unknown one"
     );
     assert_eq!(found.second_path, first.second_path);
     let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();

@@ -4,8 +4,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 use mpwatch_model::capacity::shrink_map;
@@ -59,8 +60,8 @@ struct Tracked {
     due_ns: i64,
     /// Whether this run has written its row.
     is_written: bool,
-    /// The last event in its row, nanoseconds since 1970.
-    last_event_ns: i64,
+    /// State in its row: see [`state`].
+    state: u64,
     /// Time and payload of its last sample.
     sampled: Option<(i64, Bytes)>,
     /// Its row by earlier runs.
@@ -95,18 +96,18 @@ impl Tracked {
         if sampled {
             self.sampled = Some((nanos(at), carried(&connection)));
         }
-        let last_event_ns = connection.timeline.last().map_or(0, |entry| nanos(entry.at));
+        let state = state(&connection);
         let is_due = if !connection.is_open() {
             has_changed(before, &connection)
         } else if self.is_written {
-            last_event_ns != self.last_event_ns
+            state != self.state
         } else {
             connection.age_s >= OPEN_ROW_SECONDS || !connection.seen_open
         };
         if !sampled && !is_due {
             return None;
         }
-        (self.is_written, self.last_event_ns) = (true, last_event_ns);
+        (self.is_written, self.state) = (true, state);
         Some(self.change(connection, at, sampled))
     }
 
@@ -284,6 +285,14 @@ fn next_check(connection: &Connection, is_written: bool) -> i64 {
     let age = if is_written { LONG_SECONDS } else { OPEN_ROW_SECONDS };
     let wait = (age - connection.age_s) * 1e9;
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
+}
+
+/// Differs after an event, and when an outage or the failure of a path begins or ends.
+fn state(connection: &Connection) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (connection.timeline.last().map(|entry| entry.at), connection.outage_since).hash(&mut hasher);
+    connection.subflows.iter().for_each(|subflow| subflow.is_failed().hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Whether the record of a closed connection differs from its previous state by more than the rates, which drop to 0 after its end.

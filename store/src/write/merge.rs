@@ -60,6 +60,8 @@ impl EarlierRecord {
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut merged = new.clone();
     merged.fill_unknown(old);
+    // `None` is known: there is no outage.
+    merged.outage_since = new.outage_since;
     merged.subflows = subflows(&old.subflows, &new.subflows, overlaps);
     merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
     // The addresses of the initial subflow, which may have ended before the later run.
@@ -98,6 +100,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let mut merged = new.clone();
     merged.fill_unknown(old);
     Subflow {
+        progress_since: new.progress_since,
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
         rtt_samples: more.rtt_samples,

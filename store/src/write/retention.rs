@@ -8,8 +8,8 @@ use rusqlite::{Connection as Database, Params, params};
 use super::limits::Limits;
 use crate::schema::columns::Kind;
 use crate::schema::names::KnownNames;
-use crate::schema::sql::OF_CONNECTION;
-use crate::schema::tables::tables;
+use crate::schema::rows::tables;
+use crate::schema::tables::TableInfo;
 
 /// Time between two checks of the age of all connections.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
@@ -118,9 +118,10 @@ impl Retention {
         for part in old.chunks(DELETED_AT_ONCE) {
             let transaction = database.unchecked_transaction()?;
             count_losses(&transaction, part)?;
-            for (table, column) in OF_CONNECTION {
+            for TableInfo { name, of_connection, .. } in tables() {
+                let Some(column) = of_connection else { continue };
                 let mut deletion =
-                    transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {column} = ?"))?;
+                    transaction.prepare_cached(&format!("DELETE FROM {name} WHERE {column} = ?"))?;
                 for (id, _) in part {
                     deletion.execute([id])?;
                 }

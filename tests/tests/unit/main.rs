@@ -16,6 +16,7 @@ mod export_otlp;
 mod export_tls;
 mod modules;
 mod packaging;
+mod progress;
 mod prometheus;
 mod replay;
 mod replay_values;

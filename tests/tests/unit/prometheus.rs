@@ -253,6 +253,24 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
 }
 
 #[test]
+fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+    let mut scraped = Scraped::new(0);
+    let mut connection = fixture::connection(1, 1);
+    connection.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
+    let expected = connection.subflows[0].clone();
+    let text = scraped.tick(vec![connection]);
+    let value = |thing: &str, interface: &str| {
+        series(&text)
+            .get(&format!("mpwatch_interface_{thing}_bytes_total{{interface=\"{interface}\"}}"))
+            .copied()
+    };
+    let [sent, received] = [expected.bytes_sent, expected.bytes_received].map(|bytes| Some(bytes.0 as f64));
+    assert_eq!([value("sent", "eth1"), value("received", "eth1")], [sent, None]);
+    assert_eq!([value("sent", "eth9"), value("received", "eth9")], [None, received]);
+    assert!(value("wire_received", "eth9") > received);
+}
+
+#[test]
 fn series_do_not_grow_with_the_number_of_flows() {
     let bound = |flows: u32| series(&Scraped::new(20).tick(many(flows))).len();
     let (few, many_flows) = (bound(200), bound(10_000));

@@ -166,19 +166,25 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         if connection.is_open() { all } else { all.all(Ink::Faint) }
     };
     let form = |text: String, ends: String| with(" partly", text, ends);
-    vec![
+    // An IPv4 address after a part of the name is more useful than the name alone. IPv6 addresses are too long for that.
+    let widths: &[usize] =
+        if connection.remote.is_some_and(|end| end.is_ipv4()) { &[99, 6, 3, 0] } else { &[99] };
+    let cut = widths.iter().map(|width| {
+        let name = format!("{id} {}", clip(&name, *width)).trim_end().to_owned();
+        with("*", name, format!(" {arrow} {remote_ip}"))
+    });
+    let long = [
         form(format!("{id} {process}"), format!(" {local} {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote}")),
         form(format!("{id} {name}"), format!(" {arrow} {remote_ip}")),
-        // The beginning of the name with the peer tells more than the name alone.
-        with("*", format!("{id} {}", clip(&name, 6)), format!(" {arrow} {remote_ip}")),
-        with("*", format!("{id} {}", clip(&name, 3)), format!(" {arrow} {remote_ip}")),
-        with("*", id.clone(), format!(" {arrow} {remote_ip}")),
+    ];
+    let short = [
         form(format!("{id} {name}"), String::new()),
         // Names repeat, ids do not.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
         with("*", format!("{id} {}", clip(&name, 4)), String::new()),
-    ]
+    ];
+    long.into_iter().chain(cut).chain(short).collect()
 }
 
 fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: &Subflow) -> Vec<Text> {

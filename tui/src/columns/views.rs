@@ -78,8 +78,7 @@ pub(super) const ALL: &[&[Choice]] =
 
 /// Whether a column is empty if no energy is known.
 pub(crate) fn is_of_energy(key: &str) -> bool {
-    const PREFIXES: [&str; 6] = ["watts", "active_joules", "full_joules", "joules", "bounds", "wasted"];
-    ["source", "j_per_gb"].contains(&key) || PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+    key.contains("joules") || ["watts", "bounds", "wasted", "source", "j_per_gb"].contains(&key)
 }
 
 /// The rank of columns that the user adds.

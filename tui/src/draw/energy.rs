@@ -76,17 +76,15 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
         .and(format!("  {mark}{} since tracing began", units.energy(zone.zone_uj.joules())), Ink::Normal)
         .and(power.unwrap_or_default(), Ink::Normal)
         .and(lost.unwrap_or_default(), Ink::Warning);
-    let parts = zone.parts().into_iter().enumerate().map(|(index, (_, consumer, part))| {
-        (consumer, part, if consumer == "idle" { Ink::Faint } else { Ink::Path(index) })
-    });
-    let parts: Vec<_> = parts.collect();
-    let amounts: Vec<(u64, Ink)> = parts.iter().map(|(_, part, ink)| (part.0, *ink)).collect();
+    let ink = |index, consumer| if consumer == "idle" { Ink::Faint } else { Ink::Path(index) };
+    let parts = || zone.parts().into_iter().enumerate().map(|(index, (_, name, part))| (index, name, part));
+    let amounts: Vec<(u64, Ink)> = parts().map(|(index, name, part)| (part.0, ink(index, name))).collect();
     let mut legend = vec![Text::default()];
-    for (index, (consumer, part, ink)) in parts.into_iter().enumerate().filter(|(_, (_, part, _))| part.0 > 0)
-    {
+    for (index, consumer, part) in parts().filter(|(.., part)| part.0 > 0) {
         let share = part.0 as f64 / zone.zone_uj.0.max(1) as f64 * 100.0;
         let text = format!("{consumer} {mark}{} {share:.0}%  ", units.energy(part.joules()));
-        let item = Text::new(format!("{} ", glyph(theme, index)), ink).and(text, Ink::Normal);
+        let item =
+            Text::new(format!("{} ", glyph(theme, index)), ink(index, consumer)).and(text, Ink::Normal);
         match legend.last_mut() {
             Some(line) if line.width() + item.width() <= width + 2 => line.0.extend(item.0),
             _ => legend.push(item),

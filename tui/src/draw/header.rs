@@ -150,8 +150,9 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let note = note(app);
     let forms = problems(app).into_iter().flat_map(|problems| {
         let with_note = problems.clone().and("  ", Ink::Normal).join(note.clone());
-        // Problems do not hide a filter.
-        std::iter::once(with_note).chain(app.filter_text.is_empty().then_some(problems))
+        // Problems do not hide a filter, nor the grouping.
+        let is_hidden = app.filter_text.is_empty() && app.tab != Tab::Peers;
+        std::iter::once(with_note).chain(is_hidden.then_some(problems))
     });
     let forms = forms.chain([note.clone()]);
     put(app, frame, rest, Text::first_that_fits(forms, rest.width.into()).fitted(rest.width.into(), true));
@@ -172,7 +173,7 @@ fn problems(app: &App) -> Vec<Text> {
     let kinds: Vec<Text> = kinds.collect();
     let joined =
         |kinds: &[Text]| kinds.iter().cloned().reduce(|line, kind| line.and("  ", Ink::Normal).join(kind));
-    let number = Text(kinds.iter().flat_map(|kind| kind.0.first().cloned()).take(1).collect());
+    let number = Text(kinds.iter().filter_map(|kind| kind.0.first().cloned()).take(1).collect());
     (1..=kinds.len()).rev().filter_map(|count| joined(&kinds[..count])).chain([number]).collect()
 }
 

@@ -28,28 +28,19 @@ pub(crate) fn columns_of(tab: Tab) -> Vec<&'static Column> {
 
 pub(crate) fn choices(app: &App, pick: Pick) -> Vec<ListItem> {
     let columns = columns_of(app.tab).into_iter();
+    let item = |(name, help), mark| ListItem { name, help, mark };
+    let texts = |column: &Column| (column.title, column.help);
     match pick {
-        Pick::Export => ExportFormat::ALL
-            .iter()
-            .map(|format| {
-                let (name, help) = format.description();
-                ListItem { name, help, mark: Mark::None }
-            })
-            .collect(),
-        Pick::Sort => {
-            let sort = app.table().sort;
-            let mark = |key| if sort == key { Mark::Chosen } else { Mark::None };
-            let default = ListItem { name: "activity", help: "the default order", mark: mark(None) };
-            let item = |column: &Column| ListItem {
-                name: column.title,
-                help: column.help,
-                mark: mark(Some(column.key)),
-            };
-            std::iter::once(default).chain(columns.map(item)).collect()
+        Pick::Export => {
+            ExportFormat::ALL.iter().map(|format| item(format.description(), Mark::None)).collect()
         }
-        Pick::Columns => columns
-            .map(|column| ListItem { name: column.title, help: column.help, mark: mark_of(app, column.key) })
-            .collect(),
+        Pick::Sort => {
+            let mark = |key| if app.table().sort == key { Mark::Chosen } else { Mark::None };
+            let default = item(("activity", "the default order"), mark(None));
+            let columns = columns.map(|column| item(texts(column), mark(Some(column.key))));
+            std::iter::once(default).chain(columns).collect()
+        }
+        Pick::Columns => columns.map(|column| item(texts(column), mark_of(app, column.key))).collect(),
     }
 }
 

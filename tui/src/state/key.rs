@@ -63,7 +63,7 @@ actions! {
         Health "health" ["5"] None, "mpwatch itself: losses, hooks, overhead";
         NextView "next_view" ["tab"] Some("view"), "next view";
         PreviousView "previous_view" ["shift-tab"] None, "previous view";
-        Grouping "grouping" ["p"] None, "peers view: group by peer, process, namespace or control group";
+        Grouping "grouping" ["p"] None, "peers view: by peer, process, namespace, control group";
     }
     "Find and sort" {
         Filter "filter" ["/"] Some("filter"), "filter: peer:10.0/16 proc:nginx rate>1M shared ...";

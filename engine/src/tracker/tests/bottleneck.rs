@@ -52,6 +52,24 @@ fn a_shared_bottleneck_is_reported_whether_samples_or_records_arrive_first() {
 }
 
 #[test]
+fn pairs_of_a_peer_that_joins_and_leaves_are_bounded() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 500)));
+    (11..331).for_each(|cookie| tracker.apply(&closed_subflow(cookie, (cookie - 8) * SECOND, 10)));
+    tracker.apply(&KernelEvent::Subflow(subflow(5, 400 * SECOND, 10)));
+    let connection = tick(&mut tracker, 400 * SECOND).connections.remove(0);
+    let found = connection.bottlenecks.unwrap();
+    assert_eq!((connection.subflows.len(), found.pairs.len()), (321, 32 * 31 / 2));
+    let names =
+        |cookie: u64| found.pairs.iter().any(|pair| pair.a.cookie.0 == cookie || pair.b.cookie.0 == cookie);
+    assert_eq!(
+        [5, 330, 300, 299].map(names),
+        [true, true, true, false],
+        "the open one, and the last that ended"
+    );
+}
+
+#[test]
 fn without_samples_there_are_no_verdicts() {
     let connection = tracked(false, Traces { samples: false, ..Traces::ALL });
     assert_eq!((connection.bottlenecks, connection.extra_subflows), (None, None));

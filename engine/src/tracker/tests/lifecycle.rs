@@ -362,3 +362,29 @@ fn payload_that_is_counted_as_lost_is_not_reported_as_that_of_the_only_subflow()
     };
     assert_eq!((reported(false), reported(true)), (Some(Bytes(1_000)), None));
 }
+
+#[test]
+fn only_a_fin_that_was_received_is_not_payload() {
+    for (fin_received, payload) in [(false, 1_000), (true, 999)] {
+        let mut tracker = tracker(Closed::Keep);
+        let KernelEvent::Subflow(mut record) = closed_subflow(1, 2 * SECOND, 10) else { panic!("a subflow") };
+        (record.msk, record.tcp.bytes_received) = (None, Bytes(1_000));
+        record.end.fin_received = fin_received;
+        tracker.apply(&KernelEvent::Subflow(record));
+        let found = tick(&mut tracker, 2 * SECOND).connections.remove(0);
+        assert_eq!(found.bytes_received, Some(Bytes(payload)), "FIN received: {fin_received}");
+    }
+}
+
+#[test]
+fn what_a_local_queue_dropped_was_not_on_the_wire() {
+    let mut tracker = tracker(Closed::Keep);
+    let mut record = subflow(1, 2 * SECOND, 14_000);
+    (record.tcp.mss, record.tcp.segments_out, record.tcp.data_segments_out) = (1_400, 10, 10);
+    record.tcp.bytes_dropped = Bytes(2_800);
+    for event in [KernelEvent::Connection(connection(2 * SECOND, 11_200)), KernelEvent::Subflow(record)] {
+        tracker.apply(&event);
+    }
+    let found = tick(&mut tracker, 2 * SECOND).connections.remove(0);
+    assert_eq!(found.subflows[0].wire_bytes_sent_estimate, Bytes(11_200 + 8 * (66 + 24)));
+}

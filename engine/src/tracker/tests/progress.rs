@@ -152,7 +152,7 @@ impl Simulation {
         self.longest_wait = self.longest_wait.max(since.map_or(0, |since| now - since));
     }
 
-    /// The scheduler: free paths in turn, a backup only if nothing else works. Lost data is sent again after the first timeout.
+    /// The scheduler: free paths in turn, a backup only if nothing else works. Lost data is retransmitted after the first timeout.
     fn send(&mut self, now: u64) {
         let is_backup = |place: usize| self.incident == Incident::BackupTakesOver && place > 0;
         let main_works =
@@ -310,7 +310,7 @@ fn check(paths: usize, load: Load, incident: Incident) {
         let cell = format!("{cell}, path {}", place + 1);
         match (path.missed_third, noticed) {
             (Some(third), Some(noticed)) => {
-                assert!((third..third + 3_000).contains(&noticed), "{cell}: {third} {noticed}")
+                assert!((third..third + 3_000).contains(&noticed), "{cell}: {third} {noticed}");
             }
             (None, None) => {}
             other => panic!("{cell}: missed its third timeout and was reported at {other:?}"),

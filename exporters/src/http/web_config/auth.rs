@@ -41,7 +41,7 @@ impl Users {
     }
 
     /// Whether an `Authorization` header has the name and password of a user. For an unknown user the password is compared with the hash of
-    /// another, always the same one for the same name, so that the response time does not tell which users exist.
+    /// another user, which depends on the name only, so that the response time does not reveal which users exist.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
         let known = self.hashes.get(&user);

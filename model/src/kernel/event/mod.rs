@@ -140,7 +140,7 @@ pub struct MskView {
     /// Payload without a DATA_ACK.
     #[serde(default)]
     pub unacked: Bytes,
-    /// What the peer's receive window still admits. `None`: unknown.
+    /// The peer's receive window, from the first byte without a DATA_ACK: data in flight does not reduce it. `None`: unknown.
     #[serde(default)]
     pub window: Option<Bytes>,
     /// Last address that the peer announced, with its id.
