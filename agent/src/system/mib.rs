@@ -148,11 +148,11 @@ fn parse(netstat: &str) -> Option<MappingErrors> {
 mod tests {
     use super::*;
 
-    fn write(root: &Path, pid: u32, counters: [u64; 3]) -> u32 {
+    /// A namespace with counters of invalid mappings, of mappings that do not match TCP, and of wrong checksums. Returns its inode.
+    fn write(root: &Path, pid: u32, [matching, tcp, checksum]: [u64; 3]) -> u32 {
         let folder = root.join(pid.to_string());
         fs::create_dir_all(folder.join("net")).unwrap();
         fs::create_dir_all(folder.join("ns")).unwrap();
-        let [matching, tcp, checksum] = counters;
         let text = format!(
             "TcpExt: A\nTcpExt: 1\nMPTcpExt: DSSNotMatching X DSSNoMatchTCP DataCsumErr\nMPTcpExt: {matching} 9 {tcp} {checksum}\n"
         );
@@ -161,74 +161,54 @@ mod tests {
         u32::try_from(fs::metadata(folder.join("ns/net")).unwrap().ino()).unwrap()
     }
 
+    fn mib() -> (tempfile::TempDir, Mib) {
+        let root = tempfile::tempdir().unwrap();
+        let mib = Mib::new(root.path());
+        (root, mib)
+    }
+
     fn errors(invalid: u64, bad_checksum: u64) -> MappingErrors {
         MappingErrors { invalid, bad_checksum }
     }
 
     #[test]
     fn errors_of_processes_that_have_ended_count() {
-        let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::new(root.path());
+        let (root, mut mib) = mib();
         let inode = write(root.path(), 7, [1, 1, 1]);
         mib.add(inode, 7);
-        assert_eq!(mib.read(), errors(2, 1), "a namespace that is new starts at zero");
-        // The process ends; errors happen while no process is known, and the next process is in the same namespace.
+        assert_eq!(mib.read(), errors(2, 1), "a new namespace starts at zero");
+        // More errors happen while no process of the namespace is known. The next process ends before its turn.
         let (first, next) = (root.path().join("7"), root.path().join("8"));
-        fs::rename(&first, &next).unwrap();
+        fs::rename(first, &next).unwrap();
         assert_eq!(mib.read(), errors(2, 1));
         write(root.path(), 8, [6, 7, 9]);
         mib.add(inode, 8);
         fs::remove_dir_all(next).unwrap();
         assert_eq!(mib.read(), errors(13, 9), "read at once");
-        assert!(mib.turns.is_empty() && mib.namespaces[&inode].pid.is_none());
     }
 
     #[test]
     fn earlier_errors_do_not_count_and_an_inode_may_be_reused() {
-        let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::new(root.path());
+        let (root, mut mib) = mib();
         let inode = write(root.path(), 7, [5, 5, 5]);
         mib.namespaces.insert(inode, Namespace { pid: None, last: Some(errors(10, 5)) });
         mib.add(inode, 7);
-        assert_eq!(mib.read(), errors(0, 0));
+        mib.add(inode + 1, 7);
+        assert_eq!(mib.read(), errors(0, 0), "nothing new, and the process is not in the second namespace");
         write(root.path(), 7, [0, 0, 2]);
         assert_eq!(mib.read(), errors(0, 2));
     }
 
     #[test]
-    fn a_process_in_another_namespace_is_not_read() {
-        let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::new(root.path());
-        let inode = write(root.path(), 7, [1, 0, 0]);
-        mib.add(inode + 1, 7);
-        assert_eq!(mib.read(), errors(0, 0));
-        assert!(mib.turns.is_empty());
-    }
-
-    #[test]
     fn many_namespaces_are_read_in_turn() {
-        let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::new(root.path());
+        let (root, mut mib) = mib();
         let pids = 1..=u32::try_from(MAX_READS).unwrap() + 4;
-        for _ in 0..2 {
-            for pid in pids.clone() {
-                let inode = write(root.path(), pid, [0, 0, 0]);
-                mib.add(inode, pid);
-            }
+        for counters in [[0, 0, 0], [0, 0, 0], [1, 0, 0]] {
+            pids.clone().for_each(|pid| mib.add(write(root.path(), pid, counters), pid));
             mib.read();
         }
-        for pid in pids.clone() {
-            write(root.path(), pid, [1, 0, 0]);
-        }
-        mib.read();
         assert_eq!(mib.read(), errors(pids.count() as u64, 0));
-    }
-
-    #[test]
-    fn namespaces_without_a_process_are_forgotten_beyond_the_limit() {
-        let root = tempfile::tempdir().unwrap();
-        let mut mib = Mib::new(root.path());
         (0..100_000).for_each(|inode| mib.add(inode, 1));
-        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten);
+        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten, "they are bounded");
     }
 }
