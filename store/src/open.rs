@@ -11,7 +11,8 @@ use rusqlite::{Connection as Database, OpenFlags};
 
 use crate::error::{ErrorKind, MAY_WRITE, StoreError, with_suffix};
 use crate::lock::Lock;
-use crate::schema::tables::{self, VERSION};
+use crate::schema::create::create as create_schema;
+use crate::schema::tables::VERSION;
 
 /// "mpw1" in the header of the file. A database of another program is neither read nor written.
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpw1");
@@ -52,7 +53,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     let is_new = check(path, &database)?;
     configure(&database, is_new).map_err(refused)?;
     let advice = "the file is as it was before; remove the cause and try again";
-    tables::create(&database, is_new).map_err(|error| StoreError::open(path, &error, Some(advice)))?;
+    create_schema(&database, is_new).map_err(|error| StoreError::open(path, &error, Some(advice)))?;
     // Reads a page of each table, so that opening a damaged file fails.
     let probe =
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM connection LIMIT 1)), (SELECT count(*) FROM run)";

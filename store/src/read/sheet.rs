@@ -9,11 +9,12 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 
 use crate::error::StoreError;
+use crate::schema::create::create;
 use crate::schema::names::KnownNames;
 use crate::schema::record::Key;
 use crate::schema::rows::{RunRow, SampleRow};
 use crate::schema::sql::Insertions;
-use crate::schema::tables::{LOCAL_COLUMNS, column_names, create};
+use crate::schema::tables::{LOCAL_COLUMNS, column_names};
 
 /// Which rows a sheet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

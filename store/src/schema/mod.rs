@@ -2,6 +2,7 @@
 //! Tables and views, and the conversion between connections and rows. A column is declared once, in `rows`.
 
 pub(crate) mod columns;
+pub(crate) mod create;
 pub(crate) mod names;
 pub(crate) mod record;
 pub(crate) mod rows;

@@ -20,7 +20,6 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 use super::columns::{Columns, record};
 use super::names::Netns;
-use super::tables::TableInfo;
 use super::values::{Derived, Groups, Ppm, Shared, TextId};
 
 /// A row of a table.
@@ -37,12 +36,7 @@ macro_rules! tables {
             const NAME: &'static str = $name;
             const KEY: &'static str = $key;
         }
-    )*
-        /// All tables.
-        pub(crate) fn tables() -> Vec<TableInfo> {
-            vec![$(TableInfo::new::<$row>()),*]
-        }
-    };
+    )*};
 }
 
 tables! {

@@ -8,8 +8,8 @@ use rusqlite::{CachedStatement, Connection as Database, Params};
 use super::columns::{Binder, Reader, TableColumn};
 use super::names::{KnownNames, NameIndex, Names};
 use super::record::{self, Key};
-use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow, tables};
-use super::tables::{TableInfo, column_names};
+use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow, TableRow};
+use super::tables::{TableInfo, column_names, tables};
 use super::timeline;
 
 /// Inserts rows. A row replaces an earlier row with the same key.

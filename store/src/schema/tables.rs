@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Creates the tables and views of a file. Their columns follow from the declarations of rows in [`super::rows`]. A file that was created
-//! before a column was added gets the column.
+//! The tables of the file. Their columns follow from the declarations of rows in [`super::rows`].
 
 use mpwatch_model::table::ColumnType;
 use rusqlite::Connection as Database;
 
 use super::columns::TableColumn;
-use super::rows::{TableRow, tables};
-use super::views::views;
+use super::rows::{ConnectionRow, EventRow, PairRow, RunRow, SampleRow, SubflowRow, TableRow};
 
 /// Version of the schema. Columns that may be NULL are added without a new version.
 pub(crate) const VERSION: i64 = 1;
@@ -81,8 +79,24 @@ pub(crate) fn listed(columns: &[ViewColumn]) -> String {
     columns.join(", ")
 }
 
+pub(crate) fn tables() -> [TableInfo; 6] {
+    [
+        TableInfo::new::<RunRow>(),
+        TableInfo::new::<ConnectionRow<'_>>(),
+        TableInfo::new::<SubflowRow<'_>>(),
+        TableInfo::new::<PairRow>(),
+        TableInfo::new::<EventRow>(),
+        TableInfo::new::<SampleRow>(),
+    ]
+}
+
+/// The number of the next row of a table, according to the file.
+pub(crate) fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
+    database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
+}
+
 /// Finds the row of a connection by its identity.
-const INDEX: &str = "CREATE INDEX IF NOT EXISTS connection_birth ON connection (birth)";
+pub(crate) const INDEX: &str = "CREATE INDEX IF NOT EXISTS connection_birth ON connection (birth)";
 
 /// Text and namespaces that many rows share.
 pub(crate) const NAMES: &str = "
@@ -95,41 +109,4 @@ CREATE TABLE netns (id INTEGER PRIMARY KEY, cookie INTEGER NOT NULL, inode INTEG
 pub(crate) fn column_names(database: &Database, name: &str) -> rusqlite::Result<Vec<String>> {
     let mut query = database.prepare("SELECT name FROM pragma_table_info(?)")?;
     query.query_map([name], |row| row.get(0))?.collect()
-}
-
-/// Creates everything that the database lacks, in one transaction. `is_new`: it has no table.
-pub(crate) fn create(database: &Database, is_new: bool) -> rusqlite::Result<()> {
-    let transaction = database.unchecked_transaction()?;
-    if is_new {
-        transaction.execute_batch(NAMES)?;
-        tables().iter().try_for_each(|table| table.create(&transaction))?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
-    }
-    for table in tables() {
-        add_missing_columns(&transaction, &table)?;
-    }
-    transaction.execute_batch(INDEX)?;
-    for (name, query) in views() {
-        replace_view(&transaction, name, &query)?;
-    }
-    transaction.commit()
-}
-
-fn add_missing_columns(database: &Database, table: &TableInfo) -> rusqlite::Result<()> {
-    let existing = column_names(database, table.name)?;
-    for column in table.columns.iter().filter(|column| !existing.contains(&column.name)) {
-        let declaration = column.declaration();
-        database.execute_batch(&format!("ALTER TABLE {} ADD COLUMN {declaration}", table.name))?;
-    }
-    Ok(())
-}
-
-fn replace_view(database: &Database, name: &str, query: &str) -> rusqlite::Result<()> {
-    let wanted = format!("CREATE VIEW {name} AS {query}");
-    let mut find = database.prepare("SELECT sql FROM sqlite_schema WHERE type = 'view' AND name = ?")?;
-    let existing = find.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
-    if existing == [wanted.as_str()] {
-        return Ok(());
-    }
-    database.execute_batch(&format!("DROP VIEW IF EXISTS {name}; {wanted}"))
 }

@@ -93,7 +93,19 @@ fn all_kinds() -> Vec<Connection> {
     found.pairs[0].probability = Some(0.123_456);
     let pair = &mut found.pairs[1];
     (pair.a, pair.b, pair.evidence, pair.since) = (pair.b, pair.a, None, None);
-    vec![fixture::closed(1), fixture::failover(2), fixture::fallen_back(3), eventful(4), bare, large, capped]
+    let all =
+        [fixture::closed(1), fixture::failover(2), fixture::fallen_back(3), eventful(4), bare, large, capped];
+    all.map(stopped).into()
+}
+
+/// The connection with the rates of its row: none once it has closed.
+fn stopped(mut connection: Connection) -> Connection {
+    if !connection.is_open() {
+        let none = Some(mpwatch_model::unit::BitsPerSecond(0));
+        (connection.send, connection.receive) = (none, none);
+        connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (none, none));
+    }
+    connection
 }
 
 /// A connection with every kind of event, also steps that do not follow from columns.
@@ -137,7 +149,7 @@ fn a_connection_has_one_row_with_its_last_state() {
     let store = Store::open(&file, &Limits::none()).unwrap();
     let open = fixture::connection(1, 2);
     store.deliver(&tick(0, vec![open.clone()]));
-    let mut closed = fixture::closed(1);
+    let mut closed = stopped(fixture::closed(1));
     store.deliver(&tick(1, vec![closed.clone()]));
     closed.bytes_acked = Some(Bytes(7));
     store.deliver(&tick(2, vec![closed.clone()]));

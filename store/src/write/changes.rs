@@ -13,7 +13,7 @@ use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::unit::Bytes;
+use mpwatch_model::unit::{BitsPerSecond, Bytes};
 use rusqlite::Connection as Database;
 
 use super::earlier::RowNumbers;
@@ -73,7 +73,16 @@ impl Tracked {
         Self { number, earlier: earlier.map(Box::new), ..Self::default() }
     }
 
-    fn change<'a>(&self, connection: Cow<'a, Connection>, seen_at: Timestamp, sampled: bool) -> Change<'a> {
+    fn change<'a>(
+        &self,
+        mut connection: Cow<'a, Connection>,
+        seen_at: Timestamp,
+        sampled: bool,
+    ) -> Change<'a> {
+        if !connection.is_open() {
+            // As in its next snapshots, so that it is not written again for that.
+            stop_rates(connection.to_mut());
+        }
         let is_new = !self.is_written && self.earlier.is_none();
         let Some(earlier) = &self.earlier else {
             return Change { number: self.number, is_new, connection, seen_at, sampled, runs: 1 };
@@ -299,11 +308,16 @@ fn state(connection: &Connection) -> u64 {
 fn has_changed(before: Option<&Connection>, now: &Connection) -> bool {
     let without_rates = |connection: &Connection| {
         let mut connection = connection.clone();
-        (connection.send, connection.receive) = (None, None);
-        connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (None, None));
+        stop_rates(&mut connection);
         connection
     };
     before.is_none_or(|before| before != now && without_rates(before) != without_rates(now))
+}
+
+fn stop_rates(connection: &mut Connection) {
+    let none = Some(BitsPerSecond(0));
+    (connection.send, connection.receive) = (none, none);
+    connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (none, none));
 }
 
 fn carried(connection: &Connection) -> Bytes {

@@ -3,8 +3,7 @@
 
 use rusqlite::{Connection as Database, params};
 
-use crate::schema::rows::tables;
-use crate::schema::tables::TableInfo;
+use crate::schema::tables::{TableInfo, tables};
 
 /// Added to times first and subtracted afterwards, so that keys stay unique during the update. Later than all stored times.
 const DETOUR_NS: i64 = 1 << 62;

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use mpwatch_model::id::ConnectionId;
 use rusqlite::{Connection as Database, OptionalExtension as _, params};
 
-use super::file::next_number;
 use super::merge::EarlierRecord;
 use crate::schema::sql::Loader;
+use crate::schema::tables::next_number;
 use crate::schema::values::nanos;
 
 /// When and on which boot a run began, which identifies the run.

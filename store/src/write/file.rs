@@ -20,6 +20,7 @@ use crate::schema::names::KnownNames;
 use crate::schema::record::{Key, sample_rows};
 use crate::schema::rows::RunRow;
 use crate::schema::sql::Insertions;
+use crate::schema::tables::next_number;
 use crate::schema::values::nanos;
 
 /// Changes of run N are numbered from N times this on, so that the numbers of two runs differ without a lookup.
@@ -177,9 +178,4 @@ impl Drop for DatabaseFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.reserve);
     }
-}
-
-/// The number of the next row of a table, according to the file.
-pub(crate) fn next_number(database: &Database, table: &str) -> rusqlite::Result<i64> {
-    database.query_row(&format!("SELECT ifnull(max(id), 0) + 1 FROM {table}"), [], |row| row.get(0))
 }

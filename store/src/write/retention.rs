@@ -8,8 +8,7 @@ use rusqlite::{Connection as Database, Params, params};
 use super::limits::Limits;
 use crate::schema::columns::Kind;
 use crate::schema::names::KnownNames;
-use crate::schema::rows::tables;
-use crate::schema::tables::TableInfo;
+use crate::schema::tables::{TableInfo, tables};
 
 /// Time between two checks of the age of all connections.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
