@@ -6,8 +6,8 @@ use mpwatch_model::kernel::endpoint::printable;
 use serde_json::Value;
 
 /// A table with a header row. A cell is a number, a text, or null: unknown.
-pub fn table(columns: Vec<String>, rows: &[Vec<Value>]) -> Result<String, csv::Error> {
-    text(&columns, rows.iter().map(|row| row.iter().map(plain)))
+pub fn table(columns: &[String], rows: &[Vec<Value>]) -> Result<String, csv::Error> {
+    text(columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
 /// A text, often a name chosen by others, as a cell: it must not control a terminal or be a formula in a spreadsheet.
@@ -24,7 +24,7 @@ pub fn text<Cells: IntoIterator<Item = String>>(
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(header)?;
     for row in rows {
-        writer.write_record(row.into_iter())?;
+        writer.write_record(row)?;
     }
     let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -43,8 +43,8 @@ mod tests {
     use super::*;
 
     fn read_back(cells: Vec<Value>) -> Vec<String> {
-        let columns = (0..cells.len()).map(|nth| format!("c{nth}")).collect();
-        let text = table(columns, &[cells]).unwrap();
+        let columns: Vec<String> = (0..cells.len()).map(|nth| format!("c{nth}")).collect();
+        let text = table(&columns, &[cells]).unwrap();
         let mut reader = csv::ReaderBuilder::new().from_reader(text.as_bytes());
         let row = reader.records().next().unwrap().unwrap();
         row.iter().map(str::to_owned).collect()

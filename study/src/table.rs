@@ -208,5 +208,5 @@ pub(crate) fn csv(study: &Study) -> Result<String, ::csv::Error> {
             }
         }
     }
-    csv::table(columns, &rows)
+    csv::table(&columns, &rows)
 }

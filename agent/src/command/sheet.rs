@@ -9,5 +9,5 @@ use mpwatch_store::{Sheet, SheetKind};
 /// The text of a table. `samples`: counters over time, which only a database has.
 pub(crate) fn sheet(report: &Report, samples: &CounterSeries, what: SheetKind) -> anyhow::Result<String> {
     let Sheet { columns, rows } = Sheet::new(report, samples, what)?;
-    Ok(csv::table(columns, &rows)?)
+    Ok(csv::table(&columns, &rows)?)
 }

@@ -227,13 +227,14 @@ impl Offset {
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
-            return write!(f, "{} ({self})", self.at.strftime(CLOCK));
+            write!(f, "{} (", self.at.strftime(CLOCK))?;
         }
         let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());
         match f.precision() {
-            Some(digits) => write!(f, "{:+.digits$} s", self.micros as f64 / 1e6),
-            None => write!(f, "{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000),
+            Some(digits) => write!(f, "{:+.digits$} s", self.micros as f64 / 1e6)?,
+            None => write!(f, "{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000)?,
         }
+        f.write_str(if f.alternate() { ")" } else { "" })
     }
 }
 

@@ -159,9 +159,9 @@ impl<'a> Scale<'a> {
         across: f64,
         is_vertical: bool,
     ) -> String {
-        let place = |along: f64, across: f64| match is_vertical {
-            true => format!("{across:.1} {along:.1}"),
-            false => format!("{along:.1} {across:.1}"),
+        let place = |along: f64, across: f64| {
+            let (x, y) = if is_vertical { (across, along) } else { (along, across) };
+            format!("{x:.1} {y:.1}")
         };
         let (from, to) = (at(interval.0), at(interval.1));
         let end = |value: f64, along: f64, towards: f64| {

@@ -173,7 +173,7 @@ fn problems(app: &App) -> Vec<Text> {
     let kinds: Vec<Text> = kinds.collect();
     let joined =
         |kinds: &[Text]| kinds.iter().cloned().reduce(|line, kind| line.and("  ", Ink::Normal).join(kind));
-    let number = Text(kinds.iter().flat_map(|kind| kind.0.first().cloned()).take(1).collect());
+    let number = Text(kinds.iter().filter_map(|kind| kind.0.first().cloned()).take(1).collect());
     (1..=kinds.len()).rev().filter_map(|count| joined(&kinds[..count])).chain([number]).collect()
 }
 
