@@ -17,7 +17,6 @@ pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 /// The kernel's state of an open subflow.
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of the kernel")]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct PathEvidence {
     /// Segments in flight.
     pub(crate) in_flight: u32,
