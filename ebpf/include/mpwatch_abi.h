@@ -18,11 +18,10 @@
 #define MPW_STALLS		4  /* kept per subflow; a new stall overwrites the oldest */
 /* Minimum length of a stall. A retransmission timeout is at least 200 ms. */
 #define MPW_MIN_STALL_NS 100000000
-#define MPW_MAX_SILENT_NS 2000000000ull /* a path without an ACK for longer has failed (progress.rs) */
 /* A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6. */
-#define MPW_MIN_WINDOW	 1280
-#define MPW_RM_IDS	 8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
-#define MPW_NAME_LEN	 16
+#define MPW_MIN_WINDOW 1280
+#define MPW_RM_IDS     8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
+#define MPW_NAME_LEN   16
 /* Control group paths: levels, and bytes of one level (NAME_MAX and a NUL). */
 #define MPW_CGROUP_LEVELS  16
 #define MPW_CGROUP_NAME	   256

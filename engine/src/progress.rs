@@ -14,7 +14,8 @@ const MAX_SILENT: Nanos = Nanos(2_000_000_000);
 const MIN_RTO: Nanos = Nanos(200_000_000);
 pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 
-/// What the kernel knows of an open subflow.
+/// The kernel's state of an open subflow.
+#[allow(clippy::struct_excessive_bools, reason = "independent facts of the kernel")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathEvidence {
     /// Segments in flight.

@@ -2,7 +2,7 @@
 //! The options of an export over HTTP. Each is declared once: the command line, the configuration and their help follow from its row here.
 //! Secrets are in files, which are read for each request, so that they can be replaced at any time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpwatch_model::quantity::{SIZES, in_time_units, in_units, parse_duration_up_to, parse_size};
@@ -101,16 +101,18 @@ const fn row(
     TargetOption { name, value_name, help, needs: None, excludes: None, set, show }
 }
 
-/// A row of an option whose value is a path.
-macro_rules! file {
-    ($field:ident, $help:literal) => {
+/// A row of an option that may have no value: a text or a path.
+macro_rules! optional {
+    ($field:ident, $value_name:literal, $help:literal) => {
         row(
-            (stringify!($field), "FILE", $help),
+            (stringify!($field), $value_name, $help),
             |options, text| {
                 options.$field = (!text.is_empty()).then(|| text.into());
                 Ok(())
             },
-            |options| options.$field.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+            |options| {
+                options.$field.as_ref().map(|text| Path::new(text).display().to_string()).unwrap_or_default()
+            },
         )
     };
 }
@@ -140,42 +142,37 @@ pub const DATABASE: TargetOption = row(
     |options| options.database.clone(),
 );
 /// User.
-pub const USER: TargetOption = row(
-    ("user", "NAME", "Authenticate as this user."),
-    |options, text| {
-        options.user = (!text.is_empty()).then(|| text.to_owned());
-        Ok(())
-    },
-    |options| options.user.clone().unwrap_or_default(),
-);
+pub const USER: TargetOption = optional!(user, "NAME", "Authenticate as this user.");
 /// Password.
 pub const PASSWORD_FILE: TargetOption = TargetOption {
     needs: Some("user"),
-    ..file!(
+    ..optional!(
         password_file,
+        "FILE",
         "Read the password of the user from the first line of this file, for each request."
     )
 };
 /// Bearer token.
 pub const TOKEN_FILE: TargetOption = TargetOption {
     excludes: Some("user"),
-    ..file!(
+    ..optional!(
         token_file,
+        "FILE",
         "Authenticate with the bearer token in the first line of this file, which is read for each request."
     )
 };
 /// Certificate authorities.
 pub const CA_FILE: TargetOption =
-    file!(ca_file, "Trust the certificate authorities in this PEM file instead of the system's.");
+    optional!(ca_file, "FILE", "Trust the certificate authorities in this PEM file instead of the system's.");
 /// Client certificate.
 pub const CERT_FILE: TargetOption = TargetOption {
     needs: Some("key_file"),
-    ..file!(cert_file, "Send the client certificate in this PEM file.")
+    ..optional!(cert_file, "FILE", "Send the client certificate in this PEM file.")
 };
 /// Key of the client certificate.
 pub const KEY_FILE: TargetOption = TargetOption {
     needs: Some("cert_file"),
-    ..file!(key_file, "Read the private key of the client certificate from this PEM file.")
+    ..optional!(key_file, "FILE", "Read the private key of the client certificate from this PEM file.")
 };
 /// Size of requests.
 pub const BATCH: TargetOption = row(

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 use crate::error::{ErrorKind, StoreError, with_suffix};
 
 /// Excludes other writers while it lives. Dropping it removes its file.
@@ -30,8 +32,14 @@ impl Lock {
         };
         loop {
             let mut options = File::options();
-            let file = options.create(true).truncate(false).write(true).mode(0o600);
-            let file = file.open(&name).map_err(refuse)?;
+            // A link that another user has put there is not followed.
+            options
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .custom_flags(OFlag::O_NOFOLLOW.bits());
+            let file = options.open(&name).map_err(refuse)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),

@@ -52,6 +52,6 @@ impl Failure {
 pub(crate) fn target_error(error: mpwatch_exporters::send::TargetError) -> anyhow::Error {
     match error {
         mpwatch_exporters::send::TargetError::Address(message) => Failure::usage(message).into(),
-        other => other.into(),
+        other @ mpwatch_exporters::send::TargetError::Send(_) => other.into(),
     }
 }

@@ -220,10 +220,10 @@ static __noinline int read_waiting(struct mpw_observed *observed, struct tcp_soc
 	observed->snd_wnd = tp->snd_wnd;
 	observed->backoff = tp->inet_conn.icsk_backoff;
 	observed->probes = tp->inet_conn.icsk_probes_out;
-	observed->ack_ns =
-		tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
-	observed->busy_ns =
-		READ_BITS(tp, chrono_type) ? time_of_tick(observed->busy_ns, tp->chrono_start, now) : 0;
+	observed->ack_ns = tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
+	observed->busy_ns = READ_BITS(tp, chrono_type)
+				    ? time_of_tick(observed->busy_ns, tp->chrono_start, now)
+				    : 0;
 	return 0;
 }
 

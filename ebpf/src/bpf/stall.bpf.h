@@ -28,16 +28,24 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
+/* Whether the path of a subflow had missed three timeouts of at least 200 ms before `from`. After n timeouts, (2^n - 1) * 200 ms have passed. */
+static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, __u64 now)
+{
+	__u64 missed = READ(tp, inet_conn.icsk_backoff);
+
+	return missed > 3 && missed < 16 && now + 1600000000 < from + (200000000ull << missed);
+}
+
 /* Subflows of a connection to check; the kernel allows up to 64. */
 #define MAX_SUBFLOWS 16
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless `ignore_earlier`: that data may be on a path that has failed. Data on a path that had failed by then, without an
- * ACK for 2 s, is reinjected on another one.
+ * data in flight before, unless that is acknowledged: `acked_all`, or on a path with timeouts if at least everything sent at the previous
+ * progress is (`acked`). Data on a path that had failed before is reinjected on another one.
  */
-static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now,
-				      bool ignore_earlier)
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool acked,
+				      bool acked_all)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -52,13 +60,13 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		tp = (struct tcp_sock *)READ(subflow, tcp_sock);
 		if (!READ_BITS(tp, chrono_type))
 			continue;
-		since = now - (__u64)(ticks - READ(tp, rcv_tstamp)) * settings.tick_ns;
-		if (since + MPW_MAX_SILENT_NS < from)
+		if (has_failed_before(tp, from, now))
 			continue;
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
-		else if (since <= from && !ignore_earlier)
+		else if (since <= from && !acked_all &&
+			 !(acked && READ(tp, inet_conn.icsk_backoff)))
 			return from;
 	}
 	return first;
@@ -82,19 +90,22 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
-	bool was_limited = state->limited_seq &&
-			   (__s64)(state->limited_seq - state->progress_seq) > 0;
-	bool acked_all = false;
+	bool was_limited =
+		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
+	bool acked = false, acked_all = false;
 	__u64 since;
 
+	/* The path has failed: what arrives on it is the peer's data. */
+	if (tp->inet_conn.icsk_backoff > 3)
+		return;
 	if (snd_una != state->progress_seq) {
 		/* Exactly what had been sent by the previous progress is acknowledged. */
 		acked_all = snd_una == state->next_seq;
+		acked = state->next_seq && (__s64)(snd_una - state->next_seq) >= 0;
 		state->progress_seq = snd_una;
 		state->next_seq = READ(msk, snd_nxt);
 		if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
-			note_stall(observed, at,
-				   observed->flags & MPW_SF_UNACKED && !was_limited);
+			note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
 		observed->progress_ns = at;
 		if (is_payload_unacked(msk, snd_una))
 			observed->flags |= MPW_SF_UNACKED;
@@ -102,7 +113,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
 	if (at && now - at > MPW_MIN_STALL_NS / 10) {
-		since = waiting_since(msk, at, now, acked_all);
+		since = waiting_since(msk, at, now, acked, acked_all);
 		if (since > at && since > observed->progress_ns)
 			observed->progress_ns = since;
 	}

@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 use super::field::{address, msk, nanos, owner};
 use crate::abi;
 
-pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
+pub(super) fn connection(raw: &abi::mpw_connection) -> ConnectionRecord {
     let abi::mpw_connection {
         kind: _,
         netns_inode,
@@ -24,7 +24,7 @@ pub(super) fn connection(raw: abi::mpw_connection) -> ConnectionRecord {
         owner: raw_owner,
         local: raw_local,
         remote: raw_remote,
-    } = raw;
+    } = *raw;
     let ((local, _), (remote, _)) = (address(raw_local), address(raw_remote));
     let flag = |bit: u32| raw_msk.flags & bit != 0;
     ConnectionRecord {

@@ -23,7 +23,7 @@ pub const CONNECTION_BYTES: usize = size_of::<abi::mpw_connection>();
 pub fn record(bytes: &[u8]) -> Option<KernelEvent> {
     Some(match u32::from_ne_bytes(*bytes.first_chunk::<4>()?) {
         abi::MPW_RECORD_SUBFLOW => KernelEvent::Subflow(subflow(plain(bytes)?)),
-        abi::MPW_RECORD_CONNECTION => KernelEvent::Connection(connection(plain(bytes)?)),
+        abi::MPW_RECORD_CONNECTION => KernelEvent::Connection(connection(&plain(bytes)?)),
         abi::MPW_RECORD_UNCHANGED_SUBFLOW | abi::MPW_RECORD_UNCHANGED_CONNECTION => unchanged(plain(bytes)?),
         abi::MPW_RECORD_SAMPLE_BATCH => KernelEvent::Samples(batch::batch(bytes)?),
         abi::MPW_RECORD_CGROUP => KernelEvent::Cgroup(cgroup::cgroup(&plain(bytes)?)),

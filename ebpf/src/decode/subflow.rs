@@ -92,8 +92,8 @@ pub(super) fn subflow(
     let join = flag(abi::MPW_SF_MP_JOIN);
     // TCP may be established although the peer refuses the MP_JOIN.
     let established = nanos(established_ns).filter(|_| join || !flag(abi::MPW_SF_ASKED_JOIN));
-    let (local, local_id) = address(raw_local);
-    let (remote, remote_id) = address(raw_remote);
+    let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
+    let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
         at: Nanos(at_ns),
         id: SubflowId { cookie: SocketCookie(cookie), generation },
@@ -105,10 +105,7 @@ pub(super) fn subflow(
         established,
         first_seen: Nanos(first_seen_ns),
         closed: nanos(closed_ns),
-        handshake: established
-            .and(nanos(created_ns))
-            .filter(|_| handshake_us != 0)
-            .map(|_| Micros(handshake_us.into())),
+        handshake: established.and(handshake),
         joined_bytes: established.map(|_| Bytes(joined_bytes)),
         syn_bytes: Bytes(syn_bytes),
         effective: nanos(effective_ns).map(|at| (at, Bytes(effective_bytes))),
@@ -116,14 +113,7 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
-        waiting: Waiting {
-            in_flight: packets_out,
-            window: Bytes(snd_wnd.into()),
-            backoff,
-            probes,
-            last_ack: nanos(ack_ns),
-            busy_since: nanos(busy_ns),
-        },
+        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
         stalls: stalls(raw_stalls, stall_count),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -155,6 +145,11 @@ pub(super) fn subflow(
         end: end(flags),
         rtts: RttHistogram::from_counts(rtt_histogram),
     }
+}
+
+fn waiting(in_flight: u32, window: u32, [backoff, probes]: [u8; 2], [ack, busy]: [u64; 2]) -> Waiting {
+    let window = Bytes(window.into());
+    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy) }
 }
 
 fn end(flags: u32) -> EndFlags {

@@ -161,16 +161,15 @@ impl Context<'_> {
         let traces = self.facts.traces;
         let joined = record.established.filter(|_| record.mp_join);
         let [wire_sent, wire_received] = wire::estimate(record);
+        let interface = record.interface.map(|interface| interface.name);
         Subflow {
             id: record.id,
             local: record.local,
             remote: record.remote,
             local_id: record.local_id,
             remote_id: record.remote_id,
-            interface: record.interface.map(|interface| interface.name),
-            incoming_interface: record
-                .incoming_interface
-                .or(record.interface.map(|interface| interface.name)),
+            interface,
+            incoming_interface: record.incoming_interface.or(interface),
             congestion_control: record.congestion,
             initial: state.is_initial(),
             backup: record.backup,

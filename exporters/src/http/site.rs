@@ -17,7 +17,7 @@ const LANDING: &str = concat!(
     "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>mpwatch</title></head><body><h1>mpwatch ",
     env!("CARGO_PKG_VERSION"),
     "</h1><p>Observes Multipath TCP on this machine.</p><ul><li><a href=\"/metrics\">/metrics</a>: for Prometheus</li>",
-    "<li><a href=\"/api/v1/flows\">/api/v1/flows</a>: all current connections as JSON</li>",
+    "<li><a href=\"/api/v1/flows\">/api/v1/flows</a>: all current connections as JSON, with authentication</li>",
     "<li><a href=\"/healthz\">/healthz</a>: the process is running</li>",
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );

@@ -76,3 +76,16 @@ fn a_run_whose_source_ended_early_keeps_the_reason() {
     store.close();
     assert_eq!(cut_short(&file).as_deref(), Some("the file ends abruptly"));
 }
+
+#[test]
+fn links_in_place_of_its_files_are_not_followed() {
+    let (folder, file) = folder();
+    let target = folder.path().join("target");
+    fs::write(&target, "secret").unwrap();
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&target, with_suffix(&file, "-reserve")).unwrap();
+    written(&file).close();
+    std::os::unix::fs::symlink(&target, with_suffix(&file, ".lock")).unwrap();
+    assert!(Store::open(&file, &Limits::none()).is_err());
+    assert_eq!((fs::read(&target).unwrap(), mode(&target)), (b"secret".to_vec(), 0o640));
+}

@@ -61,10 +61,10 @@ impl DatabaseFile {
         Ok(file)
     }
 
-    /// Creates the reserve, if there is room for it.
+    /// Creates the reserve, if there is room for it. A link that another user has put there is not followed.
     fn reserve_space(&self) {
-        let mut options = File::options();
-        let file = options.create(true).truncate(false).write(true).mode(0o600).open(&self.reserve);
+        let _ = std::fs::remove_file(&self.reserve);
+        let file = File::options().create_new(true).write(true).mode(0o600).open(&self.reserve);
         if file.is_ok_and(|file| fallocate(file, FallocateFlags::empty(), 0, RESERVE_BYTES).is_err()) {
             let _ = std::fs::remove_file(&self.reserve);
         }

@@ -62,7 +62,7 @@ fn nothing_of_a_report_is_cut() {
     let Some(text) = rendered(&format!("<!doctype html><body>{}{MEASURE}", frames.concat())) else {
         return skip("Chromium is missing; it is in Debian's package chromium");
     };
-    let results: Vec<&str> = text.rsplit("[").take(WIDTHS.len()).collect();
+    let results: Vec<&str> = text.rsplit('[').take(WIDTHS.len()).collect();
     for width in WIDTHS {
         let result = results.iter().find(|result| result.starts_with(&format!("{width}: ")));
         let result = result.unwrap_or_else(|| panic!("no result for {width} px: {results:?}"));

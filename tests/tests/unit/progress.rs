@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings of real connections with one to three paths, several loads and incidents (`tests/progress/record.py`). What mpwatch reports is
+//! Recordings of connections with one to three paths, several loads and incidents (`tests/progress/record.py`). What mpwatch reports is
 //! compared with `truth.tsv`: the kernel's timeouts in a row on each path, and the longest time in which the receiving program got nothing.
 
 use std::fs;
@@ -13,7 +13,7 @@ use mpwatch_tests::mpwatch;
 
 /// The program reads up to one interval of the sender's load late, on a machine that records eight cells at a time.
 const TOLERANCE: Micros = Micros(250_000);
-/// Shorter gaps are no outages.
+/// A shorter gap is not an outage.
 const MIN_OUTAGE: Micros = Micros(200_000);
 
 fn folder() -> PathBuf {

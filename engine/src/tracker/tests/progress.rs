@@ -310,7 +310,7 @@ fn check(paths: usize, load: Load, incident: Incident) {
         let cell = format!("{cell}, path {}", place + 1);
         match (path.missed_third, noticed) {
             (Some(third), Some(noticed)) => {
-                assert!((third..third + 3_000).contains(&noticed), "{cell}: {third} {noticed}")
+                assert!((third..third + 3_000).contains(&noticed), "{cell}: {third} {noticed}");
             }
             (None, None) => {}
             other => panic!("{cell}: missed its third timeout and was reported at {other:?}"),
