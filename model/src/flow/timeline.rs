@@ -226,15 +226,12 @@ impl Offset {
 /// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align. `{:#}`: after the time on the clock (UTC).
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            write!(f, "{} (", self.at.strftime(CLOCK))?;
-        }
         let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());
-        match f.precision() {
-            Some(digits) => write!(f, "{:+.digits$} s", self.micros as f64 / 1e6)?,
-            None => write!(f, "{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000)?,
-        }
-        f.write_str(if f.alternate() { ")" } else { "" })
+        let offset = match f.precision() {
+            Some(digits) => format!("{:+.digits$} s", self.micros as f64 / 1e6),
+            None => format!("{sign}{}.{:06} s", size / 1_000_000, size % 1_000_000),
+        };
+        if f.alternate() { write!(f, "{} ({offset})", self.at.strftime(CLOCK)) } else { f.write_str(&offset) }
     }
 }
 
