@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{DRAWINGS, STYLE};
+use super::markup::{DRAWINGS, STYLE};
 use crate::text::fit::wrapped;
 
 /// Margin of a drawing in a file of its own, pixels.

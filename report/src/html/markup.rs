@@ -5,6 +5,11 @@ use std::fmt::Write as _;
 
 use crate::text::grid::{Align, Grid};
 
+/// Rules for the page, beginning with the colours as variables.
+pub(super) const STYLE: &str = include_str!("style.css");
+/// Rules for drawings, which a saved drawing contains too.
+pub(super) const DRAWINGS: &str = include_str!("drawings.css");
+
 /// Names of processes, interfaces and control groups come from outside: none may become a tag or end an attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

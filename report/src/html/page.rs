@@ -9,16 +9,11 @@ use mpwatch_model::snapshot::Report;
 
 use super::card;
 use super::distributions;
-use super::markup::{escape, facts, list, table};
+use super::markup::{DRAWINGS, STYLE, escape, facts, list, table};
 use crate::text::report::{facts as facts_of_report, in_brief, overviews, pairs};
 use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, headline, problems, summary};
 use crate::text::words::capital;
-
-/// Rules for the page, beginning with the colours as variables.
-pub(super) const STYLE: &str = include_str!("style.css");
-/// Rules for drawings, which a saved drawing contains too.
-pub(super) const DRAWINGS: &str = include_str!("drawings.css");
 
 /// Number of connections that are shown at once; each other one is a line that the reader can open.
 const MAX_OPEN: usize = 6;

@@ -8,8 +8,7 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 
 use super::grid::Align::{Left, Right};
-use super::grid::{Column, Grid};
-use super::report::Overview;
+use super::grid::{Column, Grid, Overview};
 use super::words::{bytes, or_dash};
 
 const COLUMNS: &[Column<ClassTotals>] = &[

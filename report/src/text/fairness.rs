@@ -11,8 +11,7 @@ use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::mean;
 
 use super::grid::Align::{Left, Right};
-use super::grid::{Column, Grid};
-use super::report::Overview;
+use super::grid::{Column, Grid, Overview};
 use super::words::or_dash;
 
 /// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.

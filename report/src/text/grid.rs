@@ -3,6 +3,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::words::capital;
+
 /// Between two columns.
 const GAP: &str = "  ";
 
@@ -90,6 +92,20 @@ impl Grid {
         });
         let line = cells.collect::<Vec<_>>().join(GAP);
         format!("{indent}{}\n", line.trim_end())
+    }
+}
+
+/// A table over all connections.
+pub(crate) struct Overview {
+    pub(crate) title: &'static str,
+    pub(crate) notes: Vec<String>,
+    pub(crate) grid: Grid,
+}
+
+impl Overview {
+    /// Its notes as sentences.
+    pub(crate) fn paragraph(&self) -> String {
+        self.notes.iter().map(|note| format!("{}.", capital(note))).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -16,8 +16,7 @@ use mpwatch_model::statistics::median;
 
 use super::classes::joules_per_gigabyte;
 use super::grid::Align::{Left, Right};
-use super::grid::{Column, Grid};
-use super::report::Overview;
+use super::grid::{Column, Grid, Overview};
 use super::words::bytes;
 
 /// Maximum rows for single peers. All other peers share one more row.

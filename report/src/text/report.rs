@@ -16,10 +16,10 @@ use mpwatch_model::snapshot::{Report, Run};
 use super::connection;
 use super::fit::wrapped;
 use super::grid::Align::{Left, Right};
-use super::grid::{Column, Grid};
+use super::grid::{Column, Grid, Overview};
 use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
-use super::words::{bytes, capital, count, or_dash, seconds, shown};
+use super::words::{bytes, count, or_dash, seconds, shown};
 use super::{classes, cost, fairness, goodput, peers};
 
 /// Maximum number of connections that a summary lists.
@@ -109,20 +109,6 @@ fn head(report: &Report, width: usize) -> String {
         let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text_within("  ", width));
     }
     text
-}
-
-/// A table over all connections.
-pub(crate) struct Overview {
-    pub(crate) title: &'static str,
-    pub(crate) notes: Vec<String>,
-    pub(crate) grid: Grid,
-}
-
-impl Overview {
-    /// Its notes as sentences.
-    pub(crate) fn paragraph(&self) -> String {
-        self.notes.iter().map(|note| format!("{}.", capital(note))).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// The tables over all connections that have rows.

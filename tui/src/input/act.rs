@@ -11,9 +11,9 @@ use crate::history::MAX_CLOSED;
 use crate::state::app::{App, Rows};
 use crate::state::choices::{Mark, choices};
 use crate::state::edit::Edit;
+use crate::state::flow_row::FlowRow;
 use crate::state::key::Action;
 use crate::state::message::{ExportFormat, Request};
-use crate::state::rows::FlowRow;
 use crate::state::view::{ClosedFilter, Detail, Mode, Pick, Prompt, RowKey, Tab};
 
 impl App {

@@ -17,8 +17,8 @@ use crate::digest::{Digested, Totals};
 use crate::history::{History, Tick};
 use crate::mask::Mask;
 use crate::state::aggregates::Aggregates;
+use crate::state::flow_row::FlowRow;
 use crate::state::message::{Link, Notice};
-use crate::state::rows::FlowRow;
 use crate::state::settings::{Origin, Settings};
 use crate::state::view::{ClosedFilter, Detail, Mode, RowKey, Tab, TableState};
 
