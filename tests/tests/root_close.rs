@@ -227,7 +227,7 @@ fn mapped_sockets_show_their_ipv4_addresses() {
 }
 
 #[test]
-fn a_refused_connection_ends_with_a_received_reset_and_was_never_established() {
+fn a_refused_connection_is_refused_and_was_never_established() {
     if !may_run_as_root() {
         return;
     }
@@ -249,7 +249,7 @@ fn a_refused_connection_ends_with_a_received_reset_and_was_never_established() {
         let [subflow] = list(connection, "subflows") else { panic!("{}", show(connection)) };
         assert_eq!(
             (reason(subflow), text(connection, "role")),
-            ("reset_received", "client"),
+            ("refused", "client"),
             "{}",
             show(connection)
         );

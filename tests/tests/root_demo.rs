@@ -186,7 +186,11 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
         (1, 1),
         "both ends, nothing else"
     );
-    assert_eq!(number_of("class=\"plot\""), 3, "throughput, RTT and window over time");
+    assert_eq!(
+        number_of("class=\"plot\""),
+        5,
+        "throughput, RTT and window over time; RTT and energy of the subflows"
+    );
     assert!(html.stdout.contains("class=\"failure\"") && html.stdout.contains("failed"), "{}", html.stdout);
 }
 

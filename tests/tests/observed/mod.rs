@@ -17,7 +17,7 @@ use mpwatch_tests::{Observer, Report, emulation, list, text};
 use serde_json::Value;
 
 /// Timeout of every wait.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 /// Round-trip time of each path of [`lab`].
 pub(crate) const RTT: Duration = Duration::from_millis(20);
 
