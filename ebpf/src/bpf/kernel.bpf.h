@@ -214,8 +214,16 @@ struct tcp_rack {
 	__u32 rtt_us;
 };
 
+struct tcp_options_received {
+	__u32 rcv_tsecr; /* without tsoffset */
+	__u8 wscale_ok : 1;
+	__u8 snd_wscale : 4;
+	__u8 sack_ok : 3;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	__u16 tcp_header_len;
 	__u32 srtt_us;
 	__u32 mdev_us;

@@ -95,6 +95,19 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 		note_handshake(&state->handshake, msk_of(subflow));
 }
 
+/*
+ * After a SYN cookie the kernel takes the RTT sample from the time stamp of the SYN-ACK, in milliseconds, but its low bits are options of the SYN
+ * (cookie_init_timestamp()): the sample is wrong by up to 64 ms. Of other samples of whole milliseconds, 1 in 32 looks the same.
+ */
+static __always_inline bool is_sample_of_cookie(const struct tcp_sock *tp)
+{
+	__u32 options = READ_BITS(tp, rx_opt.wscale_ok) ? READ_BITS(tp, rx_opt.snd_wscale) : 0xf;
+
+	options |= READ_BITS(tp, rx_opt.sack_ok) ? 1 << 4 : 0;
+	return !tp->total_retrans && (tp->srtt_us >> 3) % 1000 == 0 &&
+	       (tp->rx_opt.rcv_tsecr & 0x1f) == options;
+}
+
 static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp, int old, __u64 now)
 {
 	struct subflow_state *state = bpf_sk_storage_get(&subflows, sk, 0, 0);
@@ -107,11 +120,8 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 		if (tp->is_mptcp)
 			state->observed.flags |= MPW_SF_MPTCP | MPW_SF_ASKED_MPTCP;
 		state->observed.flags |= MPW_SF_PASSIVE;
-		/*
-		 * The first RTT sample of an accepted socket measures its SYN-ACK. After a SYN cookie the kernel takes it from the time
-		 * stamp, which it used for the cookie: a multiple of a millisecond, and wrong; or there is none.
-		 */
-		if (tp->total_retrans || (tp->srtt_us >> 3) % 1000)
+		/* The first RTT sample of an accepted socket measures its SYN-ACK. */
+		if (!is_sample_of_cookie(tp))
 			state->observed.handshake_us = tp->srtt_us >> 3;
 		state->observed.created_ns = now - state->observed.handshake_us * 1000ull;
 	} else if (!state) {
