@@ -270,8 +270,8 @@ fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferRes
     }
     let join =
         if failure == PathFailure::PeerRemovesAddress { JoinBy::ServerSignal } else { JoinBy::ClientSubflow };
-    let run = ObservedTransfer::start(lab(join, false), 4_000_000);
-    run.wait_for_bytes(1_000_000);
+    let run = ObservedTransfer::start(lab(join, false), 8_000_000);
+    run.wait_for_bytes(2_000_000);
     run.lab.path(path).unwrap().fail(failure).unwrap();
     run.wait_for_completion();
     let result = run.finish();
