@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub host: Host,
     /// Labels and settings of the run.
     pub setup: Arc<Setup>,
-    /// Open connections, and closed ones with their final values for two more snapshots. The last object with an id is the complete
-    /// record of that connection.
+    /// Open connections. A closed one stays for two more snapshots, with its final values. Of the objects with the same id in successive
+    /// snapshots, the last one is the complete record of that connection.
     pub connections: Vec<Connection>,
     /// Host-wide counters.
     pub counters: KernelCounters,
@@ -49,7 +49,8 @@ pub struct Snapshot {
     pub losses: Losses,
     /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
     pub overhead: Option<Overhead>,
-    /// Calendar time, in nanoseconds since 1970, of boot-clock zero; all its times are computed from it. Not part of the format.
+    /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not part of the
+    /// format.
     #[serde(skip)]
     pub boot_epoch_ns: i64,
     /// Idle connections of a daemon, which are not in `connections`. Not part of the format: [`Snapshot::complete`] adds them.

@@ -88,7 +88,8 @@ pub(crate) struct ParquetOptions {
     /// Read this database
     #[arg(long, value_name = "FILE", default_value = paths::DATABASE)]
     pub(crate) db: PathBuf,
-    /// Begin with the day (UTC) of this time: a duration before now (15m, 2h, 7d, 4w), yesterday or a date (2026-03-01), local time. Days are exported whole
+    /// Begin with the UTC day that contains this time, and export it whole: a duration before now (15m, 2h, 7d, 4w), yesterday or a date
+    /// (2026-03-01), given in local time
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
     /// End with the day (UTC) of this time

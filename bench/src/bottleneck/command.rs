@@ -100,7 +100,8 @@ fn record_missing(request: &Request, print: &mut impl FnMut(&str)) {
     }
 }
 
-/// The highest rate that this machine can emulate, Mbit/s. In cells above it, queues stayed empty because the CPUs were the bottleneck.
+/// The highest rate that this machine can emulate, Mbit/s. In cells with higher rates, queues stayed empty because the CPUs were the
+/// bottleneck.
 fn max_mbit(cell: &Cell) -> u32 {
     const RELAYED_PER_CPU: u32 = 225;
     const DIRECT_PER_CPU: u32 = 500;

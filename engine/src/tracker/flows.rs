@@ -24,7 +24,7 @@ use crate::bottleneck::Detector;
 pub(super) struct Flows {
     /// Those that take part in ticks.
     active: HashMap<Key, Flow>,
-    /// Of those with samples.
+    /// Detectors of the active connections that have samples.
     detectors: HashMap<Key, Box<Detector>>,
     idle: Idle,
 }
@@ -52,7 +52,7 @@ impl Flows {
         self.active.iter().map(|(key, flow)| (*key, flow))
     }
 
-    /// The same, to be changed. Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
+    /// The same, mutable. Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
     pub(super) fn sorted_mut(&mut self) -> Vec<&mut Flow> {
         let mut flows: Vec<&mut Flow> = self.active.values_mut().collect();
         flows.sort_unstable_by_key(|flow| flow.serial());
@@ -97,7 +97,7 @@ impl Flows {
         self.active.remove(&key)
     }
 
-    /// The connections that the kernel side has not listed for too long, and those with other names, take part in ticks again.
+    /// Idle connections that the kernel side has not listed for too long, and those whose names changed, take part in ticks again.
     pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
         let missing = self.idle.check(now);
         self.wake(missing, now);

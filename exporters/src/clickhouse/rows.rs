@@ -7,8 +7,8 @@ use std::io::Write as _;
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 
-/// Appends a line with an end. `version`: the greatest of the rows with the same `boot_id` and `id` is valid. The
-/// cells are in the order of [`names`].
+/// Appends the row of one end of a connection. Of the rows with the same `boot_id` and `id`, the one with the greatest `version` is valid.
+/// The cells are in the order of [`names`].
 pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
     match end.pair(columns) {
         Some(pair) => append_integer(pair, line),

@@ -19,22 +19,22 @@ const REFIT_AFTER: usize = 10;
 /// Number of load bins between the lowest and the highest load, and the samples that a bin needs.
 const BINS: usize = 12;
 const MIN_IN_BIN: usize = 2;
-/// Further samples do not increase the weight of a bin: the usual load of the machine must not outweigh all others.
+/// Samples beyond this number do not increase the weight of a bin: the usual load of the machine must not outweigh all others.
 const FULL_BIN: usize = 16;
 /// Minimum number of bins with samples.
 const MIN_BINS: usize = 4;
 /// Minimum range of loads.
 const MIN_RANGE: f64 = 0.03;
-/// Maximum distance from the lowest load to no load, in ranges.
+/// Maximum distance from the lowest load to no load, as a multiple of the range of loads.
 const MAX_EXTRAPOLATION: f64 = 4.0;
-/// Widest useful confidence interval of the idle power: its half against the median power.
+/// Maximum uncertainty of the idle power: half the width of its confidence interval, relative to the median power.
 const MAX_UNCERTAINTY: f64 = 0.1;
 
 /// The fit of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdleFit {
     samples: Samples,
-    /// Windows that are still too short together: length, and busy part and power times length.
+    /// Sums over windows that together are still too short: of the length, of busy part times length, and of power times length.
     length: Nanos,
     busy: f64,
     energy: f64,
@@ -61,8 +61,9 @@ pub(crate) struct FittedPower {
 
 impl FittedPower {
     /// Least and most power in microwatts that a load of `part` adds within `whole`, whatever the order in which the loads started.
-    /// The last load adds the rise of the line, if the line holds there. The first load adds at most the power above idle at `part`, or at
-    /// the lowest load of the line: the curve below that is unknown, but it does not fall.
+    /// Least: this load started last. It adds the rise of the line, or 0 if the line does not hold there.
+    /// Most: this load started first. It adds at most the power above idle at `part`. If `part` is below the lowest load of the line, the
+    /// power at the lowest load counts instead: the curve below it is unknown, but power never falls as load rises.
     pub(crate) fn marginal(&self, part: f64, whole: f64, idle_lo: u64) -> (f64, f64) {
         let holds = self.is_straight && whole - part >= self.lowest && whole <= self.highest;
         let least = if holds { self.slope_lo.max(0.0) * part } else { 0.0 };
@@ -113,7 +114,8 @@ impl IdleFit {
         let best = if is_straight { line } else { lower };
         let (mut lo, mut hi) = best.at_zero();
         if !is_straight {
-            // If power follows a parabola, the intercept moves by at most as much again.
+            // If power follows a parabola, the true intercept is farther from the whole line's than the lower line's, by at most the
+            // distance between these two.
             let beyond = 2.0 * lower.intercept - line.intercept;
             lo = lo.min(beyond).min(line.intercept);
             hi = hi.max(beyond).max(line.intercept);
