@@ -247,7 +247,7 @@ fn run(simulation: &mut Simulation) -> (Connection, Vec<Option<u64>>, bool, Vec<
         if !now.is_multiple_of(TICK) {
             continue;
         }
-        // The kernel's timer stands still meanwhile, so that all times that it gave before seem to be later.
+        // The kernel's timer stops during a suspension, so its earlier times appear later by that duration.
         let boot = |at: u64| Nanos(SECOND + (at + if is_asleep { SUSPENDED } else { 0 }) * MS);
         for event in simulation.events(now, boot) {
             tracker.apply(&event);
