@@ -53,7 +53,7 @@ struct subflow_state {
 	__u64 msk;
 	/* When the last segment was received while data was in flight. */
 	__u64 received_ns;
-	/* The connection's snd_una at observed.progress_ns, and its snd_nxt when that progress was noticed. */
+	/* The connection's snd_una at observed.progress_ns, and its snd_nxt at received_ns. */
 	__u64 progress_seq;
 	__u64 next_seq;
 	/* The connection's snd_nxt when the peer's window was last closed. */

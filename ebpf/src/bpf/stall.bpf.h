@@ -6,10 +6,13 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
+/* An interval in which this subflow made no progress. */
 static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, bool unacked)
 {
 	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
 
+	if (!observed->progress_ns || to <= observed->progress_ns + MPW_MIN_STALL_NS)
+		return;
 	stall->from_ns = observed->progress_ns;
 	stall->to_ns = to;
 	stall->unacked = unacked;
@@ -41,11 +44,10 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless that is acknowledged: `acked_all`, or on a path with timeouts if at least everything sent at the previous
- * progress is (`acked`). Data on a path that had failed before is reinjected on another one.
+ * data in flight before, unless that is known to be acknowledged: `acked_all`, or a path with timeouts. Data on a path that had failed before
+ * is reinjected on another one.
  */
-static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool acked,
-				      bool acked_all)
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool acked_all)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -65,8 +67,7 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
-		else if (since <= from && !acked_all &&
-			 !(acked && READ(tp, inet_conn.icsk_backoff)))
+		else if (since <= from && !acked_all && !READ(tp, inet_conn.icsk_backoff))
 			return from;
 	}
 	return first;
@@ -81,8 +82,9 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * A wait begins with the first data in flight: if everything was acknowledged before a gap between two segments, nobody waited in it.
- * Neither does anybody while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
+ * If everything sent by the previous segment is acknowledged, nobody waited until the next data was sent. If nothing waits now, another
+ * subflow has recorded since when somebody did. Nobody waits while the peer's window is closed either, nor until the data sent then, which
+ * the peer may have discarded, is acknowledged.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -90,32 +92,33 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
+	__s64 beyond = state->next_seq ? snd_una - state->next_seq : -1;
 	bool was_limited =
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
-	bool acked = false, acked_all = false;
 	__u64 since;
 
 	/* The path has failed: what arrives on it is the peer's data. */
 	if (tp->inet_conn.icsk_backoff > 3)
 		return;
+	state->next_seq = READ(msk, snd_nxt);
 	if (snd_una != state->progress_seq) {
-		/* Exactly what had been sent by the previous progress is acknowledged. */
-		acked_all = snd_una == state->next_seq;
-		acked = state->next_seq && (__s64)(snd_una - state->next_seq) >= 0;
 		state->progress_seq = snd_una;
-		state->next_seq = READ(msk, snd_nxt);
-		if (observed->progress_ns && at > observed->progress_ns + MPW_MIN_STALL_NS)
-			note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
+		note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
 		observed->progress_ns = at;
 		if (is_payload_unacked(msk, snd_una))
 			observed->flags |= MPW_SF_UNACKED;
 		else
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
-	if (at && now - at > MPW_MIN_STALL_NS / 10) {
-		since = waiting_since(msk, at, now, acked, acked_all);
-		if (since > at && since > observed->progress_ns)
+	if (beyond >= 0 && at && now - at > MPW_MIN_STALL_NS / 10 &&
+	    is_payload_unacked(msk, snd_una)) {
+		since = waiting_since(msk, at, now, !beyond);
+		if (since > at && since > observed->progress_ns) {
+			/* Progress was made on another subflow. */
+			if (beyond)
+				note_stall(observed, since, false);
 			observed->progress_ns = since;
+		}
 	}
 	if (is_window_closed(tp, msk)) {
 		observed->progress_ns = now;

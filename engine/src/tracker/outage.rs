@@ -30,6 +30,7 @@ impl Flow {
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
+            let from = from.max(self.stalls_until);
             self.stalls_until = to;
             let gap = suspensions.awake(from, to);
             if gap >= MIN_STALL {
@@ -69,8 +70,7 @@ impl Flow {
         if !is_open || !has_data || is_window_closed {
             self.calm_at = now;
         }
-        let acks = self.subflows.iter().filter_map(|subflow| subflow.path.waits_since(&subflow.record)).max();
-        let since = acks.map(|at| at.max(self.calm_at));
+        let since = self.waits_since().map(|at| at.max(self.calm_at));
         let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
         let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
         let evidence =
@@ -78,8 +78,27 @@ impl Flow {
         if is_open && progress::is_outage(&evidence, &paths) {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
-            self.end_outage(since, self.closed_at().unwrap_or(now), ticks.suspensions);
+            let acked = self.acknowledgements().filter(|acked| *acked > since).min();
+            self.end_outage(since, acked.or(self.closed_at()).unwrap_or(now), ticks.suspensions);
         }
+    }
+
+    /// The last acknowledgement of data on each subflow, ended ones included.
+    fn acknowledgements(&self) -> impl Iterator<Item = Nanos> {
+        self.subflows.iter().filter_map(|subflow| subflow.path.acked_at)
+    }
+
+    /// Since when data waits: the last acknowledgement, or the first data in flight if that was sent later. A path that failed earlier counts only if there is no other. `None`: unknown.
+    fn waits_since(&self) -> Option<Nanos> {
+        let is_in_flight =
+            |subflow: &&SubflowState| subflow.is_open_path() && subflow.record.waiting.in_flight > 0;
+        let in_flight = || self.subflows.iter().filter(is_in_flight);
+        let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
+        let all_failed = in_flight().all(is_failed);
+        let waiting = in_flight().filter(|subflow| all_failed || !is_failed(subflow));
+        self.acknowledgements()
+            .max()
+            .max(waiting.filter_map(|subflow| subflow.record.waiting.busy_since).min())
     }
 
     /// Adds an outage that has ended, unless a subflow has recorded it as a stall: it does so when two segments arrive.

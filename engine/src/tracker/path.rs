@@ -37,7 +37,7 @@ pub(super) struct PathState {
     /// Payload acknowledged and received at the last evaluation.
     carried: (Bytes, Bytes),
     /// The last ACK that acknowledged data. Segments of the peer are ACKs too, also if nothing of this end arrives there.
-    acked_at: Option<Nanos>,
+    pub(super) acked_at: Option<Nanos>,
     /// Timeouts in a row that happened while the peer's window was closed.
     excused: u8,
 }

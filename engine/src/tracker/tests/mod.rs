@@ -6,6 +6,7 @@ mod bottleneck;
 mod cpu;
 mod idle;
 mod lifecycle;
+mod outage;
 mod progress;
 mod records;
 mod reuse;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! When an outage begins and ends, as seen at ticks and as recorded by the subflows.
+
+use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::kernel::event::{KernelEvent, MskView, Stall, Waiting};
+use mpwatch_model::unit::{Bytes, Micros, Nanos};
+
+use super::records::{connection, msk, subflow, tick, tracker};
+use crate::tracker::{Closed, Tracker};
+
+const MS: u64 = 1_000_000;
+/// Data is sent on the first path, and 200 ms later on the second one.
+const SENT: u64 = 10_000;
+const AGAIN: u64 = 10_200;
+/// The first path acknowledges it, then the second one.
+const ANSWERED: u64 = 10_870;
+const ANSWERED_AGAIN: u64 = 11_060;
+
+/// The records of both paths at a time, with the stalls that the first one has recorded.
+fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
+    let waits = (SENT..ANSWERED).contains(&now);
+    let view = MskView {
+        window: Some(Bytes(100_000)),
+        unacked: Bytes(if waits { 200 } else { 0 }),
+        ..msk(if now < ANSWERED { 1_000 } else { 1_200 })
+    };
+    tracker.apply(&KernelEvent::Connection(connection(now * MS, 0)));
+    for (cookie, sent, answered) in [(11, SENT, ANSWERED), (12, AGAIN, ANSWERED_AGAIN)] {
+        let is_busy = (sent..answered).contains(&now);
+        let acked = if now < answered { 1_000 } else { 1_200 };
+        let mut record = subflow(cookie, now * MS, acked);
+        (record.msk, record.mp_join) = (Some(view.clone()), cookie == 12);
+        record.tcp.srtt = Micros(5_000);
+        record.waiting = Waiting {
+            in_flight: u32::from(is_busy),
+            window: Bytes(100_000),
+            backoff: u8::from(is_busy && now > sent + 205),
+            probes: 0,
+            last_ack: Some(Nanos(if now < answered { 9_000 * MS } else { answered * MS })),
+            busy_since: is_busy.then_some(Nanos(sent * MS)),
+        };
+        if cookie == 11 {
+            (record.progress, record.stalls) = (Some(Nanos(now * MS)), stalls.to_vec());
+        }
+        tracker.apply(&KernelEvent::Subflow(record));
+    }
+    tick(tracker, now * MS);
+}
+
+/// From and to, in milliseconds.
+fn outages(tracker: Tracker) -> Vec<(u64, u64)> {
+    let report = tracker.report();
+    let timeline = &report.connections[0].timeline;
+    let stalls = timeline.iter().filter_map(|entry| match entry.event {
+        TimelineEvent::Stalled { gap } => {
+            let from = u64::try_from(entry.at.as_millisecond()).unwrap();
+            Some((from, from + gap.0 / 1_000))
+        }
+        _ => None,
+    });
+    stalls.collect()
+}
+
+#[test]
+fn an_outage_lasts_from_the_first_data_to_the_first_acknowledgement() {
+    for interval in [200, 300, 400] {
+        let mut tracker = tracker(Closed::Keep);
+        for now in (9_000..12_000).step_by(interval) {
+            apply(&mut tracker, now, &[]);
+        }
+        assert_eq!(outages(tracker), [(SENT, ANSWERED)], "a tick each {interval} ms");
+    }
+}
+
+#[test]
+fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
+    let mut tracker = tracker(Closed::Keep);
+    for now in (9_000..11_200).step_by(200) {
+        apply(&mut tracker, now, &[]);
+    }
+    // The kernel's times of acknowledgements are those of timer ticks.
+    let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: true };
+    apply(&mut tracker, 11_300, &[stall]);
+    assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
+}
