@@ -79,6 +79,8 @@ pub(crate) struct ConnectionEvidence {
     pub(crate) is_tcp: bool,
     /// Time without an acknowledgement on any subflow, ended ones included.
     pub(crate) silent: Nanos,
+    /// Time without a DATA_ACK for unacknowledged payload. 0 if the kernel does not count what was acknowledged.
+    pub(crate) undelivered: Nanos,
 }
 
 /// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. While one of them could carry
@@ -98,4 +100,11 @@ pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence,
     let rto = in_flight().map(|(path, _)| path.rto).max().unwrap_or(INITIAL_RTO).min(INITIAL_RTO);
     let least = if all_are_stuck && !connection.was_window_closed { rto } else { MAX_SILENT };
     waits && !connection.is_window_closed && connection.silent >= least
+}
+
+/// Whether the connection is in an outage although paths work: the peer accepts nothing. In Linux 6.18, data after a gap can fill its receive
+/// buffer, so that it has no room for the data that is missing.
+pub(crate) fn is_undelivered(connection: &ConnectionEvidence) -> bool {
+    let is_limited = connection.is_window_closed || connection.was_window_closed;
+    connection.undelivered >= MAX_SILENT && !is_limited
 }

@@ -80,7 +80,9 @@ struct subflow_state {
 	__u8 final_sent;
 	/* The last change of state that was processed. */
 	__u8 last_state;
-	__u8 _reserved[2];
+	/* 1: at received_ns, the connection had no unsent payload. */
+	__u8 all_sent;
+	__u8 _reserved;
 	/* Handshake of the connection. */
 	struct handshake handshake;
 	/* Payload in the last full record of a snapshot. */

@@ -44,10 +44,10 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless that is known to be acknowledged: `acked_all`, or a path with timeouts. Data on a path that had failed before
- * is reinjected on another one.
+ * data in flight before, unless that is acknowledged: `beyond` is 0 or, for a path with timeouts, not negative. Data on a path that had failed
+ * before is reinjected on another one.
  */
-static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, bool acked_all)
+static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, __s64 beyond)
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
@@ -67,7 +67,8 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
-		else if (since <= from && !acked_all && !READ(tp, inet_conn.icsk_backoff))
+		else if (since <= from && beyond &&
+			 !(beyond > 0 && READ(tp, inet_conn.icsk_backoff)))
 			return from;
 	}
 	return first;
@@ -82,9 +83,9 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * If everything sent by the previous segment is acknowledged, nobody waited until the next data was sent. If nothing waits now, another
- * subflow has recorded since when somebody did. Nobody waits while the peer's window is closed either, nor until the data sent then, which
- * the peer may have discarded, is acknowledged.
+ * Nobody waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was unsent: a peer
+ * that has everything may send the last DATA_ACK late. If nothing waits now, another subflow has recorded since when somebody did. Nobody
+ * waits while the peer's window is closed either, nor until the data sent then, which the peer may have discarded, is acknowledged.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -92,7 +93,9 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
+	/* Payload acknowledged beyond that sent by the previous segment. */
 	__s64 beyond = state->next_seq ? snd_una - state->next_seq : -1;
+	bool was_sent = state->all_sent;
 	bool was_limited =
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
 	__u64 since;
@@ -101,6 +104,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	if (tp->inet_conn.icsk_backoff > 3)
 		return;
 	state->next_seq = READ(msk, snd_nxt);
+	state->all_sent = state->next_seq == READ(msk, write_seq);
 	if (snd_una != state->progress_seq) {
 		state->progress_seq = snd_una;
 		note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
@@ -110,12 +114,12 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		else
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
-	if (beyond >= 0 && at && now - at > MPW_MIN_STALL_NS / 10 &&
+	if ((beyond >= 0 || was_sent) && at && now - at > MPW_MIN_STALL_NS / 10 &&
 	    is_payload_unacked(msk, snd_una)) {
-		since = waiting_since(msk, at, now, !beyond);
+		since = waiting_since(msk, at, now, beyond);
 		if (since > at && since > observed->progress_ns) {
 			/* Progress was made on another subflow. */
-			if (beyond)
+			if (beyond > 0)
 				note_stall(observed, since, false);
 			observed->progress_ns = since;
 		}

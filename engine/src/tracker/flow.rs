@@ -7,7 +7,7 @@ use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::event::{ConnectionRecord, MskView, Process, SubflowRecord};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
@@ -70,6 +70,9 @@ pub(super) struct Flow {
     /// The last tick at which no data waited for a path, and at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
+    /// Payload with a DATA_ACK, and the last tick at which it grew or none was missing.
+    pub(super) delivered: Option<Bytes>,
+    pub(super) delivered_at: Nanos,
 }
 
 impl Flow {
@@ -100,6 +103,8 @@ impl Flow {
             outage_since: None,
             calm_at: Nanos(0),
             limited_at: Nanos(0),
+            delivered: None,
+            delivered_at: Nanos(0),
         }
     }
 

@@ -3,7 +3,8 @@
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
-use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW};
+use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW, MskView};
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
@@ -44,7 +45,7 @@ impl Flow {
         let (now, is_open) = (ticks.now, self.closed_at().is_none());
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
         let is_tcp = msk.is_none();
-        let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [msk.unacked, msk.unsent]);
+        let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [unacked_payload(msk), msk.unsent]);
         let window = msk.and_then(|msk| msk.window);
         let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
         let mut paths = Vec::new();
@@ -72,10 +73,28 @@ impl Flow {
         }
         let since = self.waits_since().map(|at| at.max(self.calm_at));
         let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
+        let acked = msk.and_then(|msk| msk.bytes).map(|bytes| bytes.acked);
+        if acked.is_none() || acked != self.delivered || unacked == Bytes(0) {
+            (self.delivered, self.delivered_at) = (acked, now);
+        }
+        let delivered_at = self.delivered_at.max(self.calm_at);
+        let undelivered = ticks.suspensions.awake(delivered_at, now);
         let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
-        let evidence =
-            ConnectionEvidence { unacked, unsent, is_window_closed, was_window_closed, is_tcp, silent };
-        if is_open && progress::is_outage(&evidence, &paths) {
+        let evidence = ConnectionEvidence {
+            unacked,
+            unsent,
+            is_window_closed,
+            was_window_closed,
+            is_tcp,
+            silent,
+            undelivered,
+        };
+        let since = if progress::is_outage(&evidence, &paths) {
+            since
+        } else {
+            progress::is_undelivered(&evidence).then_some(delivered_at)
+        };
+        if is_open && since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
             let acked = self.acknowledgements().filter(|acked| *acked > since).min();
@@ -120,4 +139,10 @@ impl Flow {
         open().filter(in_flight).any(|subflow| !is_failed(subflow))
             || (waits && self.outage_since.is_none() && open().all(is_failed))
     }
+}
+
+/// Payload without a DATA_ACK. The DATA_FIN of a closing connection takes up one sequence number.
+fn unacked_payload(msk: &MskView) -> Bytes {
+    let can_send = matches!(msk.state, TcpState::Established | TcpState::CloseWait);
+    if can_send || msk.unacked != Bytes(1) { msk.unacked } else { Bytes(0) }
 }
