@@ -69,6 +69,8 @@ fn a_dead_path_is_found_at_any_load() {
     }
     for rate in [300_000, 5_000_000, 20_000_000] {
         let lab = lab(JoinBy::ClientSubflow, false);
+        // Linux 6.18 never delivers the missing data if the data after it fills the receive buffer.
+        lab.server().sysctl("net.ipv4.tcp_rmem", "4096 6291456 6291456").unwrap();
         let spec = lab.traffic(Workload::Paced { rate, duration: Duration::from_secs(14) }).unwrap();
         let run = ObservedTransfer::with_spec(lab, &spec, &[]);
         run.wait_for_bytes(rate / 8);
