@@ -27,6 +27,7 @@ impl Flow {
             stalls: &subflow.record.stalls,
             progress: subflow.record.progress,
             unacked: subflow.record.unacked,
+            busy_since: subflow.record.waiting.last_ack.map(|_| subflow.record.waiting.busy_since),
         });
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;

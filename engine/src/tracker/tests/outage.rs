@@ -79,7 +79,7 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
         apply(&mut tracker, now, &[]);
     }
     // The kernel's times of acknowledgements are those of timer ticks.
-    let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: true };
+    let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: Some(true) };
     apply(&mut tracker, 11_300, &[stall]);
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
 }
