@@ -24,8 +24,9 @@ pub(crate) struct PathEvidence {
     pub(crate) is_busy: bool,
     /// The peer's window admits no segment.
     pub(crate) is_window_closed: bool,
-    /// Retransmission timeouts in a row.
+    /// Retransmission timeouts in a row without an answer, and those before that say nothing about the path.
     pub(crate) backoff: u8,
+    pub(crate) excused: u8,
     /// Probes without an answer.
     pub(crate) probes: u8,
     /// Retransmission timeout before it was doubled.
@@ -48,8 +49,8 @@ pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
 /// The state of a subflow.
 pub(crate) fn of_path(path: &PathEvidence) -> Progress {
     let silent = path.silent.unwrap_or_default();
-    // The kernel probes a closed window at intervals that double.
-    let rto = if path.is_window_closed { Nanos(path.rto.0 << path.backoff.min(10)) } else { path.rto };
+    // The kernel probes a closed window, and retransmits, at intervals that double.
+    let rto = Nanos(path.rto.0 << path.excused.min(10));
     let is_silent = silent >= Nanos(rto.0 * MAX_SILENT_TIMEOUTS).max(MAX_SILENT);
     let missed = path.in_flight > 0 && (is_silent || (path.backoff >= MAX_MISSED && !path.is_window_closed));
     if path.stays_failed || path.is_stale || path.probes >= MAX_MISSED || missed {
@@ -79,6 +80,8 @@ pub(crate) struct ConnectionEvidence {
     pub(crate) is_tcp: bool,
     /// Time without an acknowledgement on any subflow, ended ones included.
     pub(crate) silent: Nanos,
+    /// Time without an ACK of any kind on paths with data in flight: the peer may answer without accepting data.
+    pub(crate) unanswered: Nanos,
     /// Time without a DATA_ACK for unacknowledged payload. 0 if the kernel does not count what was acknowledged.
     pub(crate) undelivered: Nanos,
 }
@@ -92,13 +95,14 @@ pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence,
     let in_flight = || paths.iter().filter(|(path, _)| path.in_flight > 0);
     let all_are_stuck = paths.iter().all(is_stuck);
     let has_data = if connection.is_tcp {
-        in_flight().next().is_some()
+        paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy)
     } else {
         (connection.unacked + connection.unsent).0 > 0
     };
     let waits = has_data && (all_are_stuck || in_flight().next().is_some()) && in_flight().all(is_stuck);
     let rto = in_flight().map(|(path, _)| path.rto).max().unwrap_or(INITIAL_RTO).min(INITIAL_RTO);
-    let least = if all_are_stuck && !connection.was_window_closed { rto } else { MAX_SILENT };
+    let is_certain = all_are_stuck && !connection.was_window_closed && connection.unanswered >= rto;
+    let least = if is_certain { rto } else { MAX_SILENT };
     waits && !connection.is_window_closed && connection.silent >= least
 }
 

@@ -133,8 +133,8 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	count_payload(state, tp);
 	count_rtt(state, tp);
-	/* Without data in flight there is no stall, and no acknowledgement that shows progress. */
-	sending = tp->packets_out;
+	/* Without data in flight there is no stall, and no acknowledgement that shows progress; but a closed window excuses the sender. */
+	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))
 		return 0;

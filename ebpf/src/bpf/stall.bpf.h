@@ -102,7 +102,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	__u64 since;
 
 	/* The path has failed: what arrives on it is the peer's data. */
-	if (tp->inet_conn.icsk_backoff > 3)
+	if (tp->inet_conn.icsk_backoff > 3 && tp->packets_out)
 		return;
 	state->next_seq = snd_nxt;
 	state->written_seq = READ(msk, write_seq);

@@ -70,6 +70,8 @@ pub(super) struct Flow {
     /// The last tick at which no data waited for a path, and at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
+    /// Payload acknowledged on all subflows at the last tick.
+    pub(super) acked: Bytes,
     /// Payload with a DATA_ACK, and the last tick at which it grew or none was missing.
     pub(super) delivered: Option<Bytes>,
     pub(super) delivered_at: Nanos,
@@ -103,6 +105,7 @@ impl Flow {
             outage_since: None,
             calm_at: Nanos(0),
             limited_at: Nanos(0),
+            acked: Bytes(0),
             delivered: None,
             delivered_at: Nanos(0),
         }

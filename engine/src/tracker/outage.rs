@@ -12,7 +12,7 @@ use super::path::{Interval, TICKS};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
-use crate::progress::{self, ConnectionEvidence};
+use crate::progress::{self, ConnectionEvidence, PathEvidence};
 
 /// Data that the peer discarded while its window was closed is retransmitted within this time.
 const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
@@ -27,13 +27,18 @@ impl Flow {
             stalls: &subflow.record.stalls,
             progress: subflow.record.progress,
             unacked: subflow.record.unacked,
-            busy_since: subflow.record.waiting.last_ack.map(|_| subflow.record.waiting.busy_since),
+            busy_since: subflow.record.waiting.busy_since,
+            is_busy_unknown: subflow.record.waiting.last_ack.is_none(),
         });
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
-            let from = from.max(self.stalls_until);
+            let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
+            // While the peer had no memory, and until it has been sent again what it discarded, nobody waited for a path.
+            if from <= self.limited_at {
+                from = self.limited_at + LIMIT_ENDS;
+            }
             let gap = suspensions.awake(from, to);
             if gap >= MIN_STALL {
                 self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros() });
@@ -49,26 +54,15 @@ impl Flow {
         let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [unacked_payload(msk), msk.unsent]);
         let window = msk.and_then(|msk| msk.window);
         let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
-        let mut paths = Vec::new();
-        for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
-            // The kernel side skips a socket that has not changed if nothing is in flight (snapshot.bpf.c).
-            if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {
-                let (evidence, change) = subflow.path.evaluate(&subflow.record, is_limited, ticks);
-                paths.push((evidence, subflow.path.progress));
-                if let Some((at, event)) = change {
-                    self.timeline.sampled(at, event);
-                }
-            } else {
-                // The kernel side did not list it, so its record may be out of date. Its state stays.
-                paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
-            }
-        }
+        let paths = self.evaluate_paths(is_open, is_limited, ticks);
+        let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
         let is_window_closed =
             is_limited || paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
         if is_window_closed {
             self.limited_at = now;
         }
-        let has_data = unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0);
+        let has_data =
+            unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy);
         if !is_open || !has_data || is_window_closed {
             self.calm_at = now;
         }
@@ -81,6 +75,8 @@ impl Flow {
         }
         let delivered_at = self.delivered_at.max(self.calm_at);
         let undelivered = ticks.suspensions.awake(delivered_at, now);
+        let answered = self.in_flight().filter_map(|subflow| subflow.record.waiting.last_ack).max();
+        let unanswered = answered.map_or(silent, |at| ticks.suspensions.awake(at, read_at));
         let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
         let evidence = ConnectionEvidence {
             unacked,
@@ -89,6 +85,7 @@ impl Flow {
             was_window_closed,
             is_tcp,
             silent,
+            unanswered,
             undelivered,
         };
         let since = if progress::is_outage(&evidence, &paths) {
@@ -96,13 +93,45 @@ impl Flow {
         } else {
             progress::is_undelivered(&evidence).then_some(delivered_at)
         };
-        if is_open && since.is_some() {
+        self.report_outage(since.filter(|_| is_open), ticks);
+    }
+
+    /// The state of each open path, with its evidence.
+    fn evaluate_paths(
+        &mut self,
+        is_open: bool,
+        is_limited: bool,
+        ticks: Interval<'_>,
+    ) -> Vec<(PathEvidence, Progress)> {
+        let mut paths = Vec::new();
+        let acked = self.subflows.iter().fold(Bytes(0), |sum, subflow| sum + subflow.record.tcp.bytes_acked);
+        let is_frozen = self.acked == acked;
+        self.acked = acked;
+        for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
+            // The kernel side skips a socket that has not changed if nothing is in flight (snapshot.bpf.c).
+            if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {
+                let (evidence, change) = subflow.path.evaluate(&subflow.record, is_limited, is_frozen, ticks);
+                paths.push((evidence, subflow.path.progress));
+                if let Some((at, event)) = change {
+                    self.timeline.sampled(at, event);
+                }
+            } else {
+                // The kernel side did not list it, so its record may be out of date. Its state stays.
+                paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
+            }
+        }
+        paths
+    }
+
+    /// `since`: the outage at this tick.
+    fn report_outage(&mut self, since: Option<Nanos>, ticks: Interval<'_>) {
+        if since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
             // It lasted at the previous tick.
             let after = since.max(ticks.previous.since(TICKS));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
-            self.end_outage(since, acked.or(self.closed_at()).unwrap_or(now), ticks.suspensions);
+            self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
         }
     }
 

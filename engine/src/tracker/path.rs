@@ -13,6 +13,8 @@ use crate::progress::{self, PathEvidence};
 
 /// A shorter recovery does not end a failure (`outage::path_failures` has the same rule).
 const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
+/// With fewer timeouts in a row, an ACK may have been on its way when the path failed.
+const MIN_RETRANSMITTED: u8 = 2;
 /// Two readings of the time of one ACK differ by less.
 pub(super) const TICKS: Nanos = Nanos(20_000_000);
 
@@ -45,8 +47,10 @@ pub(super) struct PathState {
     carried: (Bytes, Bytes),
     /// The last ACK that acknowledged data. Segments of the peer are ACKs too, also if nothing of this end arrives there.
     pub(super) acked_at: Option<Nanos>,
-    /// Timeouts in a row that happened while the peer's window was closed.
+    /// Timeouts in a row that say nothing about the path: the peer's window was closed, or the peer answered without accepting the data.
     excused: u8,
+    /// The last ACK of any kind.
+    answered: Option<Nanos>,
 }
 
 /// Whether an open socket with this record can have data in flight.
@@ -67,11 +71,13 @@ impl PathState {
         self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. Returns the evidence, and when and how its path failed or worked again.
+    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any path. Returns
+    /// the evidence, and when and how its path failed or worked again.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,
         is_limited: bool,
+        is_frozen: bool,
         interval: Interval<'_>,
     ) -> (PathEvidence, Option<(Nanos, TimelineEvent)>) {
         if self.acked_at.is_none() || self.carried.0 != record.tcp.bytes_acked {
@@ -80,12 +86,25 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        self.excused = if is_closed { backoff } else { self.excused.min(backoff) };
+        // A peer without memory drops data within its window. While another path makes progress, or the peer sends data, an ACK may be
+        // one of the peer's own, and no answer to a retransmission.
+        let is_answered = is_frozen
+            && backoff >= MIN_RETRANSMITTED
+            && self.carried.1 == record.tcp.bytes_received
+            && self.answered.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS));
+        if is_answered {
+            self.acked_at = record.waiting.last_ack;
+        }
+        self.answered = record.waiting.last_ack;
+        self.excused = if is_closed || is_answered { backoff } else { self.excused.min(backoff) };
+        let evidence = self.evidence(record, interval);
         let evidence = PathEvidence {
             is_busy: is_limited || record.waiting.busy_since.is_some(),
-            is_window_closed: is_closed,
+            is_window_closed: is_closed || (backoff > 0 && self.excused == backoff),
             backoff: backoff - self.excused,
-            ..self.evidence(record, interval)
+            excused: self.excused,
+            stays_failed: evidence.stays_failed && !is_answered,
+            ..evidence
         };
         self.carried = (record.tcp.bytes_acked, record.tcp.bytes_received);
         (evidence, self.change(record, progress::of_path(&evidence), interval))

@@ -13,8 +13,9 @@ pub(super) struct SubflowStalls<'a> {
     pub(super) progress: Option<Nanos>,
     /// Sent data was not acknowledged at that time.
     pub(super) unacked: bool,
-    /// Since when it has had data in flight. Outer `None`: unknown; inner `None`: nothing is in flight.
-    pub(super) busy_since: Option<Option<Nanos>>,
+    /// Since when it has had data in flight. `None`: nothing is in flight or, with `is_busy_unknown`, it is unknown.
+    pub(super) busy_since: Option<Nanos>,
+    pub(super) is_busy_unknown: bool,
 }
 
 impl SubflowStalls<'_> {
@@ -22,8 +23,10 @@ impl SubflowStalls<'_> {
     fn stall_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
         let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: None }) };
         if progress + MIN_STALL <= to {
-            let is_used = self.busy_since.is_none_or(|since| since.is_some_and(|since| since < to));
-            return Some(Stall { from: progress, to, unacked: is_used.then_some(self.unacked) });
+            let busy_since = self.busy_since.filter(|since| *since < to);
+            let unacked = (busy_since.is_some() || self.is_busy_unknown).then_some(self.unacked);
+            let from = progress.max(busy_since.unwrap_or_default());
+            return Some(Stall { from, to, unacked });
         }
         self.stalls.iter().rev().find(|stall| stall.from < to && from < stall.to).copied()
     }
@@ -79,7 +82,13 @@ mod tests {
     }
 
     fn subflow(stalls: &[Stall], progress: u64, unacked: bool) -> SubflowStalls<'_> {
-        SubflowStalls { stalls, progress: Some(Nanos(progress * MS)), unacked, busy_since: None }
+        SubflowStalls {
+            stalls,
+            progress: Some(Nanos(progress * MS)),
+            unacked,
+            busy_since: None,
+            is_busy_unknown: true,
+        }
     }
 
     fn in_ms(stalls: Vec<(Nanos, Nanos)>) -> Vec<(u64, u64)> {
@@ -118,10 +127,11 @@ mod tests {
     fn idle_time_before_a_burst_is_not_a_stall_of_the_subflow_that_was_read_first() {
         let idle = [Stall { from: Nanos(1_000 * MS), to: Nanos(1_328 * MS), unacked: None }];
         for busy_since in [None, Some(Nanos(1_329 * MS))] {
-            let read_first = SubflowStalls { busy_since: Some(busy_since), ..subflow(&[], 1_002, true) };
+            let read_first =
+                SubflowStalls { busy_since, is_busy_unknown: false, ..subflow(&[], 1_002, true) };
             assert!(of_connection(&[subflow(&idle, 1_328, true), read_first]).is_empty());
         }
-        let dead = SubflowStalls { busy_since: Some(Some(Nanos(1_001 * MS))), ..subflow(&[], 1_002, true) };
+        let dead = SubflowStalls { busy_since: Some(Nanos(1_001 * MS)), ..subflow(&[], 1_002, true) };
         assert_eq!(in_ms(of_connection(&[subflow(&idle, 1_328, true), dead])), [(1_002, 1_328)]);
     }
 

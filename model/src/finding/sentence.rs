@@ -186,8 +186,14 @@ fn outage(main: &MainOutage) -> String {
     let longest =
         main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
     let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
-    let (so_far, made) = if main.lasts { (" so far", "makes") } else { ("", "made") };
-    format!("{duration} outage{so_far} from {:#}: no path {made} progress{stalls}{all}{longest}", main.from)
+    // A row of the database is as old as the last change of its connection.
+    if main.lasts {
+        return format!(
+            "outage since {:#}, at least {duration}: no path makes progress{stalls}{all}{longest}",
+            main.from
+        );
+    }
+    format!("{duration} outage from {:#}: no path made progress{stalls}{all}{longest}", main.from)
 }
 
 fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {

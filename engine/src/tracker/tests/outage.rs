@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When an outage begins and ends, as seen at ticks and as recorded by the subflows.
 
+use jiff::Timestamp;
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::event::{KernelEvent, MskView, Stall, Waiting};
@@ -108,7 +109,7 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
             tracker.apply(&KernelEvent::Connection(socket));
             tracker.apply(&KernelEvent::Subflow(record));
             let snapshot = tick(&mut tracker, second * 1_000 * MS);
-            found.push(snapshot.connections[0].outage_since.map(|at| at.as_millisecond()));
+            found.push(snapshot.connections[0].outage_since.map(Timestamp::as_millisecond));
         }
         (found, outages(tracker))
     };
