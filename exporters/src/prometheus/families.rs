@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
 
+use std::fmt::Write as _;
+
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, Distribution, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
@@ -12,8 +14,6 @@ use mpwatch_model::metric::{
     CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
 use mpwatch_model::snapshot::Snapshot;
-use prometheus::TextEncoder;
-use prometheus::proto::MetricFamily;
 
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
@@ -45,10 +45,14 @@ pub struct Family {
 }
 
 impl Family {
-    fn collect(&self, scrape: &Scrape<'_>) -> Option<MetricFamily> {
-        let mut samples = Samples::new(self.kind, &self.labels);
+    fn write(&self, scrape: &Scrape<'_>, text: &mut String) {
+        let Self { name, help, kind, labels, .. } = self;
+        let mut samples = Samples { name, label_names: labels, lines: String::new() };
         (self.read)(scrape, &mut samples);
-        samples.into_family(&self.name, &self.help)
+        if !samples.lines.is_empty() {
+            let kind = kind.as_str();
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", samples.lines);
+        }
     }
 }
 
@@ -61,15 +65,13 @@ pub struct Section {
 }
 
 /// All series in the text format 0.0.4.
-pub fn expose(
-    snapshot: &Snapshot,
-    values: &MetricValues,
-    service: &Service,
-) -> Result<String, prometheus::Error> {
+pub fn expose(snapshot: &Snapshot, values: &MetricValues, service: &Service) -> String {
     let scrape = Scrape { snapshot, values, service };
-    let families = sections().into_iter().flat_map(|section| section.families);
-    let collected: Vec<MetricFamily> = families.filter_map(|family| family.collect(&scrape)).collect();
-    TextEncoder::new().encode_to_string(&collected)
+    let mut text = String::new();
+    for family in sections().iter().flat_map(|section| &section.families) {
+        family.write(&scrape, &mut text);
+    }
+    text
 }
 
 /// Everything that can be scraped, in the order of the exposition.
@@ -221,7 +223,7 @@ fn distributions<T>(
             // An empty histogram of energy would claim that energy is measured.
             let is_known = |histogram: &&Histogram| row.unit != Unit::Joules || histogram.count() > 0;
             if let Some(histogram) = histograms(scrape.values).get(index).filter(is_known) {
-                samples.add_histogram::<&str>(&[], histogram);
+                samples.add_histogram(&[], histogram);
             }
         })
     })

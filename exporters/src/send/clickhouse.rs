@@ -5,9 +5,9 @@ use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
 
-use super::body::compressed;
-use super::client::{Answer, Post};
-use super::sender::{Engine, NOT_OWN, Record, Rejected, shown};
+use super::client::{Answer, Client, Post};
+use super::headers::Scheme;
+use super::sender::{Engine, NOT_OWN, Record, Rejected, SendError, Sender, confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -19,27 +19,42 @@ const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
 
 /// A database of a server.
-pub(super) struct Clickhouse {
+struct Clickhouse {
     database: String,
     compression: Compression,
 }
 
 impl Clickhouse {
-    pub(super) fn new(options: &TargetOptions) -> Self {
+    fn new(options: &TargetOptions) -> Self {
         let compression = options.compression.unwrap_or(Compression::Zstd);
         Self { database: options.database.clone(), compression }
     }
 }
 
-/// The request for the answer to a query.
-pub(super) fn asking(query: &str) -> Post {
+impl Sender {
+    /// Sends to a ClickHouse server. `columns`: the columns of the records.
+    pub fn clickhouse(options: &TargetOptions, columns: EndColumns) -> Result<Self, SendError> {
+        let client = Client::new(options, "/", Scheme::Clickhouse)?;
+        let name = format!("clickhouse {} {}", client.url, options.database);
+        Ok(Self::new(name, client, Box::new(Clickhouse::new(options)), columns))
+    }
+}
+
+/// The answer of a ClickHouse server to a query.
+pub fn answer_of_clickhouse(options: &TargetOptions, query: &str) -> Result<String, SendError> {
+    let client = Client::new(options, "/", Scheme::Clickhouse)?;
+    let (answer, _) = confirmed(&client, &Clickhouse::new(options), &question(query))?;
+    Ok(answer.text())
+}
+
+fn question(query: &str) -> Post {
     let query = format!("?query={}", percent_encoded(query));
     Post { query, body: Vec::new(), content_type: CONTENT_TYPE, compression: None }
 }
 
 impl Engine for Clickhouse {
     fn question(&self) -> Option<Post> {
-        Some(asking(&schema::version_query(&self.database)))
+        Some(question(&schema::version_query(&self.database)))
     }
 
     fn check(&self, answer: &Answer) -> Result<(), String> {
@@ -72,9 +87,8 @@ impl Engine for Clickhouse {
         for (end, version) in &ends {
             rows::append(end, columns, *version, &mut body);
         }
-        let body = compressed(self.compression, &body)?;
-        let compression = Some(self.compression);
-        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
+        let post = Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression: None };
+        Ok(Some((post.compressed(self.compression)?, count)))
     }
 
     /// An error can follow a status that was sent before it occurred, and any web page has status 200: only ClickHouse sends its headers.

@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
 
-use std::io::{Error, ErrorKind};
-use std::time::Duration;
+use std::io::{self, Error, ErrorKind, Write as _};
 
+use flate2::write::GzEncoder;
 use tokio_rustls::rustls;
-use ureq::http::{HeaderMap, Uri};
+use ureq::http::HeaderMap;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Error as Failure};
 
 use super::headers::{self, Scheme};
+use super::sender::SendError;
 use super::tls;
 use crate::options::{Compression, TargetOptions};
 
 /// Longer answers are errors: an answer is a confirmation, or an error message.
 const MAX_ANSWER: u64 = 64 << 10;
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    /// A file cannot be read, or has no secret or certificate.
-    #[error("cannot use the credentials: {0}")]
-    Credentials(String),
-    /// Address and reason.
-    #[error("cannot connect to {0}: {1}")]
-    Connect(String, String),
-    /// Address and reason.
-    #[error("{0} gave no complete answer: {1}")]
-    Exchange(String, String),
-    /// Address and deadline.
-    #[error("{0} gave no answer within {1:?}")]
-    Timeout(String, Duration),
-}
+/// Compromises between CPU time and size: docs/measurements/export.md.
+const GZIP: flate2::Compression = flate2::Compression::new(5);
+const ZSTD: i32 = 1;
 
 /// A request by POST.
 pub(super) struct Post {
     /// The part of the address after the path, with its `?`; may be empty.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
-    /// Type of the body.
     pub(super) content_type: &'static str,
-    /// Compression of the body.
+    /// How the body is compressed. `None`: not at all.
     pub(super) compression: Option<Compression>,
+}
+
+impl Post {
+    /// Compresses the body.
+    pub(super) fn compressed(self, method: Compression) -> io::Result<Self> {
+        let body = match method {
+            Compression::Zstd => zstd::encode_all(&self.body[..], ZSTD)?,
+            Compression::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), GZIP);
+                encoder.write_all(&self.body)?;
+                encoder.finish()?
+            }
+        };
+        Ok(Self { body, compression: Some(method), ..self })
+    }
 }
 
 /// An answer that was read to its end.
@@ -66,28 +67,32 @@ impl Answer {
 
 /// Sends requests to one address.
 pub(super) struct Client {
-    url: Uri,
-    options: TargetOptions,
+    pub(super) url: String,
+    pub(super) options: TargetOptions,
     scheme: Scheme,
 }
 
 impl Client {
-    /// Fails if the files of the options cannot be used.
-    pub(super) fn new(url: Uri, options: TargetOptions, scheme: Scheme) -> Result<Self, HttpError> {
-        let client = Self { url, options, scheme };
-        headers::authentication(&client.options, scheme).map_err(HttpError::Credentials)?;
+    /// `path`: for an address without a path. Fails if the files of the options cannot be used.
+    pub(super) fn new(options: &TargetOptions, path: &str, scheme: Scheme) -> Result<Self, SendError> {
+        let mut url = options.url.clone().unwrap_or_default();
+        if url.splitn(4, '/').nth(3).is_none_or(str::is_empty) {
+            url = format!("{}{path}", url.trim_end_matches('/'));
+        }
+        let client = Self { url, options: options.clone(), scheme };
+        headers::authentication(&client.options, scheme).map_err(SendError::Credentials)?;
         client.tls()?;
         Ok(client)
     }
 
-    fn tls(&self) -> Result<TlsConfig, HttpError> {
-        let is_secure = self.url.scheme_str() == Some("https");
+    fn tls(&self) -> Result<TlsConfig, SendError> {
+        let is_secure = self.url.starts_with("https:");
         let config = if is_secure { tls::config(&self.options) } else { Ok(TlsConfig::default()) };
-        config.map_err(HttpError::Credentials)
+        config.map_err(SendError::Credentials)
     }
 
     /// Sends a request. Certificates and secrets are read again.
-    pub(super) fn post(&self, post: &Post) -> Result<Answer, HttpError> {
+    pub(super) fn post(&self, post: &Post) -> Result<Answer, SendError> {
         let agent: Agent = Agent::config_builder()
             .timeout_global(Some(self.options.timeout))
             .http_status_as_error(false)
@@ -107,7 +112,7 @@ impl Client {
             request = request.header("content-encoding", compression.as_str());
         }
         let secrets = headers::authentication(&self.options, self.scheme);
-        for (name, value) in secrets.map_err(HttpError::Credentials)? {
+        for (name, value) in secrets.map_err(SendError::Credentials)? {
             request = request.header(name, value);
         }
         let (head, mut body) = request.send(&post.body[..]).map_err(|error| self.failed(error))?.into_parts();
@@ -115,16 +120,16 @@ impl Client {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    fn failed(&self, error: Failure) -> HttpError {
-        let url = self.url.to_string();
+    fn failed(&self, error: Failure) -> SendError {
+        let url = self.url.clone();
         match error {
-            Failure::Timeout(_) => HttpError::Timeout(url, self.options.timeout),
-            Failure::Io(error) if is_before_request(&error) => HttpError::Connect(url, error.to_string()),
-            Failure::Io(error) => HttpError::Exchange(url, error.to_string()),
+            Failure::Timeout(_) => SendError::Timeout(url, self.options.timeout),
+            Failure::Io(error) if is_before_request(&error) => SendError::Connect(url, error.to_string()),
+            Failure::Io(error) => SendError::Exchange(url, error.to_string()),
             Failure::HostNotFound | Failure::ConnectionFailed | Failure::Tls(_) => {
-                HttpError::Connect(url, error.to_string())
+                SendError::Connect(url, error.to_string())
             }
-            error => HttpError::Exchange(url, error.to_string()),
+            error => SendError::Exchange(url, error.to_string()),
         }
     }
 }

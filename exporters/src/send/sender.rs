@@ -3,12 +3,13 @@
 //! how long.
 
 use std::io;
+use std::time::Duration;
 
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
 
-use super::client::{Answer, Client, HttpError, Post};
+use super::client::{Answer, Client, Post};
 use crate::sample::weight;
 
 /// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
@@ -93,9 +94,18 @@ pub struct Sent {
 /// Why a batch was not confirmed.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// There is no answer.
-    #[error(transparent)]
-    Http(#[from] HttpError),
+    /// A file cannot be read, or has no secret or certificate.
+    #[error("cannot use the credentials: {0}")]
+    Credentials(String),
+    /// Address and reason.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(String, String),
+    /// Address and reason.
+    #[error("{0} gave no complete answer: {1}")]
+    Exchange(String, String),
+    /// Address and deadline.
+    #[error("{0} gave no answer within {1:?}")]
+    Timeout(String, Duration),
     /// The answer is an error.
     #[error("the server answered {status}: {text}")]
     Answer {
@@ -118,20 +128,20 @@ impl SendError {
     /// Whether the same request may succeed later, without any action of a user.
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::Http(error) => !matches!(error, HttpError::Credentials(_)),
+            Self::Connect(..) | Self::Exchange(..) | Self::Timeout(..) => true,
             Self::Answer { is_temporary, .. } => *is_temporary,
-            Self::Refused(_) | Self::Encoding(_) => false,
+            Self::Credentials(_) | Self::Refused(_) | Self::Encoding(_) => false,
         }
     }
 }
 
 /// Sends to one target.
 pub struct Sender {
+    /// The database keeps the target's progress under this name: kind and address.
+    pub name: String,
     client: Client,
     engine: Box<dyn Engine>,
     columns: EndColumns,
-    /// Threshold of sampling. `None`: all connections are sent.
-    sample: Option<u64>,
     is_checked: bool,
     /// A batch that is not confirmed.
     pending: Option<(Post, u64)>,
@@ -140,21 +150,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(
-        client: Client,
-        engine: Box<dyn Engine>,
-        columns: EndColumns,
-        sample: Option<u64>,
-    ) -> Self {
-        Self {
-            client,
-            engine,
-            columns: with_weight(columns),
-            sample,
-            is_checked: false,
-            pending: None,
-            sent: Sent::default(),
-        }
+    pub(super) fn new(name: String, client: Client, engine: Box<dyn Engine>, columns: EndColumns) -> Self {
+        let (columns, sent) = (with_weight(columns), Sent::default());
+        Self { name, client, engine, columns, is_checked: false, pending: None, sent }
     }
 
     /// Whether records need their timelines.
@@ -169,8 +167,8 @@ impl Sender {
 
     /// Encodes the next batch; sampling may leave nothing of it to send. Call [`Self::send`] then.
     pub fn prepare(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), SendError> {
-        let records =
-            records.into_iter().filter_map(|record| sampled(record, &self.columns, self.sample)).collect();
+        let sampled = |record| sampled(record, &self.columns, self.client.options.sample);
+        let records = records.into_iter().filter_map(sampled).collect();
         self.pending = self.engine.encode(records, &self.columns).map_err(SendError::Encoding)?;
         Ok(())
     }
