@@ -9,7 +9,7 @@ use mpwatch_model::flow::pairing::{Flow, flows};
 
 use super::distributions::{COMPLETION, SHARE, distribution};
 use super::intervals::differences;
-use super::markup::{escape, facts, table};
+use super::markup::{each, escape, facts, table};
 use super::page::frame;
 use super::plot::Plot;
 use crate::comparison::{Comparison, Judgement, Row, Side};
@@ -48,9 +48,8 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
 
 /// Sentences as a list, each marked by whether the second set is better.
 fn verdicts(sentences: &[(Judgement, String)]) -> String {
-    let items = sentences.iter().fold(String::new(), |mut text, (judgement, sentence)| {
-        let _ = writeln!(text, "<li class=\"{}\">{}</li>", judgement.as_str(), escape(sentence));
-        text
+    let items = each(sentences, |(judgement, sentence)| {
+        format!("<li class=\"{}\">{}</li>\n", judgement.as_str(), escape(sentence))
     });
     format!("<ul class=\"verdicts\">\n{items}</ul>\n")
 }

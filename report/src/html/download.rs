@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::markup::{DRAWINGS, STYLE};
+use super::markup::{DRAWINGS, STYLE, each};
 use crate::text::fit::wrapped;
 
 /// Margin of a drawing in a file of its own, pixels.
@@ -19,10 +19,9 @@ pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str)
     let letters = (width / LETTER) as usize;
     let lines = wrapped(caption, letters);
     let above = lines.lines().count() as f64 * LINE + MARGIN;
-    let caption = lines.lines().zip(1_u8..).fold(String::new(), |mut texts, (line, nth)| {
-        let y = f64::from(nth) * LINE - above - 4.0;
-        let _ = write!(texts, "<text y=\"{y:.0}\">{}</text>", line.trim());
-        texts
+    let caption = each(lines.lines().zip(1_u8..), |(line, number)| {
+        let y = f64::from(number) * LINE - above - 4.0;
+        format!("<text y=\"{y:.0}\">{}</text>", line.trim())
     });
     let (width, height) = (width + 2.0 * MARGIN, height + 2.0 * MARGIN + above);
     let top = -MARGIN - above;

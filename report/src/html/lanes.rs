@@ -8,14 +8,14 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::flow::subflow::Subflow;
-use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 
 use super::axis::{Axis, Horizontal, Scale};
 use super::download;
 use super::drawing::{colour, figure, svg};
 use super::intervals::label;
-use super::markup::{escape, text};
+use super::markup::{each, escape, text};
 use super::rates::{Clock, Sampled, Step};
 
 /// Height above the lanes for the label of the main outage.
@@ -183,10 +183,8 @@ impl Drawing<'_> {
         let (begin, end) = self.life.span(subflow);
         let [begin, end] = [begin, end].map(|at| self.axis.at(at));
         let class = colour(index);
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "<rect class=\"f{class}\" opacity=\"{}\" x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>",
+        let mut text = format!(
+            "<rect class=\"f{class}\" opacity=\"{}\" x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>\n",
             if steps.is_empty() { "0.75" } else { "0.18" },
             (end - begin).max(1.0)
         );
@@ -205,13 +203,12 @@ impl Drawing<'_> {
     fn outages(&self) -> String {
         let outages = outage::outages(self.life.connection);
         let main = outage::main_outage(self.life.connection, &outages);
-        outages.iter().fold(String::new(), |mut body, outage| {
+        each(&outages, |outage| {
             let from = self.life.clock.at(outage.from);
             let duration = outage.duration.seconds();
             let [x, end] = [from, from + duration].map(|at| self.axis.at(at));
-            let _ = writeln!(
-                body,
-                "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            let mut body = format!(
+                "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\n",
                 self.band,
                 (end - x).max(1.0),
                 self.bottom() - self.band
@@ -232,48 +229,38 @@ impl Drawing<'_> {
 
     fn events(&self) -> String {
         let connection = self.life.connection;
-        let mut text = String::new();
-        for entry in &connection.timeline {
+        let mark = |entry: &TimelineEntry| {
             let (TimelineEvent::SubflowStale { subflow, .. }
             | TimelineEvent::SubflowClosed { subflow, .. }
             | TimelineEvent::SubflowEstablished { subflow }
             | TimelineEvent::PriorityChanged { subflow, .. }) = entry.event
             else {
-                continue;
+                return None;
             };
-            let Some(number) = connection.subflow_number(subflow) else { continue };
             let class = if entry.event.is_failure() { "bad" } else { "mark" };
-            let _ = writeln!(
-                text,
-                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
+            Some(format!(
+                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>\n",
                 self.axis.at(self.life.clock.at(entry.at)),
-                self.middle(number - 1),
+                self.middle(connection.subflow_number(subflow)? - 1),
                 escape(&entry.event.sentence(|id| connection.subflow_name(id)))
-            );
-        }
-        text
+            ))
+        };
+        connection.timeline.iter().filter_map(mark).collect()
     }
 
     /// A bracket next to the lanes of each group that shares a bottleneck, in a column for each group.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
-        finding::shared_groups(connection).zip(0..).fold(String::new(), |mut text, (group, nth)| {
+        each(finding::shared_groups(connection).zip(0..), |(group, number)| {
+            let x = self.layout.width - BRACKET - f64::from(number % 3) * BRACKET;
             let numbers = group.iter().filter_map(|id| connection.subflow_number(*id));
             let heights: Vec<f64> = numbers.map(|number| self.middle(number - 1)).collect();
-            let x = self.layout.width - BRACKET - f64::from(nth % 3) * BRACKET;
-            let path = heights.iter().fold(String::new(), |mut path, y| {
-                let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", x - 5.0);
-                path
-            });
-            let first = heights.iter().copied().reduce(f64::min);
-            let last = heights.iter().copied().reduce(f64::max);
-            if let (Some(first), Some(last)) = (first, last) {
-                let _ = writeln!(
-                    text,
-                    "<path class=\"bracket\" d=\"{path}M{x:.1} {first:.1}V{last:.1}\"><title>one bottleneck</title></path>"
-                );
-            }
-            text
+            let path = each(&heights, |y| format!("M{:.1} {y:.1}H{x:.1}", x - 5.0));
+            let first = heights.iter().copied().fold(f64::INFINITY, f64::min);
+            let last = heights.iter().copied().fold(0.0, f64::max);
+            format!(
+                "<path class=\"bracket\" d=\"{path}M{x:.1} {first:.1}V{last:.1}\"><title>one bottleneck</title></path>\n"
+            )
         })
     }
 }

@@ -10,7 +10,7 @@ use super::grid::Align::{Left, Right};
 use super::grid::Grid;
 use super::report::provenance;
 use super::summary::summary;
-use super::words::capital;
+use super::words::{Fact, capital};
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
@@ -27,8 +27,8 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
     }
     for (letter, side) in [("A", a), ("B", b)] {
         let _ = write!(text, "\n{letter}: {}\n", side.name);
-        for (word, fact) in origin(side) {
-            let _ = writeln!(text, "  {word:<11}  {fact}");
+        for (label, fact) in origin(side) {
+            let _ = writeln!(text, "  {label:<11}  {fact}");
         }
     }
     for rows in found.classes() {
@@ -69,11 +69,9 @@ pub(crate) fn title(found: &Comparison) -> String {
     format!("B ({}) compared with A ({})", found.b, found.a)
 }
 
-/// The origin of a set: labels with their text.
-pub(crate) fn origin(side: Side<'_>) -> Vec<(String, String)> {
-    let mut facts = vec![("connections".to_owned(), summary(side.report))];
-    facts.extend(provenance(&side.report.run));
-    facts
+/// The origin of a set.
+pub(crate) fn origin(side: Side<'_>) -> Vec<Fact> {
+    std::iter::once(("connections", summary(side.report))).chain(provenance(&side.report.run)).collect()
 }
 
 /// A class with the number of its connections on both sides.

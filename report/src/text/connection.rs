@@ -13,7 +13,7 @@ use mpwatch_model::metric::{self, CONNECTION, Unit};
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
-use super::words::{bytes, of_subflow, or_dash, seconds, shown};
+use super::words::{Fact, bytes, known, of_subflow, or_dash, seconds, shown};
 use super::{cost, timeline};
 
 /// A connection in full, as `mpwatch show` prints it. Ends with a newline.
@@ -24,8 +24,8 @@ pub fn connection(connection: &Connection) -> String {
 /// The same with tables of at most this width.
 pub(super) fn within(connection: &Connection, width: usize) -> String {
     let mut text = format!("{}\n", heading(connection));
-    for (word, fact) in facts(connection) {
-        let _ = writeln!(text, "  {word:<13}  {fact}");
+    for (label, fact) in facts(connection) {
+        let _ = writeln!(text, "  {label:<13}  {fact}");
     }
     let tables = tables(connection);
     if !tables.is_empty() {
@@ -46,8 +46,8 @@ pub(crate) fn heading(connection: &Connection) -> String {
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// Labels with their text, without those that do not apply.
-pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
+/// The facts that apply.
+pub(crate) fn facts(connection: &Connection) -> Vec<Fact> {
     let facts = [
         ("between", Some(ends(connection))),
         ("where", Some(whereabouts(connection))),
@@ -66,7 +66,7 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
         ("energy", cost::energy(connection)),
         ("joined", cost::joined(connection)),
     ];
-    facts.into_iter().filter_map(|(word, fact)| Some((word, fact?))).collect()
+    known(facts).collect()
 }
 
 fn metric(connection: &Connection, name: &str) -> String {

@@ -15,7 +15,10 @@ use mpwatch_model::unit::{Bytes, Microjoules, Nanos, sum_if_all_known};
 
 use super::grid::Align::Right;
 use super::grid::Column;
-use super::words::{bytes, count, of_subflow, or_dash};
+use super::words::{Fact, bytes, count, of_subflow, or_dash};
+
+/// Labels of the cost by protocol, in the order of [`CarriedBy::ALL`].
+const LABELS: [&str; 3] = ["mptcp cost", "fallback to TCP cost", "tcp cost"];
 
 /// CPU time of a connection by the kind of work. `None`: not accounted for.
 pub(super) fn cpu(connection: &Connection) -> Option<String> {
@@ -94,27 +97,24 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
 }
 
 /// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: all of it is unknown.
-pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
-    let mut lines = Vec::new();
+pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let flows = flows(&report.connections);
-    for protocol in CarriedBy::ALL {
-        let of_protocol = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
-        lines.extend(total(protocol, of_protocol));
-    }
+    let total = |(label, protocol): (&'static str, CarriedBy)| {
+        Some((label, total(flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol))?))
+    };
+    let mut facts: Vec<Fact> = LABELS.into_iter().zip(CarriedBy::ALL).filter_map(total).collect();
     // A full ledger is reported as a loss.
     let unknown = flows.iter().filter(|flow| flow.cpu().is_none()).count();
     if unknown > 0 && (report.energy.is_some() || unknown < flows.len()) && report.losses.ledger_full == 0 {
         let why = "ended before the sampled ledger had measured any connection; --ledger exact measures all";
-        lines.push(("cost not known".to_owned(), format!("{}: {why}", count(unknown, "connection"))));
+        facts.push(("cost not known", format!("{}: {why}", count(unknown, "connection"))));
     }
-    if let Some(energy) = &report.energy {
-        lines.extend(zones(energy));
-    }
-    lines
+    facts.extend(report.energy.iter().flat_map(zones));
+    facts
 }
 
-/// CPU time and energy of the connections of one protocol, at all of their ends, also per gigabyte of payload.
-fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Option<(String, String)> {
+/// CPU time and energy of some connections, at all of their ends, also per gigabyte of payload.
+fn total<'a>(flows: impl Iterator<Item = Flow<'a>>) -> Option<String> {
     let known: Vec<(Flow<'a>, CpuTimes)> = flows.filter_map(|flow| Some((flow, flow.cpu()?))).collect();
     if known.is_empty() {
         return None;
@@ -146,10 +146,10 @@ fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Opti
             origin(sum.source, sum.idle)
         );
     }
-    Some((format!("{} cost", protocol.as_str()), text))
+    Some(text)
 }
 
-fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
+fn zones(energy: &SnapshotEnergy) -> Vec<Fact> {
     let mark = energy.source.mark();
     let zone = |zone: &mpwatch_model::host::energy::ZoneEnergy| {
         let parts = zone.parts().into_iter().filter(|(.., part)| part.0 > 0);
@@ -169,16 +169,16 @@ fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
             joules(zone.zone_uj),
             origin(energy.source, energy.idle)
         );
-        [("energy".to_owned(), whole), (String::new(), parts.join(", "))]
+        [("energy", whole), ("", parts.join(", "))]
     };
-    let mut lines: Vec<_> = energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
+    let mut facts: Vec<Fact> =
+        energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
     // A zone without any known window shows why, not 0.
     if let (true, Some(lost)) = (energy.zones.is_empty(), energy.lost.first()) {
-        let whole = format!("{}: not known, {}", lost.zone, why(lost.reason));
-        lines.push(("energy".to_owned(), whole));
+        facts.push(("energy", format!("{}: not known, {}", lost.zone, why(lost.reason))));
     }
-    lines.extend(energy.advice.iter().map(|advice| (String::new(), advice.clone())));
-    lines
+    facts.extend(energy.advice.iter().map(|advice| ("", advice.clone())));
+    facts
 }
 
 fn why(reason: LostReason) -> &'static str {

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values in words.
+//! Values in words, and facts with their labels.
 
 use mpwatch_model::flow::subflow::Subflow;
 pub(crate) use mpwatch_model::metric::count;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
+
+/// A fact with its label. Without a label it continues the fact above.
+pub type Fact = (&'static str, String);
+
+/// The facts that are known.
+pub(crate) fn known<const N: usize>(
+    facts: [(&'static str, Option<String>); N],
+) -> impl Iterator<Item = Fact> {
+    facts.into_iter().filter_map(|(label, fact)| Some((label, fact?)))
+}
 
 /// A metric of the table for people. An unknown name is shown as it is, which a test detects.
 pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
