@@ -97,11 +97,23 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
 
     /// The sums of all label values in order, and last the sums of the others.
     pub(super) fn labelled(&self, label: impl Fn(K) -> Option<String>) -> Vec<LabelledValues> {
-        let of = |label: String, sums: &Sums| LabelledValues { labels: vec![label], values: sums.clone() };
-        let own = self.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums));
+        self.labelled_with(label, |_, sums| sums.clone(), self.other.clone())
+    }
+
+    /// Values for all label values with series of their own, in order, and last the values for the others.
+    pub(super) fn labelled_with(
+        &self,
+        label: impl Fn(K) -> Option<String>,
+        values: impl Fn(K, &Sums) -> Sums,
+        other: Sums,
+    ) -> Vec<LabelledValues> {
+        let labelled = |label: String, values: Sums| LabelledValues { labels: vec![label], values };
+        let own = self
+            .iter()
+            .map(|(key, sums)| labelled(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), values(key, sums)));
         let mut all: Vec<LabelledValues> = own.collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        all.push(of(OTHER.to_owned(), &self.other));
+        all.push(labelled(OTHER.to_owned(), other));
         all
     }
 

@@ -44,16 +44,15 @@ impl<K: Copy + Eq + Hash + Ord> Default for BySize<K> {
 }
 
 impl<K: Copy + Eq + Hash + Ord> BySize<K> {
-    fn list(&mut self, key: K, size: u64) {
-        *self.sizes.entry(key).or_default() += size;
-        *self.connections.entry(key).or_default() += 1;
-    }
-
-    fn unlist(&mut self, key: K, size: u64) {
-        let known = self.sizes.get_mut(&key).zip(self.connections.get_mut(&key));
-        let Some((sum, connections)) = known else { return };
-        *sum = sum.saturating_sub(size);
-        *connections -= 1;
+    /// Adds a connection with this payload, or removes a connection that was added.
+    fn change(&mut self, key: K, size: u64, is_added: bool) {
+        let (sum, connections) =
+            (self.sizes.entry(key).or_default(), self.connections.entry(key).or_default());
+        if is_added {
+            (*sum, *connections) = (*sum + size, *connections + 1);
+        } else {
+            (*sum, *connections) = (sum.saturating_sub(size), connections.saturating_sub(1));
+        }
         if *connections == 0 {
             self.sizes.remove(&key);
             self.connections.remove(&key);
@@ -73,15 +72,21 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Adds a connection with this payload.
+    /// Adds a connection with this payload. Returns its groups.
     pub(super) fn list(&mut self, connection: &Connection, size: u64) -> Group {
         let peer = connection.remote.map(|remote| remote.ip());
         let cgroup = self.key(connection.cgroup.as_deref());
         let pod_namespace = self.key(connection.pod.as_ref().map(|pod| pod.namespace.as_str()));
-        self.peers.list(peer, size);
-        self.cgroups.list(cgroup, size);
-        self.pod_namespaces.list(pod_namespace, size);
-        Group { peer, cgroup, pod_namespace, size }
+        let group = Group { peer, cgroup, pod_namespace, size };
+        self.change(group, true);
+        group
+    }
+
+    /// Adds a connection, or removes a connection that was added.
+    pub(super) fn change(&mut self, Group { peer, cgroup, pod_namespace, size }: Group, is_added: bool) {
+        self.peers.change(peer, size, is_added);
+        self.cgroups.change(cgroup, size, is_added);
+        self.pod_namespaces.change(pod_namespace, size, is_added);
     }
 
     fn key(&mut self, text: Option<&str>) -> TextKey {
@@ -92,13 +97,6 @@ impl Groups {
             self.texts.entry(key).or_insert_with(|| text.to_owned());
             key
         })
-    }
-
-    /// Removes a connection that was listed.
-    pub(super) fn unlist(&mut self, Group { peer, cgroup, pod_namespace, size }: Group) {
-        self.peers.unlist(peer, size);
-        self.cgroups.unlist(cgroup, size);
-        self.pod_namespaces.unlist(pod_namespace, size);
     }
 
     /// Selects by size the label values with series of their own until the next snapshot.

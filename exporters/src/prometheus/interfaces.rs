@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The current state of the paths behind each interface. Only interfaces with series of their own are kept apart.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use mpwatch_model::flow::subflow::Subflow;
@@ -38,29 +37,24 @@ pub(super) const GAUGES: [Gauge; 4] = [
 #[derive(Clone, Debug, Default)]
 struct Paths {
     /// Number of all subflows, of open, of open stale and of open backup subflows.
-    counts: [usize; 4],
+    counts: [u64; 4],
     /// Payload of all subflows.
     size: u64,
     /// Number of open subflows with each smoothed RTT.
-    rtts: BTreeMap<Micros, usize>,
+    rtts: BTreeMap<Micros, u64>,
 }
 
 impl Paths {
-    fn add(&mut self, path: &Path) {
-        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum += count);
-        self.size += path.size;
-        path.rtt.into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
-    }
-
-    fn remove(&mut self, path: &Path) {
-        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum -= count);
-        self.size -= path.size;
-        if let Some(rtt) = path.rtt
-            && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+    /// Adds a path, or removes a path that was added.
+    fn change(&mut self, path: &Path, is_added: bool) {
+        let change = |sum: &mut u64, by: u64| *sum = if is_added { *sum + by } else { *sum - by };
+        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| change(sum, count));
+        change(&mut self.size, path.size);
+        if let Some(rtt) = path.rtt {
+            let count = self.rtts.entry(rtt).or_default();
+            change(count, 1);
+            if *count == 0 {
+                self.rtts.remove(&rtt);
             }
         }
     }
@@ -74,7 +68,7 @@ impl Paths {
 
     /// The values of the gauges.
     fn values(&self) -> Sums {
-        let middle = self.rtts.values().sum::<usize>() / 2;
+        let middle = self.rtts.values().sum::<u64>() / 2;
         let mut upto = 0;
         let median = self.rtts.iter().find(|(_, count)| {
             upto += **count;
@@ -118,9 +112,9 @@ impl Path {
         }
     }
 
-    fn counts(&self) -> [usize; 4] {
+    fn counts(&self) -> [u64; 4] {
         let Self { is_open, is_stale, is_backup, .. } = *self;
-        [true, is_open, is_open && is_stale, is_open && is_backup].map(usize::from)
+        [true, is_open, is_open && is_stale, is_open && is_backup].map(u64::from)
     }
 }
 
@@ -131,23 +125,18 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Adds a path. An interface through which segments only arrive has series, too.
-    pub(super) fn add(&mut self, path: &Path) {
-        self.change(path.interface, |paths| paths.add(path));
-        self.change(path.incoming, |paths| paths.counts[0] += 1);
-    }
-
-    /// Removes a path that was added.
-    pub(super) fn remove(&mut self, path: &Path) {
-        self.change(path.interface, |paths| paths.remove(path));
-        self.change(path.incoming, |paths| paths.counts[0] -= 1);
-    }
-
-    fn change(&mut self, interface: Option<Name>, change: impl FnOnce(&mut Paths)) {
-        let paths = self.paths.entry(interface).or_default();
-        change(paths);
-        if paths.counts[0] == 0 {
-            self.paths.remove(&interface);
+    /// Adds a path, or removes a path that was added. An interface through which segments only arrive has series, too.
+    pub(super) fn change(&mut self, path: &Path, is_added: bool) {
+        for (interface, is_incoming) in [(path.interface, false), (path.incoming, true)] {
+            let paths = self.paths.entry(interface).or_default();
+            match (is_incoming, is_added) {
+                (false, _) => paths.change(path, is_added),
+                (true, true) => paths.counts[0] += 1,
+                (true, false) => paths.counts[0] -= 1,
+            }
+            if paths.counts[0] == 0 {
+                self.paths.remove(&interface);
+            }
         }
     }
 

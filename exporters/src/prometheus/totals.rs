@@ -21,7 +21,7 @@ use super::flow_counters::FlowCounters;
 use super::groups::{Group, Groups};
 use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::values::{Histogram, Increase, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
+use super::values::{Histogram, Increase, LabelledValues, MetricValues, Sums, add, counters};
 
 /// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
@@ -120,17 +120,19 @@ impl Totals {
             let paths = || connection.subflows.iter().map(Path::from_subflow);
             let group = self.groups.list(connection, paths().map(|path| path.size).sum());
             if let Some(before) = self.connections.list(connection.id, group) {
-                self.groups.unlist(before);
+                self.groups.change(before, false);
             }
             for (subflow, path) in connection.subflows.iter().zip(paths()) {
                 if let Some(before) = self.subflows.list((connection.id, subflow.id), path) {
-                    self.paths.remove(&before);
+                    self.paths.change(&before, false);
                 }
-                self.paths.add(&path);
+                self.paths.change(&path, true);
             }
         }
-        self.connections.forget_gone(|id| snapshot.idle.contains(*id), |group| self.groups.unlist(group));
-        self.subflows.forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.remove(&path));
+        self.connections
+            .forget_gone(|id| snapshot.idle.contains(*id), |group| self.groups.change(group, false));
+        self.subflows
+            .forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.change(&path, false));
     }
 
     /// Where idle flows have got series of their own, their known counters appear.
@@ -201,15 +203,8 @@ impl Totals {
 
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
-        let of = |label: String, values: Sums| LabelledValues { labels: vec![label], values };
-        let own = self
-            .interfaces
-            .iter()
-            .map(|(name, _)| of(name.map_or_else(|| UNKNOWN.to_owned(), label), self.paths.gauges(name)));
         let others = self.paths.gauges_of_others(|name| self.interfaces.contains(&name));
-        let mut all: Vec<LabelledValues> = own.chain([of(OTHER.to_owned(), others)]).collect();
-        all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        all
+        self.interfaces.labelled_with(|name| name.map(label), |name, _| self.paths.gauges(name), others)
     }
 
     /// Selects by size the label values with series of their own until the next snapshot, so that a large flow is exported from its first byte.

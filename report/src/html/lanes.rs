@@ -9,6 +9,7 @@ use mpwatch_model::flow::outage;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::id::SubflowId;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 
 use super::axis::{Axis, Horizontal, Scale};
@@ -251,17 +252,18 @@ impl Drawing<'_> {
     /// A bracket next to the lanes of each group that shares a bottleneck, in a column for each group.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
-        each(finding::shared_groups(connection).zip(0..), |(group, number)| {
+        let bracket = |(group, number): (&Vec<SubflowId>, u32)| {
             let x = self.layout.width - BRACKET - f64::from(number % 3) * BRACKET;
             let numbers = group.iter().filter_map(|id| connection.subflow_number(*id));
             let heights: Vec<f64> = numbers.map(|number| self.middle(number - 1)).collect();
             let path = each(&heights, |y| format!("M{:.1} {y:.1}H{x:.1}", x - 5.0));
-            let first = heights.iter().copied().fold(f64::INFINITY, f64::min);
-            let last = heights.iter().copied().fold(0.0, f64::max);
-            format!(
+            let first = heights.iter().copied().reduce(f64::min)?;
+            let last = heights.iter().copied().reduce(f64::max)?;
+            Some(format!(
                 "<path class=\"bracket\" d=\"{path}M{x:.1} {first:.1}V{last:.1}\"><title>one bottleneck</title></path>\n"
-            )
-        })
+            ))
+        };
+        finding::shared_groups(connection).zip(0..).filter_map(bracket).collect()
     }
 }
 
