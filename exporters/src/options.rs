@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of an export over HTTP. Each is declared once: the command line, the configuration and their help follow from its row here.
-//! Secrets are in files, which are read for each request, so that they can be replaced at any time.
+//! The options of an export over HTTP. The command line, the configuration and their help follow from the declarations here. Secrets are in
+//! files that are read for each request, so that they can be replaced at any time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -79,7 +79,7 @@ fn table(grid: &Grid) -> String {
     text
 }
 
-/// Names come from outside: nothing in them may become a link, a picture, HTML or the end of a cell.
+/// Users choose names: nothing in a name may become a link, a picture, HTML or the end of a cell.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -44,12 +44,11 @@ pub struct FolderWriter<'a> {
     pub rows: u64,
     /// Number of finished files.
     pub files: u64,
-    /// Files that were left as they are: they have more rows than were pushed.
+    /// Existing files that were kept because they have more rows.
     pub kept: Vec<PathBuf>,
 }
 
 impl<'a> FolderWriter<'a> {
-    /// `name`: the beginning of file names.
     pub fn new(folder: PathBuf, name: &'a str, columns: Vec<Column>) -> Self {
         Self { folder, name, columns, open: None, rows: 0, files: 0, kept: Vec::new() }
     }
@@ -84,11 +83,10 @@ impl<'a> FolderWriter<'a> {
     }
 }
 
-/// A file that is being written.
 struct Part {
     key: FileKey,
     path: PathBuf,
-    /// Removed when it is dropped.
+    /// Removed when dropped.
     temporary: NamedTempFile,
     writer: TableWriter<File>,
     rows: u64,
@@ -124,7 +122,6 @@ fn file_name(name: &str, boot_id: &str) -> String {
     format!("{}{dash}{boot}.parquet", percent_encoded(name))
 }
 
-/// The value of a partition in the name of its folder.
 fn value(text: &str) -> String {
     if text.is_empty() { UNKNOWN.to_owned() } else { percent_encoded(text) }
 }

@@ -19,14 +19,12 @@ use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
 use super::values::{Histogram, LabelledValues, MetricValues, counters};
 
-/// Sources of the samples of a scrape.
 struct Scrape<'a> {
     snapshot: &'a Snapshot,
     values: &'a MetricValues,
     service: &'a Service,
 }
 
-/// Adds the samples of a family.
 type Read = dyn Fn(&Scrape<'_>, &mut Samples<'_>);
 
 /// One metric family.
@@ -151,7 +149,7 @@ fn exports() -> Vec<Family> {
     rows.collect()
 }
 
-/// The counters of a table, summed over the host or by a label with the name of the subject.
+/// The counters of a table, summed over the host or by the label `subject`.
 fn sums<T>(
     title: &'static str,
     table: &'static [Metric<T>],
@@ -188,7 +186,6 @@ fn by_interface_histogram((index, row): (usize, &Distribution<Subflow>)) -> Fami
     })
 }
 
-/// Reads the value with this index, for each set of labels.
 fn read_value(
     index: usize,
     values: fn(&MetricValues) -> &[LabelledValues],

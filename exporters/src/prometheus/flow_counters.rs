@@ -25,16 +25,15 @@ struct Flow<K, F> {
     observations: Box<[u64]>,
 }
 
-/// The counters, events and distributions of all flows of one kind, and facts about each that are needed also while it is idle.
+/// The counters, events and distributions of all flows of one kind, with facts about each flow that are kept while it is idle.
 pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
     distributions: Vec<&'static Distribution<T>>,
     flows: Slab<Flow<K, F>>,
     indices: FxHashMap<K, usize>,
-    /// Number of the current snapshot.
     snapshot: u64,
-    /// Indices of the flows that this snapshot lists, and of those that the previous snapshot listed.
+    /// Indices of the flows that this snapshot and the previous snapshot list.
     listed: Vec<usize>,
     listed_before: Vec<usize>,
     increase: Increase,
@@ -66,7 +65,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         }
     }
 
-    /// Notes that the current snapshot lists a flow, with its facts. Returns its facts before. `None`: it is new.
+    /// Records that the current snapshot lists a flow. Returns its previous facts. `None`: the flow is new.
     pub(super) fn list(&mut self, key: K, facts: F) -> Option<F> {
         let snapshot = self.snapshot;
         let known = self.indices.get(&key).copied();
@@ -82,8 +81,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         known.map(|_| std::mem::replace(&mut flow.facts, facts))
     }
 
-    /// Forgets the flows that the previous snapshot listed, and this one does not, unless they are idle. They stay in all sums. `each` gets
-    /// their facts.
+    /// Forgets the flows that are neither in this snapshot nor idle. They stay in all sums. `each` gets their facts.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
         for index in std::mem::take(&mut self.listed_before) {
             let Some(Flow { key, snapshot, .. }) = self.flows.get(index) else { continue };
@@ -94,8 +92,8 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         }
     }
 
-    /// Records the values of the flow that was listed as number `place`. Returns its facts and the increase of its counters. `from_start`: its
-    /// first totals count; the totals of an older flow were counted before.
+    /// Records the values of the flow that was listed as number `place`. Returns its facts and the increase of its counters. `from_start`: the
+    /// flow began while mpwatch ran, so its first totals are an increase.
     pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> (F, &Increase) {
         let known = &mut self.flows[self.listed[place]];
         let is_new = known.values.is_empty();
@@ -144,7 +142,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         (known.facts, &self.increase)
     }
 
-    /// The facts of all flows, idle ones included.
+    /// The facts of all flows, including idle flows.
     pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
         self.flows.iter().map(|(_, flow)| (flow.key, &flow.facts))
     }
@@ -160,7 +158,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         self.indices.get(key).map(|index| zeros(&self.flows[*index]))
     }
 
-    /// Ends a snapshot. Gives back the memory of a burst.
+    /// Ends a snapshot. Frees the memory of a burst.
     pub(super) fn end_snapshot(&mut self) {
         if is_excessive(self.flows.capacity(), self.flows.len()) {
             let mut moved = FxHashMap::default();

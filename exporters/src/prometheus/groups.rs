@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums of connections by peer, control group and namespace of pods. Label values with series of their own are selected by the payload of
-//! their connections, which is kept up to date as connections change.
+//! Sums of connections by peer, control group and namespace of pods. The label values whose connections carry most payload have series of
+//! their own.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -16,10 +16,10 @@ use super::values::{Increase, MetricValues};
 /// Maximum number of peers, of control groups and of namespaces of pods with series of their own.
 const MAX_SERIES: usize = 100;
 
-/// Digest of a text: a key that can be copied. `None`: unknown.
+/// Digest of a text: a key that is `Copy`. `None`: unknown.
 type TextKey = Option<u64>;
 
-/// Part of a connection that is kept while it is idle.
+/// The groups of a connection, kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     peer: Option<IpAddr>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The current state of the paths behind each interface. Only interfaces with series of their own are kept apart.
+//! Gauges of the subflows of each interface: how many are open, stale or backup, and their median RTT.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,6 @@ use super::values::{OTHER, Sums, UNKNOWN};
 /// A gauge of an interface: name, help and unit.
 pub(super) type Gauge = (&'static str, &'static str, (Kind, Unit));
 
-/// In the order of the values.
 pub(super) const GAUGES: [Gauge; 4] = [
     ("mpwatch_interface_subflows", "Open subflows of an interface.", (Kind::Gauge, Unit::Count)),
     (
@@ -36,7 +35,7 @@ pub(super) const GAUGES: [Gauge; 4] = [
 /// The subflows of an interface.
 #[derive(Clone, Debug, Default)]
 struct Paths {
-    /// Number of all subflows, of open, of open stale and of open backup subflows.
+    /// Numbers of subflows: all, open, open and stale, open and backup.
     counts: [u64; 4],
     /// Payload of all subflows.
     size: u64,
@@ -66,7 +65,6 @@ impl Paths {
         }
     }
 
-    /// The values of the gauges.
     fn values(&self) -> Sums {
         let middle = self.rtts.values().sum::<u64>() / 2;
         let mut upto = 0;
@@ -79,13 +77,13 @@ impl Paths {
     }
 }
 
-/// The label of an interface. A name that is reserved for other series gets a slash, which no interface's name has.
+/// The label of an interface. A reserved name gets a slash, which no interface name contains.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
-/// Part of a subflow that is kept while it is idle.
+/// State of a subflow, kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
@@ -95,7 +93,7 @@ pub(super) struct Path {
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,
-    /// Of an open path that gets acknowledgements.
+    /// Smoothed RTT of an open subflow that gets acknowledgements.
     rtt: Option<Micros>,
 }
 
@@ -118,14 +116,14 @@ impl Path {
     }
 }
 
-/// All subflows by interface, kept up to date as they change.
+/// All subflows by interface, updated as they change.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     paths: HashMap<Option<Name>, Paths>,
 }
 
 impl Interfaces {
-    /// Adds a path, or removes a path that was added. An interface through which segments only arrive has series, too.
+    /// Adds a path, or removes a path that was added. An interface that only receives segments has series, too.
     pub(super) fn change(&mut self, path: &Path, is_added: bool) {
         for (interface, is_incoming) in [(path.interface, false), (path.incoming, true)] {
             let paths = self.paths.entry(interface).or_default();
@@ -140,17 +138,15 @@ impl Interfaces {
         }
     }
 
-    /// The payload of each interface.
     pub(super) fn sizes(&self) -> HashMap<Option<Name>, u64> {
         self.paths.iter().map(|(name, paths)| (*name, paths.size)).collect()
     }
 
-    /// The values of the gauges of an interface.
     pub(super) fn gauges(&self, interface: Option<Name>) -> Sums {
         self.paths.get(&interface).map_or_else(|| Paths::default().values(), Paths::values)
     }
 
-    /// The values of the gauges of all interfaces without series of their own together.
+    /// The gauges of all interfaces without series of their own together.
     pub(super) fn gauges_of_others(&self, has_series: impl Fn(Option<Name>) -> bool) -> Sums {
         let mut others = Paths::default();
         self.paths.iter().filter(|(name, _)| !has_series(**name)).for_each(|(_, paths)| others.merge(paths));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that outlive their flows: sums over the host, by peer, interface, control group and namespace of pods. The bytes of ended flows
-//! stay in them.
+//! Counters that outlive their flows: sums over the host, and by peer, interface, control group and namespace of pods. Ended flows stay in
+//! the sums.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,6 @@ type SubflowKey = (ConnectionId, SubflowId);
 
 /// The sums over all snapshots so far.
 pub struct Totals {
-    /// Number of largest connections with series of their own.
     top_flows: usize,
     connections: FlowCounters<ConnectionId, Connection, Group>,
     subflows: FlowCounters<SubflowKey, Subflow, Path>,
@@ -48,7 +47,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Sums without any snapshot. `top_flows`: number of largest connections with series of their own.
+    /// `top_flows`: how many of the largest connections have series of their own.
     pub fn new(top_flows: usize) -> Self {
         let limits = Limits { max_present: MAX_INTERFACES, max_total: MAX_INTERFACES, linger: None };
         // Payload starts at zero. Time and energy may turn out to be unknown.
@@ -75,15 +74,14 @@ impl Totals {
         }
     }
 
-    /// Changes the number of largest connections with series of their own.
+    /// Changes how many of the largest connections have series of their own.
     pub fn set_top_flows(&mut self, top_flows: usize) {
         self.top_flows = top_flows;
         self.largest_connections.set_limit(top_flows);
         self.largest_subflows.set_limit(top_flows * MAX_SUBFLOWS_PER_CONNECTION);
     }
 
-    /// Adds the traffic of every flow since the previous snapshot. Snapshots come in order of time. Idle flows are not
-    /// read: they carried nothing.
+    /// Adds the traffic of every flow since the previous snapshot. Idle flows are not read: they carried nothing.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.list(snapshot);
         self.select(snapshot);
@@ -135,7 +133,7 @@ impl Totals {
             .forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.change(&path, false));
     }
 
-    /// Where idle flows have got series of their own, their known counters appear.
+    /// Adds zeros for the known counters of idle flows that now have series of their own, so that these counters appear.
     fn add_idle(&mut self, snapshot: &Snapshot) {
         if self.groups.has_added() {
             self.connections.idle().for_each(|(group, increase)| self.groups.add(group, &increase));
@@ -145,7 +143,7 @@ impl Totals {
                 charge(&mut self.interfaces, [path.interface, path.incoming], &increase);
             }
         }
-        // Their gauges may change with time: ages do.
+        // Gauges such as the age change while a flow is idle.
         let connections = self.largest_connections.counters.iter().map(|(id, _)| id);
         let subflows = self.largest_subflows.counters.iter().map(|((id, _), _)| id);
         let largest: HashSet<ConnectionId> = connections.chain(subflows).collect();
@@ -163,7 +161,7 @@ impl Totals {
         }
     }
 
-    /// The current values, for scrapes until the next snapshot.
+    /// The values for scrapes until the next snapshot.
     pub fn values(&self) -> MetricValues {
         let mut values = MetricValues {
             host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
@@ -207,7 +205,7 @@ impl Totals {
         self.interfaces.labelled_with(|name| name.map(label), |name, _| self.paths.gauges(name), others)
     }
 
-    /// Selects by size the label values with series of their own until the next snapshot, so that a large flow is exported from its first byte.
+    /// Selects the label values with series of their own before the increases are added, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
         let sizes = self.paths.sizes();
         self.interfaces.select(snapshot.at, &sizes);
@@ -237,7 +235,7 @@ impl Totals {
     }
 }
 
-/// Charges an increase to the interface of the route, except received bytes, which are charged to the interface through which they came in.
+/// Adds received bytes to the sums of the interface through which they arrived, and everything else to those of the outgoing interface.
 fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
     if interfaces[0] == interfaces[1] {
         return sums.add(interfaces[0], increase);

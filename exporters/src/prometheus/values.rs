@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of a metric table, their sums over flows and histograms, which are computed once per snapshot, for all scrapes until the next.
+//! Sums of counters over flows, and histograms. They are computed once per snapshot, for all scrapes until the next snapshot.
 
 use mpwatch_model::metric::{Kind, Metric};
 
-/// Label value of everything without series of its own.
+/// Label value of the sums of all label values without series of their own.
 pub(super) const OTHER: &str = "__other__";
 /// Label value of flows for which the label is unknown.
 pub(super) const UNKNOWN: &str = "__unknown__";
@@ -15,13 +15,12 @@ pub(super) struct LabelledValues {
     pub(super) values: Sums,
 }
 
-/// Values of all metrics that are sums over flows, or of single flows, after a snapshot.
+/// Values after a snapshot: sums over flows, and values of single flows.
 #[derive(Clone, Debug, Default)]
 pub struct MetricValues {
     pub(super) host: Vec<LabelledValues>,
     pub(super) peers: Vec<LabelledValues>,
     pub(super) interfaces: Vec<LabelledValues>,
-    /// The gauges of each interface.
     pub(super) interface_gauges: Vec<LabelledValues>,
     /// For each distribution by interface, a histogram for each interface.
     pub(super) interface_histograms: Vec<Vec<(String, Histogram)>>,
@@ -44,7 +43,7 @@ pub struct MetricValues {
 /// One value for each counter of a table. `None`: unknown for every flow that was added.
 pub(super) type Sums = Vec<Option<f64>>;
 
-/// How much the counters of one flow increased since the previous snapshot.
+/// The increase of the counters of one flow since the previous snapshot.
 #[derive(Default)]
 pub(super) struct Increase {
     /// One value for each counter of the table. `None`: the counter is unknown.
@@ -55,12 +54,11 @@ pub(super) struct Increase {
     pub(super) observed: Vec<Option<f64>>,
 }
 
-/// The counters of a table.
 pub(super) fn counters<T>(table: &'static [Metric<T>]) -> impl Iterator<Item = &'static Metric<T>> {
     table.iter().filter(|metric| metric.kind == Kind::Counter)
 }
 
-/// Adds an increase, or other sums.
+/// Adds an increase or other sums. An unknown value adds nothing.
 pub(super) fn add(sums: &mut Sums, increase: &[Option<f64>]) {
     sums.resize(increase.len(), None);
     for (sum, value) in sums.iter_mut().zip(increase) {
@@ -93,7 +91,7 @@ impl Histogram {
         Increase { values: counts.chain([Some(value)]).collect(), unchanged: false, observed: Vec::new() }
     }
 
-    /// The histogram of such sums.
+    /// The histogram of sums of observations.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are whole")]
     pub(super) fn of_sums(bounds: &'static [f64], sums: &Sums) -> Self {
         let number = |nth: usize| sums.get(nth).copied().flatten().unwrap_or(0.0);

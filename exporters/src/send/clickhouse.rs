@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ClickHouse: rows of the table `ends`. A batch that is resent changes nothing there.
+//! ClickHouse: rows of the table `ends`. Resending a batch changes nothing.
 
 use std::io;
 
@@ -18,7 +18,6 @@ const SETTINGS: &str = "?wait_end_of_query=1&insert_distributed_sync=1&insert_de
 const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
 
-/// A database of a server.
 struct Clickhouse {
     database: String,
     compression: Compression,
@@ -61,7 +60,7 @@ impl Engine for Clickhouse {
         const KNOWN: u32 = schema::VERSION;
         let text = answer.text();
         match text.parse::<u32>() {
-            // Later schemas only add columns, and an insertion names its own: hosts are upgraded after the server.
+            // Later schemas only add columns, and an insertion names its columns, so hosts may be upgraded after the server.
             Ok(KNOWN..) => Ok(()),
             Ok(found) => Err(format!(
                 "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
@@ -82,7 +81,7 @@ impl Engine for Clickhouse {
         if count == 0 {
             return Ok(None);
         }
-        // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
+        // The statement is in the body: it names all columns, which is too long for an address at some servers.
         let mut body = schema::insertion(&self.database, columns).into_bytes();
         for (end, version) in &ends {
             rows::append(end, columns, *version, &mut body);
@@ -91,7 +90,7 @@ impl Engine for Clickhouse {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// An error can follow a status that was sent before it occurred, and any web page has status 200: only ClickHouse sends its headers.
+    /// Status 200 is no confirmation: an error can follow it, and any web page has it. So the answer must have ClickHouse's headers.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
         if answer.status != 200 || text.contains("DB::Exception") {

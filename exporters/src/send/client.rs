@@ -14,13 +14,13 @@ use super::sender::SendError;
 use super::tls;
 use crate::options::{Compression, TargetOptions};
 
-/// Longer answers are errors: an answer is a confirmation, or an error message.
+/// Maximum size of an answer, which is a confirmation or an error message.
 const MAX_ANSWER: u64 = 64 << 10;
 /// Compromises between CPU time and size: docs/measurements/export.md.
 const GZIP: flate2::Compression = flate2::Compression::new(5);
 const ZSTD: i32 = 1;
 
-/// A request by POST.
+/// A POST request.
 pub(super) struct Post {
     /// The part of the address after the path, with its `?`; may be empty.
     pub(super) query: String,
@@ -45,7 +45,7 @@ impl Post {
     }
 }
 
-/// An answer that was read to its end.
+/// A complete answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -54,7 +54,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).trim().to_owned()
     }

@@ -44,7 +44,7 @@ impl Engine for Otlp {
         self.signal == Signal::Traces
     }
 
-    /// An open connection is sent when it has closed, because its record changes then.
+    /// Omits open connections: they are sent when they have closed.
     fn encode(&self, mut ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
         const VERSION: &str = env!("CARGO_PKG_VERSION");
         ends.retain(|(end, _)| end.closed_ns(columns).is_some());
@@ -61,7 +61,7 @@ impl Engine for Otlp {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// The protocol does not allow to resend rejected records.
+    /// The protocol forbids resending rejected records.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());

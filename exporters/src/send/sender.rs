@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends one batch at a time, and keeps it until the server has confirmed it. The caller decides when a failed request is repeated, and for
-//! how long.
+//! Sends one batch at a time, and keeps it until the server confirms it. The caller decides when and how long a failed request is repeated.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::sample::weight;
 
 /// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
-/// Beginning of the error for an answer that says success and was not written by the expected program, such as a proxy's web page.
+/// Beginning of the error for a successful answer of another program, such as a proxy's web page.
 pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
 /// Characters of a server's error message that are shown.
 const MAX_MESSAGE: usize = 300;
@@ -22,7 +21,7 @@ const MAX_MESSAGE: usize = 300;
 /// A connection and the version of its record, which increases with each later state.
 pub type Record = (End, u64);
 
-/// Number of connections that the server has rejected for good, and its reason.
+/// Number of connections that the server rejects for good, and its reason.
 pub type Rejected = (u64, String);
 
 /// These columns, and the weight of a sampled connection.
@@ -32,7 +31,7 @@ pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; unknown payload is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; with unknown payload it is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -56,11 +55,11 @@ fn hashed(id: Option<&str>) -> u64 {
 
 /// The differences between engines.
 pub(super) trait Engine: Send {
-    /// Request before the first batch that finds out whether the server can store batches. `None`: there is none.
+    /// A request, before the first batch, which asks whether the server can store batches. `None`: no such request.
     fn question(&self) -> Option<Post> {
         None
     }
-    /// Fails if the answer to that request says that the server cannot.
+    /// Fails if the answer to that request means that the server cannot.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
     }
@@ -72,9 +71,9 @@ pub(super) trait Engine: Send {
     fn needs_timeline(&self) -> bool {
         false
     }
-    /// The request with a batch, which may be empty, and its number of connections. `None`: none of them is to be sent now.
+    /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// What the server rejected for good although it confirmed a request. Fails if the answer does not confirm it.
+    /// The records of a confirmed request that the server rejects for good. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -173,7 +172,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Finds out, once, whether the server can store batches.
+    /// Checks once whether the server can store batches.
     pub fn check(&mut self) -> Result<(), SendError> {
         if let (false, Some(question)) = (self.is_checked, self.engine.question()) {
             match confirmed(&self.client, &*self.engine, &question) {
@@ -193,7 +192,7 @@ impl Sender {
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
-        // A server that refuses may have other tables now.
+        // A server that refuses a batch may have other tables now.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
         let rejected = answer?.1.map(|(count, why)| (count, shown(&why)));
         self.sent.connections += connections;
@@ -203,7 +202,7 @@ impl Sender {
         Ok(rejected)
     }
 
-    /// Discards the batch: it is stored as confirmed, or it will be read again.
+    /// Discards the batch: the database has it as confirmed, or it will be read again.
     pub fn forget(&mut self) {
         self.pending = None;
     }
@@ -227,7 +226,7 @@ pub(super) fn confirmed(
     Err(SendError::Answer { status, text, is_temporary })
 }
 
-/// The beginning of a server's text, which must not steer a terminal.
+/// The beginning of a server's text, without characters that control a terminal.
 pub(super) fn shown(text: &str) -> String {
     let text: String = text.chars().take(MAX_MESSAGE).collect();
     printable(&text).into_owned()

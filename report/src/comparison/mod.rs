@@ -82,14 +82,13 @@ impl Comparison {
         Self { a: a.name.to_owned(), b: b.name.to_owned(), rows: rows.collect() }
     }
 
-    /// The rows of each flow class.
     pub(crate) fn classes(&self) -> impl Iterator<Item = &[Row]> {
         self.rows.chunk_by(|a, b| a.class == b.class)
     }
 }
 
 impl Row {
-    /// The row in one sentence.
+    /// The row as a sentence.
     pub fn verdict(&self) -> String {
         let name = self.quantity.name;
         if let Some([a, b]) = &self.sources {
@@ -194,7 +193,7 @@ impl Row {
 }
 
 mpwatch_model::words! {
-    /// Judgement of the second set by one row, with its class in the style sheet.
+    /// What a row says of the second set. The words are classes of the style sheet.
     pub(crate) enum Judgement {
         Better = "better",
         Worse = "worse",
@@ -203,7 +202,6 @@ mpwatch_model::words! {
     }
 }
 
-/// The sources of the joules of some flows.
 fn sources(flows: &[Flow<'_>]) -> String {
     let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
     names.sort_unstable();
@@ -231,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections of which the nth took `seconds` and n hundredths more.
+    /// The completion times are `seconds` and 1, 2, 3, ... per cent more.
     fn report(seconds: f64, number: u32) -> Report {
         let flow = |token: u32| Connection {
             age_s: seconds * (1.0 + f64::from(token) / 100.0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantities that are compared, and how each is read from a flow.
+//! The quantities that are compared.
 
 use mpwatch_model::flow::pairing::Flow;
 use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};

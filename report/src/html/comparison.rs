@@ -46,7 +46,7 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
     )
 }
 
-/// Sentences as a list, each marked by whether the second set is better.
+/// A list of sentences, each marked with its judgement.
 fn verdicts(sentences: &[(Judgement, String)]) -> String {
     let items = each(sentences, |(judgement, sentence)| {
         format!("<li class=\"{}\">{}</li>\n", judgement.as_str(), escape(sentence))

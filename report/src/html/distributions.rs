@@ -24,9 +24,9 @@ pub const COMPLETION: Axis =
 pub const SHARE: Axis =
     Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
-/// Minimum completion times of a distribution.
+/// Minimum number of values of a distribution.
 const MIN_TIMES: usize = 5;
-/// Maximum number of points of a distribution: more are not visible.
+/// Maximum number of points of a distribution: a drawing does not show more.
 const MAX_POINTS: usize = 200;
 
 /// The plots. Empty: there are too few connections, or their energy is unknown.
@@ -43,7 +43,6 @@ pub(super) fn plots(report: &Report) -> String {
     if plots.is_empty() { plots } else { format!("<div class=\"plots\">\n{plots}</div>\n") }
 }
 
-/// Groups of connections with their names.
 type Groups<'a> = Vec<(String, Vec<Flow<'a>>)>;
 
 fn by_class<'a>(flows: &[Flow<'a>]) -> Groups<'a> {

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Styles of curves, which differ in print too: by dashes, and by the shape of their marks. Values of a paper are black, with hollow
-//! diamonds.
+//! Styles of curves. They also differ without colours: by dashes and marks. Values from a paper are black, with hollow diamonds.
 
 use super::drawing::colour;
 
 /// Number of dash patterns of the style sheet, and of shapes.
 const KINDS: usize = 6;
 
-/// The style of a curve.
 #[derive(Clone, Copy)]
 pub(super) enum Look {
     /// Measured, by its number among the curves of that kind.
@@ -17,7 +15,7 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// The styles of curves in their order. `true`: a paper reports the curve.
+    /// The styles of curves, in order. `true`: a paper reports the curve.
     pub(super) fn from_papers(papers: impl Iterator<Item = bool>) -> Vec<Self> {
         let (mut measured, mut paper) = (0.., 0..);
         let look = |is_paper: bool| {
@@ -42,7 +40,6 @@ impl Look {
         }
     }
 
-    /// The mark of a point.
     pub(super) fn mark(self, x: f64, y: f64) -> String {
         let nth = match self {
             Self::Measured(nth) => nth,

@@ -53,7 +53,7 @@ pub(crate) fn answer(found: &Comparison) -> Vec<(Judgement, String)> {
     shown
 }
 
-/// The sentences of a class: one for each quantity, or one in all if there are too few connections for each of them.
+/// The sentences of a class: one per quantity, or a single sentence if no quantity has enough connections.
 pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
     match rows {
         [row, ..] if rows.iter().all(|row| row.difference.is_none()) => {
@@ -64,7 +64,6 @@ pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
     }
 }
 
-/// The names of both sets.
 pub(crate) fn title(found: &Comparison) -> String {
     format!("B ({}) compared with A ({})", found.b, found.a)
 }
@@ -74,7 +73,7 @@ pub(crate) fn origin(side: Side<'_>) -> Vec<Fact> {
     std::iter::once(("connections", summary(side.report))).chain(provenance(&side.report.run)).collect()
 }
 
-/// A class with the number of its connections on both sides.
+/// A class with the numbers of its connections in both sets.
 pub(crate) fn class_title(rows: &[Row]) -> String {
     let Some(row) = rows.first() else { return String::new() };
     format!(
@@ -86,7 +85,6 @@ pub(crate) fn class_title(rows: &[Row]) -> String {
     )
 }
 
-/// A row for each quantity.
 pub(crate) fn table(rows: &[Row]) -> Grid {
     let cells = |row: &Row| {
         let difference = |show: fn(&Row, crate::comparison::Difference) -> String| {

@@ -65,7 +65,6 @@ pub fn report_summary(report: &Report, width: usize) -> String {
     wrapped(&text, width)
 }
 
-/// A connection in a line.
 const LINE: &[Column<Connection>] = &[
     ("id", Left, |c| c.id.short()),
     ("process", Left, |c| or_dash(c.process.map(|process| printable(&process.comm.text()).into_owned()))),
@@ -82,7 +81,7 @@ const LINE: &[Column<Connection>] = &[
 /// Prefix of the heading of a connection's other end.
 pub(crate) const OTHER_END: &str = "other end";
 
-/// The connections without problems that carried little, with a title. `None`: there are none.
+/// A table of the connections that are listed in a line each, with a title. `None`: there are none.
 pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
     let grid = Grid::from_rows(LINE, selection.in_brief.iter().map(|flow| flow.end))?;
     let what = if selection.in_full.is_empty() { "connection" } else { "more connection" };
@@ -111,7 +110,6 @@ fn head(report: &Report, width: usize) -> String {
     text
 }
 
-/// The tables over all connections that have rows.
 pub(crate) fn overviews(report: &Report) -> impl Iterator<Item = Overview> {
     [classes::overview, peers::overview, fairness::overview].into_iter().filter_map(|table| table(report))
 }
