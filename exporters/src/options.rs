@@ -11,7 +11,7 @@ use mpwatch_model::words;
 
 /// Maximum number of connections in a request.
 const MAX_BATCH: u32 = 100_000;
-/// Longest timeout, and longest time that connections wait.
+/// Maximum timeout, and maximum time that connections wait.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 words! {
@@ -29,7 +29,7 @@ words! {
 pub struct TargetOptions {
     /// `None`: nowhere.
     pub url: Option<String>,
-    /// Name of the database in ClickHouse; others have none.
+    /// Name of the database; only for ClickHouse.
     pub database: String,
     /// `None`: requests have no user name.
     pub user: Option<String>,
@@ -197,12 +197,12 @@ option! { EVERY every "DURATION"
 option! { TIMEOUT timeout "DURATION"
 "Give up a request that takes longer than this, and repeat it later: 100ms to 600s." }
 
-/// The options that all targets have on the command line, without the address.
+/// The options of all targets on the command line, except the address.
 pub const COMMON: [TargetOption; 10] =
     [USER, PASSWORD_FILE, TOKEN_FILE, CA_FILE, CERT_FILE, KEY_FILE, BATCH, COMPRESSION, SAMPLE, TIMEOUT];
 
 impl TargetOptions {
-    /// Two options that contradict each other, in the words of the configuration.
+    /// An error about two options that contradict each other, with the names of configuration keys.
     pub fn contradiction(&self) -> Option<String> {
         let is_set =
             |name: &str| COMMON.iter().any(|option| option.name == name && !(option.show)(self).is_empty());

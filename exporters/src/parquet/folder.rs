@@ -49,6 +49,7 @@ pub struct FolderWriter<'a> {
 }
 
 impl<'a> FolderWriter<'a> {
+    /// `name`: the beginning of file names.
     pub fn new(folder: PathBuf, name: &'a str, columns: Vec<Column>) -> Self {
         Self { folder, name, columns, open: None, rows: 0, files: 0, kept: Vec::new() }
     }

@@ -15,7 +15,7 @@ use super::values::{Histogram, Increase, counters};
 struct Flow<K, F> {
     key: K,
     facts: F,
-    /// The last snapshot that listed it.
+    /// The last snapshot that listed the flow.
     snapshot: u64,
     /// The events that were counted, one bit each.
     counted: u8,
@@ -39,7 +39,7 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     increase: Increase,
     /// For each event counter, a count for each value of its label.
     pub(super) event_counts: Vec<Vec<u64>>,
-    /// One for each distribution.
+    /// A histogram for each distribution.
     pub(super) histograms: Vec<Histogram>,
 }
 
@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
                 values.push(None);
                 continue;
             };
-            // A counter that becomes known later starts at zero. One that decreases adds nothing until it exceeds its maximum.
+            // A counter that becomes known later starts at zero. A counter that decreases adds nothing until it exceeds its maximum.
             let was_known = !last.is_nan();
             let increase = (now - if was_known { *last } else { 0.0 }).max(0.0);
             *unchanged &= was_known && increase <= 0.0;
@@ -252,7 +252,7 @@ mod tests {
         let mut counters = flow_counters();
         let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
         take(&mut counters, &flows);
-        // The flows that stay are not the first in the list.
+        // The remaining flows are not the first in the list.
         flows.retain(|flow| flow.id.token.0 % 40 == 7);
         let expected = flows.len();
         for turn in 1..4 {

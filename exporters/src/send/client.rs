@@ -16,13 +16,13 @@ use crate::options::{Compression, TargetOptions};
 
 /// Maximum size of an answer, which is a confirmation or an error message.
 const MAX_ANSWER: u64 = 64 << 10;
-/// Compromises between CPU time and size: docs/measurements/export.md.
+/// Compression levels: a compromise between CPU time and size, see docs/measurements/export.md.
 const GZIP: flate2::Compression = flate2::Compression::new(5);
 const ZSTD: i32 = 1;
 
 /// A POST request.
 pub(super) struct Post {
-    /// The part of the address after the path, with its `?`; may be empty.
+    /// The query of the address with its `?`, or empty.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
@@ -105,7 +105,7 @@ impl Client {
         let mut request = agent
             .post(format!("{}{}", self.url, post.query))
             .header("content-type", post.content_type)
-            // ClickHouse refuses a request without it, also if the body is empty.
+            // ClickHouse refuses a request without this header, even if the body is empty.
             .header("content-length", post.body.len());
         if let Some(compression) = post.compression {
             request = request.header("content-encoding", compression.as_str());

@@ -11,11 +11,11 @@ use mpwatch_model::table::{Cell, Column, ColumnType};
 use super::client::{Answer, Client, Post};
 use crate::sample::weight;
 
-/// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
+/// HTTP status for a body that the server cannot decompress, among others (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 /// Beginning of the error for a successful answer of another program, such as a proxy's web page.
 pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
-/// Characters of a server's error message that are shown.
+/// Maximum number of characters of a server's message that are shown.
 const MAX_MESSAGE: usize = 300;
 
 /// A connection and the version of its record, which increases with each later state.
@@ -84,9 +84,9 @@ pub struct Sent {
     pub connections: u64,
     /// Confirmed requests.
     pub requests: u64,
-    /// Compressed.
+    /// Compressed bytes of confirmed requests.
     pub bytes: u64,
-    /// Connections that the server has rejected for good.
+    /// Connections that the server rejected for good.
     pub rejected: u64,
 }
 
@@ -124,7 +124,7 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Whether the same request may succeed later, without any action of a user.
+    /// Whether the same request may succeed later without any action of a user.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Connect(..) | Self::Exchange(..) | Self::Timeout(..) => true,
@@ -164,7 +164,7 @@ impl Sender {
         self.pending.is_some()
     }
 
-    /// Encodes the next batch; sampling may leave nothing of it to send. Call [`Self::send`] then.
+    /// Encodes the next batch for [`Self::send`]. Sampling may omit all of it.
     pub fn prepare(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), SendError> {
         let sampled = |record| sampled(record, &self.columns, self.client.options.sample);
         let records = records.into_iter().filter_map(sampled).collect();

@@ -156,11 +156,6 @@ impl Row {
         }
     }
 
-    /// A median as text; a dash if it is unknown.
-    pub(crate) fn shown(&self, value: Option<f64>) -> String {
-        value.map_or_else(|| "-".to_owned(), self.quantity.show)
-    }
-
     /// The estimate with its sign.
     pub(crate) fn estimate(&self, difference: Difference) -> String {
         self.signed(difference, difference.shift.estimate)
@@ -187,7 +182,7 @@ impl Row {
             true if value < 0.0995 => format!("{:.1} %", value * 100.0),
             true => format!("{:.0} %", value * 100.0),
             false if self.quantity.unit == "ratio" => format!("{:.2} percentage points", value * 100.0),
-            false => (self.quantity.show)(value),
+            false => self.quantity.show(value),
         }
     }
 }

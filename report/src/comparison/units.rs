@@ -98,31 +98,23 @@ fn medians(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
 
 /// A relative difference unless a value is zero. `None`: too few values.
 pub(super) fn difference(a: &Values, b: &Values) -> Option<Difference> {
-    let of_units = |unit, [a, b]: [Vec<f64>; 2]| {
-        let found = relative_change(&a, &b).map(|shift| (true, shift));
-        let (relative, shift) = found.or_else(|| Some((false, change(&a, &b)?)))?;
-        // The rounding of logarithms is not a difference.
-        let shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
-        Some(Difference { relative, shift, independent: unit, a_units: a.len(), b_units: b.len() })
+    let (runs, blocks) = ([a.runs(), b.runs()], [a.blocks(), b.blocks()]);
+    let (independent, [a, b]) = if runs.iter().all(|runs| runs.len() >= 2) {
+        (Independent::Runs, runs)
+    } else if blocks.iter().all(|blocks| !blocks.is_empty()) {
+        (Independent::Blocks, blocks)
+    } else {
+        (Independent::Connections, [a.all(), b.all()])
     };
-    let runs = [a.runs(), b.runs()];
-    if runs.iter().all(|runs| runs.len() >= 2) {
-        return of_units(Independent::Runs, runs);
+    let is_single = independent == Independent::Connections;
+    let found = if is_single { relative_shift(&a, &b) } else { relative_change(&a, &b) };
+    let absolute = || if is_single { shift(&a, &b) } else { change(&a, &b) };
+    let (relative, mut shift) = found.map(|shift| (true, shift)).or_else(|| Some((false, absolute()?)))?;
+    if !is_single {
+        // The rounding of logarithms is not a difference.
+        shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
     }
-    let blocks = [a.blocks(), b.blocks()];
-    if blocks.iter().all(|blocks| !blocks.is_empty()) {
-        return of_units(Independent::Blocks, blocks);
-    }
-    let (a, b) = (a.all(), b.all());
-    let relative = relative_shift(&a, &b).map(|shift| (true, shift));
-    let (relative, shift) = relative.or_else(|| Some((false, shift(&a, &b)?)))?;
-    Some(Difference {
-        relative,
-        shift,
-        independent: Independent::Connections,
-        a_units: a.len(),
-        b_units: b.len(),
-    })
+    Some(Difference { relative, shift, independent, a_units: a.len(), b_units: b.len() })
 }
 
 #[cfg(test)]

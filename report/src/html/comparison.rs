@@ -13,7 +13,8 @@ use super::markup::{each, escape, facts, table};
 use super::page::frame;
 use super::plot::Plot;
 use crate::comparison::{Comparison, Judgement, Row, Side};
-use crate::text::comparison::{METHOD, answer, class_title, origin, sentences, table as table_of, title};
+use crate::text::comparison::{COLUMNS, METHOD, answer, class_title, origin, sentences, title};
+use crate::text::grid::Grid;
 use crate::text::words::capital;
 
 /// The comparison as a page.
@@ -42,7 +43,7 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
         verdicts(&sentences(rows)),
         differences(&file, caption, rows),
         completion(class, a, b),
-        table(&table_of(rows))
+        Grid::from_rows(COLUMNS, rows).as_ref().map(table).unwrap_or_default()
     )
 }
 

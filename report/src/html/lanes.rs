@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lane per subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: wide, and for phones.
+//! A lane for each subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: for wide screens and
+//! for phones.
 
 use std::fmt::Write as _;
 
@@ -40,9 +41,9 @@ struct LaneLayout {
     bar: f64,
     /// Parts of the axis.
     parts: u32,
-    /// Baselines of the words of a lane.
+    /// Baselines of the lines of words of a lane.
     words: [f64; 3],
-    /// Position and anchor of the last of them.
+    /// Position and anchor of the last line of words.
     last: (f64, &'static str),
 }
 
@@ -88,7 +89,6 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 
-/// A connection as it is drawn.
 struct Life<'a> {
     connection: &'a Connection,
     clock: Clock,
@@ -111,7 +111,6 @@ impl Life<'_> {
         )
     }
 
-    /// Size and content of a drawing.
     fn draw(&self, layout: &LaneLayout) -> ((f64, f64), String) {
         let time = Axis { title: "", unit: Unit::Seconds, column: "", log: false };
         let scale = Scale::from_values(time, std::iter::once(self.clock.end));
@@ -142,7 +141,6 @@ impl Life<'_> {
     }
 }
 
-/// One drawing of the lanes.
 struct Drawing<'a> {
     life: &'a Life<'a>,
     layout: &'a LaneLayout,
@@ -164,7 +162,7 @@ impl Drawing<'_> {
         self.top(index) + self.layout.bar + BAR / 2.0
     }
 
-    /// Number and interface of a subflow, what it carried and cost, when it joined or failed.
+    /// Number and interface of a subflow, its payload and cost, and when it joined or failed.
     fn words(&self, index: usize, subflow: &Subflow) -> String {
         let connection = self.life.connection;
         let [first, second, third] = self.layout.words.map(|line| self.top(index) + line);
@@ -200,7 +198,7 @@ impl Drawing<'_> {
         text
     }
 
-    /// The outages; the main one with its duration.
+    /// The outages; the main outage has its duration.
     fn outages(&self) -> String {
         let outages = outage::outages(self.life.connection);
         let main = outage::main_outage(self.life.connection, &outages);
@@ -249,7 +247,7 @@ impl Drawing<'_> {
         connection.timeline.iter().filter_map(mark).collect()
     }
 
-    /// A bracket next to the lanes of each group that shares a bottleneck, in a column for each group.
+    /// A bracket next to the lanes of each group of subflows that share a bottleneck.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
         let bracket = |(group, number): (&Vec<SubflowId>, u32)| {

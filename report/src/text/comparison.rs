@@ -7,10 +7,10 @@ use mpwatch_model::metric::count;
 
 use super::fit::wrapped;
 use super::grid::Align::{Left, Right};
-use super::grid::Grid;
+use super::grid::{Column, Grid};
 use super::report::provenance;
 use super::summary::summary;
-use super::words::{Fact, capital};
+use super::words::{Fact, capital, or_dash};
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
@@ -33,7 +33,7 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
     }
     for rows in found.classes() {
         let _ = writeln!(text, "\n{}", class_title(rows));
-        text.push_str(&table(rows).text_within("  ", width));
+        text.extend(Grid::from_rows(COLUMNS, rows).map(|grid| grid.text_within("  ", width)));
         for (_, sentence) in sentences(rows) {
             let _ = writeln!(text, "  {sentence}");
         }
@@ -85,31 +85,14 @@ pub(crate) fn class_title(rows: &[Row]) -> String {
     )
 }
 
-pub(crate) fn table(rows: &[Row]) -> Grid {
-    let cells = |row: &Row| {
-        let difference = |show: fn(&Row, crate::comparison::Difference) -> String| {
-            row.difference.map_or_else(|| "-".to_owned(), |difference| show(row, difference))
-        };
-        vec![
-            row.quantity.name.to_owned(),
-            row.shown(row.a.median),
-            row.a.count.to_string(),
-            row.shown(row.b.median),
-            row.b.count.to_string(),
-            difference(Row::estimate),
-            difference(Row::interval),
-            difference(|_, difference| difference.units()),
-        ]
-    };
-    let titles = [
-        ("median of", Left),
-        ("A", Right),
-        ("of", Right),
-        ("B", Right),
-        ("of", Right),
-        ("difference", Right),
-        ("95 % interval", Right),
-        ("from", Left),
-    ];
-    Grid { columns: titles.to_vec(), rows: rows.iter().map(cells).collect() }
-}
+/// The values of both sets and their difference.
+pub(crate) const COLUMNS: &[Column<Row>] = &[
+    ("median of", Left, |row| row.quantity.name.to_owned()),
+    ("A", Right, |row| or_dash(row.a.median.map(|value| row.quantity.show(value)))),
+    ("of", Right, |row| row.a.count.to_string()),
+    ("B", Right, |row| or_dash(row.b.median.map(|value| row.quantity.show(value)))),
+    ("of", Right, |row| row.b.count.to_string()),
+    ("difference", Right, |row| or_dash(row.difference.map(|difference| row.estimate(difference)))),
+    ("95 % interval", Right, |row| or_dash(row.difference.map(|difference| row.interval(difference)))),
+    ("from", Left, |row| or_dash(row.difference.map(|difference| difference.units()))),
+];

@@ -60,7 +60,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// Payload and cost of the subflows that joined. `None`: no subflow joined, or the cost is unknown.
+/// Payload and cost of the subflows that joined. `None`: none joined, or the cost is unknown.
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = sum_if_all_known(others.iter().map(|subflow| subflow.cpu))?;
@@ -78,7 +78,6 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// The cost of each subflow.
 pub(super) const COLUMNS: &[Column<Subflow>] = &[
     ("CPU", Right, |s| of_subflow(s, "cpu_seconds_total")),
     ("system calls", Right, |s| part(s, |cpu| cpu.syscall)),
@@ -96,14 +95,14 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
     or_dash(subflow.cpu.and_then(read).map(time_of))
 }
 
-/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: all of it is unknown.
+/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: both are unknown.
 pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let flows = flows(&report.connections);
     let total = |(label, protocol): (&'static str, CarriedBy)| {
         Some((label, total(flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol))?))
     };
     let mut facts: Vec<Fact> = LABELS.into_iter().zip(CarriedBy::ALL).filter_map(total).collect();
-    // A full ledger is reported as a loss.
+    // If the ledger was full, the losses say so.
     let unknown = flows.iter().filter(|flow| flow.cpu().is_none()).count();
     if unknown > 0 && (report.energy.is_some() || unknown < flows.len()) && report.losses.ledger_full == 0 {
         let why = "ended before the sampled ledger had measured any connection; --ledger exact measures all";
@@ -113,7 +112,7 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// CPU time and energy of some connections, at all of their ends, also per gigabyte of payload.
+/// CPU time and energy of some connections at all their ends, in total and per gigabyte of payload.
 fn total<'a>(flows: impl Iterator<Item = Flow<'a>>) -> Option<String> {
     let known: Vec<(Flow<'a>, CpuTimes)> = flows.filter_map(|flow| Some((flow, flow.cpu()?))).collect();
     if known.is_empty() {
@@ -173,7 +172,7 @@ fn zones(energy: &SnapshotEnergy) -> Vec<Fact> {
     };
     let mut facts: Vec<Fact> =
         energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
-    // A zone without any known window shows why, not 0.
+    // If no window is known, show the reason instead of 0.
     if let (true, Some(lost)) = (energy.zones.is_empty(), energy.lost.first()) {
         facts.push(("energy", format!("{}: not known, {}", lost.zone, why(lost.reason))));
     }
@@ -205,7 +204,7 @@ fn origin(source: EnergySource, idle: IdleSource) -> String {
         IdleSource::Calibrated => "idle calibrated",
         IdleSource::Observed => "idle observed",
         IdleSource::Fitted => "idle fitted",
-        // The model has typical values for idle and for active power.
+        // The model has typical values for both idle and active power.
         IdleSource::Unknown if source == EnergySource::Model => "idle estimated too",
         IdleSource::Unknown => "idle not known",
     };
