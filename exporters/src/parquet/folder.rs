@@ -61,12 +61,20 @@ impl<'a> FolderWriter<'a> {
         }
         let part = match self.open.take() {
             Some(part) => part,
-            None => Part::begin(&self.folder, key, self.name, &self.columns)?,
+            None => {
+                let path = self.path(key);
+                Part::begin(path.clone(), key, &self.columns).map_err(|cause| FolderError { path, cause })?
+            }
         };
         let part = self.open.insert(part);
         part.rows += 1;
         self.rows += 1;
         part.writer.push(row).map_err(|cause| FolderError { path: part.path.clone(), cause })
+    }
+
+    fn path(&self, key: &FileKey) -> PathBuf {
+        let folder = self.folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
+        folder.join(file_name(self.name, &key.boot_id))
     }
 
     /// Finishes the last file.
@@ -94,20 +102,13 @@ struct Part {
 }
 
 impl Part {
-    fn begin(folder: &Path, key: &FileKey, name: &str, columns: &[Column]) -> Result<Self, FolderError> {
-        let folder = folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
-        let path = folder.join(file_name(name, &key.boot_id));
-        let begin = || -> Result<(NamedTempFile, TableWriter<File>), Error> {
-            fs::create_dir_all(&folder)?;
-            let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(&folder)?;
-            let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
-            let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
-            Ok((temporary, writer))
-        };
-        match begin() {
-            Ok((temporary, writer)) => Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 }),
-            Err(cause) => Err(FolderError { path, cause }),
-        }
+    fn begin(path: PathBuf, key: &FileKey, columns: &[Column]) -> Result<Self, Error> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(folder)?;
+        let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
+        let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
+        Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 })
     }
 }
 

@@ -211,13 +211,15 @@ mod tests {
 
     #[test]
     fn a_label_value_that_is_gone_is_exported_until_it_expires() {
-        let mut bounded = bounded(1, 2);
-        bounded.select(at(0), &HashMap::from([(1, 100)]));
+        let mut bounded = bounded(2, 4);
+        // Nothing is added to the second one.
+        bounded.select(at(0), &HashMap::from([(1, 100), (2, 50)]));
         bounded.add(1, &by(5.0));
+        bounded.add(3, &by(2.0));
         bounded.select(at(300), &HashMap::new());
-        assert_eq!(keys(&bounded), [1]);
+        assert_eq!(keys(&bounded), [1, 2]);
         bounded.select(at(301), &HashMap::new());
-        assert_eq!((keys(&bounded), total(&bounded)), (vec![], 5.0));
+        assert_eq!((keys(&bounded), total(&bounded)), (vec![], 7.0));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, Distribution, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
@@ -17,7 +16,7 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
-use super::values::{Histogram, LabelledValues, MetricValues, counters};
+use super::values::{LabelledValues, MetricValues, counters};
 
 struct Scrape<'a> {
     snapshot: &'a Snapshot,
@@ -74,8 +73,9 @@ pub fn expose(snapshot: &Snapshot, values: &MetricValues, service: &Service) -> 
 
 /// Everything that can be scraped, in the order of the exposition.
 pub fn sections() -> Vec<Section> {
-    let distributions = distributions(CONNECTION_DISTRIBUTIONS, |values| &values.connection_histograms)
-        .chain(distributions(SUBFLOW_DISTRIBUTIONS, |values| &values.subflow_histograms));
+    let distributions =
+        distributions(CONNECTION_DISTRIBUTIONS, &["le"], |values| &values.connection_histograms)
+            .chain(distributions(SUBFLOW_DISTRIBUTIONS, &["le"], |values| &values.subflow_histograms));
     let events = events(CONNECTION_EVENTS, |values| &values.connection_events)
         .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
     let connections = flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections);
@@ -173,17 +173,11 @@ fn by_interface() -> Section {
         family(name, help, kind, &["interface"], read_value(index, |values| &values.interface_gauges))
     };
     section.families.extend(GAUGES.into_iter().enumerate().map(gauge));
-    section.families.extend(INTERFACE_DISTRIBUTIONS.iter().enumerate().map(by_interface_histogram));
+    let labels = &["interface", "le"];
     section
-}
-
-fn by_interface_histogram((index, row): (usize, &Distribution<Subflow>)) -> Family {
-    let labels = ["interface", "le"];
-    family(row.name, row.help, (Kind::Histogram, row.unit), &labels, move |scrape, samples| {
-        for (interface, histogram) in scrape.values.interface_histograms.get(index).into_iter().flatten() {
-            samples.add_histogram(&[interface], histogram);
-        }
-    })
+        .families
+        .extend(distributions(INTERFACE_DISTRIBUTIONS, labels, |values| &values.interface_histograms));
+    section
 }
 
 fn read_value(
@@ -213,15 +207,15 @@ fn events<T>(
 
 fn distributions<T>(
     table: &'static [Distribution<T>],
-    histograms: fn(&MetricValues) -> &[Histogram],
+    labels: &'static [&'static str],
+    histograms: fn(&MetricValues) -> &[Vec<LabelledValues>],
 ) -> impl Iterator<Item = Family> {
     table.iter().enumerate().map(move |(index, row)| {
-        family(row.name, row.help, (Kind::Histogram, row.unit), &["le"], move |scrape, samples| {
+        family(row.name, row.help, (Kind::Histogram, row.unit), labels, move |scrape, samples| {
             // An empty histogram of energy would claim that energy is measured.
-            let is_known = |histogram: &&Histogram| row.unit != Unit::Joules || histogram.count() > 0;
-            if let Some(histogram) = histograms(scrape.values).get(index).filter(is_known) {
-                samples.add_histogram(&[], histogram);
-            }
+            let is_known = |all: &&LabelledValues| row.unit != Unit::Joules || !all.values.is_empty();
+            let all = histograms(scrape.values).get(index).into_iter().flatten();
+            all.filter(is_known).for_each(|of| samples.add_histogram(&of.labels, row.bounds, &of.values));
         })
     })
 }

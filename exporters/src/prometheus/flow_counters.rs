@@ -10,7 +10,7 @@ use mpwatch_model::metric::event_counter::EventCounter;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
-use super::values::{Histogram, Increase, counters};
+use super::values::{Increase, Sums, counters, observe};
 
 struct Flow<K, F> {
     key: K,
@@ -39,8 +39,8 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     increase: Increase,
     /// For each event counter, a count for each value of its label.
     pub(super) event_counts: Vec<Vec<u64>>,
-    /// A histogram for each distribution.
-    pub(super) histograms: Vec<Histogram>,
+    /// The sums of a histogram for each distribution.
+    pub(super) histograms: Vec<Sums>,
 }
 
 impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             listed_before: Vec::new(),
             increase: Increase::default(),
             event_counts: events.iter().map(|event| vec![0; event.values.len()]).collect(),
-            histograms: distributions.iter().map(|row| Histogram::new(row.bounds)).collect(),
+            histograms: vec![Sums::new(); distributions.len()],
             distributions,
         }
     }
@@ -135,7 +135,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             let value = (row.value)(flow).filter(|_| observations > *counted);
             *counted = observations.max(*counted);
             if let Some(value) = value {
-                histogram.observe(value);
+                observe(histogram, row.bounds, value);
             }
             observed.push(value);
         }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::values::Histogram;
+use super::values::Sums;
 
 /// The lines of a family. Empty: all its values are unknown.
 pub(super) struct Samples<'a> {
@@ -19,14 +19,16 @@ impl Samples<'_> {
     }
 
     /// Adds the samples of a histogram, whose last label is `le`.
-    pub(super) fn add_histogram(&mut self, label_values: &[&str], histogram: &Histogram) {
-        let count = histogram.count();
-        let buckets = histogram.cumulative().map(|(bound, count)| (bound.to_string(), count));
-        for (bound, count) in buckets.chain([("+Inf".to_owned(), count)]) {
-            self.write("_bucket", label_values.iter().copied().chain([&*bound]), count as f64);
+    pub(super) fn add_histogram(&mut self, label_values: &[String], bounds: &[f64], sums: &Sums) {
+        let sum = |place: usize| sums.get(place).copied().flatten().unwrap_or(0.0);
+        let labels = || label_values.iter().map(AsRef::as_ref);
+        let mut count = 0.0;
+        for (place, bound) in bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]).enumerate() {
+            count += sum(place);
+            self.write("_bucket", labels().chain([&*bound]), count);
         }
-        self.write("_sum", label_values.iter().copied(), histogram.sum);
-        self.write("_count", label_values.iter().copied(), count as f64);
+        self.write("_sum", labels(), sum(bounds.len() + 1));
+        self.write("_count", labels(), count);
     }
 
     fn write<'v>(&mut self, suffix: &str, label_values: impl Iterator<Item = &'v str>, value: f64) {

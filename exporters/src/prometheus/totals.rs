@@ -21,7 +21,7 @@ use super::flow_counters::FlowCounters;
 use super::groups::{Group, Groups};
 use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::values::{Histogram, Increase, LabelledValues, MetricValues, Sums, add, counters};
+use super::values::{Increase, LabelledValues, MetricValues, Sums, add, counters, observe};
 
 /// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
@@ -101,7 +101,9 @@ impl Totals {
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
                 for ((row, sums), value) in rows.zip(observed) {
                     if let Some(value) = *value {
-                        sums.add(subflow.interface, &Histogram::observation(row.bounds, value));
+                        let mut increase = Increase::default();
+                        observe(&mut increase.values, row.bounds, value);
+                        sums.add(subflow.interface, &increase);
                     }
                 }
                 self.largest_subflows.add(key, subflow, increase);
@@ -164,14 +166,14 @@ impl Totals {
     /// The values for scrapes until the next snapshot.
     pub fn values(&self) -> MetricValues {
         let mut values = MetricValues {
-            host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
+            host: LabelledValues::only(&self.host),
             interfaces: self.interfaces.labelled(|name| name.map(label)),
             interface_gauges: self.interface_gauges(),
             interface_histograms: self.interface_histograms(),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
-            connection_histograms: self.connections.histograms.clone(),
-            subflow_histograms: self.subflows.histograms.clone(),
+            connection_histograms: self.connections.histograms.iter().map(LabelledValues::only).collect(),
+            subflow_histograms: self.subflows.histograms.iter().map(LabelledValues::only).collect(),
             merged: self.interfaces.merged
                 + self.largest_connections.counters.merged
                 + self.largest_subflows.counters.merged,
@@ -187,16 +189,12 @@ impl Totals {
     }
 
     /// An interface without an RTT has no histogram.
-    fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
-        let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
-            let all = sums.labelled(|name| name.map(label));
-            let known = all.into_iter().filter(|sums| !sums.values.is_empty());
-            known.flat_map(|sums| {
-                let histogram = Histogram::of_sums(row.bounds, &sums.values);
-                sums.labels.into_iter().map(move |label| (label, histogram.clone()))
-            })
-        });
-        rows.map(Iterator::collect).collect()
+    fn interface_histograms(&self) -> Vec<Vec<LabelledValues>> {
+        let labelled = |sums: &BoundedSums<Option<Name>>| {
+            let all = sums.labelled(|name| name.map(label)).into_iter();
+            all.filter(|sums| !sums.values.is_empty()).collect()
+        };
+        self.interface_histograms.iter().map(labelled).collect()
     }
 
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
