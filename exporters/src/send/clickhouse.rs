@@ -52,8 +52,11 @@ fn question(query: &str) -> Post {
 }
 
 impl Engine for Clickhouse {
-    fn question(&self) -> Option<Post> {
-        Some(question(&schema::version_query(&self.database)))
+    fn question(&self) -> Option<(Post, String)> {
+        let database = &self.database;
+        let advice =
+            format!("the server may lack the tables of mpwatch in database `{database}`; if so, {APPLY}");
+        Some((question(&schema::version_query(database)), advice))
     }
 
     fn check(&self, answer: &Answer) -> Result<(), String> {
@@ -70,10 +73,6 @@ impl Engine for Clickhouse {
                 shown(&text)
             )),
         }
-    }
-
-    fn advice(&self) -> String {
-        format!("the server may lack the tables of mpwatch in database `{}`; if so, {APPLY}", self.database)
     }
 
     fn encode(&self, ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {

@@ -55,17 +55,13 @@ fn hashed(id: Option<&str>) -> u64 {
 
 /// The differences between engines.
 pub(super) trait Engine: Send {
-    /// A request, before the first batch, which asks whether the server can store batches. `None`: no such request.
-    fn question(&self) -> Option<Post> {
+    /// A request, before the first batch, which asks whether the server can store batches, and advice for the user if the request fails.
+    fn question(&self) -> Option<(Post, String)> {
         None
     }
     /// Fails if the answer to that request means that the server cannot.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
-    }
-    /// Advice for the user if the request itself fails.
-    fn advice(&self) -> String {
-        String::new()
     }
     /// Whether timelines are sent.
     fn needs_timeline(&self) -> bool {
@@ -174,12 +170,15 @@ impl Sender {
 
     /// Checks once whether the server can store batches.
     pub fn check(&mut self) -> Result<(), SendError> {
-        if let (false, Some(question)) = (self.is_checked, self.engine.question()) {
+        if let (false, Some((question, advice))) = (self.is_checked, self.engine.question()) {
             match confirmed(&self.client, &*self.engine, &question) {
                 Ok((answer, _)) => self.engine.check(&answer).map_err(SendError::Refused)?,
                 Err(SendError::Answer { status, text, is_temporary }) => {
-                    let text = format!("{text}; {}", self.engine.advice());
-                    return Err(SendError::Answer { status, text, is_temporary });
+                    return Err(SendError::Answer {
+                        status,
+                        text: format!("{text}; {advice}"),
+                        is_temporary,
+                    });
                 }
                 Err(other) => return Err(other),
             }

@@ -204,7 +204,7 @@ fn sources(flows: &[Flow<'_>]) -> String {
     names.join(", ")
 }
 
-fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
+pub(crate) fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
     flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
 

@@ -5,14 +5,13 @@ use std::fmt::Write as _;
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::class_totals::completion_times;
-use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::flow::pairing::flows;
 
-use super::distributions::{COMPLETION, SHARE, distribution};
+use super::distributions::{completion_plot, distribution};
 use super::intervals::differences;
 use super::markup::{each, escape, facts, table};
 use super::page::frame;
-use super::plot::Plot;
-use crate::comparison::{Comparison, Judgement, Row, Side};
+use crate::comparison::{Comparison, Judgement, Row, Side, of_class};
 use crate::text::comparison::{COLUMNS, METHOD, answer, class_title, origin, sentences, title};
 use crate::text::grid::Grid;
 use crate::text::words::capital;
@@ -58,18 +57,10 @@ fn verdicts(sentences: &[(Judgement, String)]) -> String {
 /// The distributions of the completion times of a class on both sides. Empty: too few times are known.
 fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
     let curve = |letter: &str, side: Side<'_>| {
-        let all = flows(&side.report.connections);
-        let of_class: Vec<Flow<'_>> = all.into_iter().filter(|flow| flow.end.flow_class == class).collect();
-        distribution(format!("{letter}: {}", side.name), &completion_times(&of_class))
+        let flows = of_class(&flows(&side.report.connections), class);
+        distribution(format!("{letter}: {}", side.name), &completion_times(&flows))
     };
-    let plot = Plot {
-        file: format!("completion-times-{}", class.as_str()),
-        caption: "Completion times: share of the connections that took at most this long".to_owned(),
-        x: COMPLETION,
-        y: SHARE,
-        curves_are: "set",
-        curves: [curve("A", a), curve("B", b)].into_iter().flatten().collect(),
-        x_to: 0.0,
-    };
-    plot.html()
+    let file = format!("completion-times-{}", class.as_str());
+    let caption = "Completion times: share of the connections that took at most this long";
+    completion_plot(&file, caption, "set", [curve("A", a), curve("B", b)].into_iter().flatten().collect())
 }
