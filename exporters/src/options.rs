@@ -147,55 +147,55 @@ const fn option(
     TargetOption { name, value_name, help, needs: None, excludes: None, set, show }
 }
 
-option! { CLICKHOUSE_URL url "URL" "Send connections to the HTTP interface at this address, such as https://clickhouse:8443." =>
-|options, text| address(text).map(|url| options.url = url), |options| options.url.show() }
-option! { OTLP_URL url "URL"
-"Send connections to the OTLP/HTTP receiver at this address, such as https://collector:4318; without a path, to /v1/logs or /v1/traces." =>
-|options, text| address(text).map(|url| options.url = url), |options| options.url.show() }
-option! { DATABASE database "NAME" "Name of the database in ClickHouse." =>
-|options, text| {
-    text.clone_into(&mut options.database);
-    if text.is_empty() { Err("use a name".to_owned()) } else { Ok(()) }
-},
-|options| options.database.clone() }
-option! { USER user "NAME" "Authenticate as this user." }
-option! { PASSWORD_FILE password_file "FILE"
-"Read the password of the user from the first line of this file, for each request." needs "user" }
-option! { TOKEN_FILE token_file "FILE"
-"Authenticate with the bearer token in the first line of this file, which is read for each request." excludes "user" }
-option! { CA_FILE ca_file "FILE" "Trust the certificate authorities in this PEM file instead of the system's." }
-option! { CERT_FILE cert_file "FILE" "Send the client certificate in this PEM file." needs "key_file" }
-option! { KEY_FILE key_file "FILE"
-"Read the private key of the client certificate from this PEM file." needs "cert_file" }
-option! { BATCH batch "N" "Maximum number of connections in a request, 1 to 100000." =>
-|options, text| {
-    let number = text.parse().ok().filter(|number| (1..=MAX_BATCH).contains(number));
-    number.map(|batch| options.batch = batch).ok_or_else(|| format!("use a number from 1 to {MAX_BATCH}"))
-},
-|options| options.batch.to_string() }
-option! { COMPRESSION compression "METHOD"
-"Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP), which takes ten times the CPU time but is supported everywhere." =>
-|options, text| {
-    let method = Compression::from_word(text);
-    let expected = || format!("use {}", Compression::WORDS.join(" or "));
-    method.map(|method| options.compression = Some(method)).ok_or_else(expected)
-},
-|options| options.compression.map(Compression::as_str).unwrap_or_default().to_owned() }
-option! { SAMPLE sample "SIZE"
-"Sample connections with less payload than this, for example 10M, in proportion to their payload, and record the weight." =>
-|options, text| {
-    let size = parse_size(text.strip_suffix('B').unwrap_or(text)).filter(|size| *size > 0);
-    if size.is_none() && !text.is_empty() {
-        return Err("use a whole number with K, M or G, such as 10M".to_owned());
-    }
-    options.sample = size;
-    Ok(())
-},
-|options| options.sample.map(|size| in_units(size, SIZES)).unwrap_or_default() }
-option! { EVERY every "DURATION"
-"Send connections after this time, or once there are enough for a request: 100ms to 600s." }
-option! { TIMEOUT timeout "DURATION"
-"Give up a request that takes longer than this, and repeat it later: 100ms to 600s." }
+option!(CLICKHOUSE_URL url "URL" "Send connections to the HTTP interface at this address, such as https://clickhouse:8443." =>
+    |options, text| address(text).map(|url| options.url = url), |options| options.url.show());
+option!(OTLP_URL url "URL"
+    "Send connections to the OTLP/HTTP receiver at this address, such as https://collector:4318; without a path, to /v1/logs or /v1/traces." =>
+    |options, text| address(text).map(|url| options.url = url), |options| options.url.show());
+option!(DATABASE database "NAME" "Name of the database in ClickHouse." =>
+    |options, text| {
+        text.clone_into(&mut options.database);
+        if text.is_empty() { Err("use a name".to_owned()) } else { Ok(()) }
+    },
+    |options| options.database.clone());
+option!(USER user "NAME" "Authenticate as this user.");
+option!(PASSWORD_FILE password_file "FILE"
+    "Read the password of the user from the first line of this file, for each request." needs "user");
+option!(TOKEN_FILE token_file "FILE"
+    "Authenticate with the bearer token in the first line of this file, which is read for each request." excludes "user");
+option!(CA_FILE ca_file "FILE" "Trust the certificate authorities in this PEM file instead of the system's.");
+option!(CERT_FILE cert_file "FILE" "Send the client certificate in this PEM file." needs "key_file");
+option!(KEY_FILE key_file "FILE"
+    "Read the private key of the client certificate from this PEM file." needs "cert_file");
+option!(BATCH batch "N" "Maximum number of connections in a request, 1 to 100000." =>
+    |options, text| {
+        let number = text.parse().ok().filter(|number| (1..=MAX_BATCH).contains(number));
+        number.map(|batch| options.batch = batch).ok_or_else(|| format!("use a number from 1 to {MAX_BATCH}"))
+    },
+    |options| options.batch.to_string());
+option!(COMPRESSION compression "METHOD"
+    "Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP), which takes ten times the CPU time but is supported everywhere." =>
+    |options, text| {
+        let method = Compression::from_word(text);
+        let expected = || format!("use {}", Compression::WORDS.join(" or "));
+        method.map(|method| options.compression = Some(method)).ok_or_else(expected)
+    },
+    |options| options.compression.map(Compression::as_str).unwrap_or_default().to_owned());
+option!(SAMPLE sample "SIZE"
+    "Sample connections with less payload than this, for example 10M, in proportion to their payload, and record the weight." =>
+    |options, text| {
+        let size = parse_size(text.strip_suffix('B').unwrap_or(text)).filter(|size| *size > 0);
+        if size.is_none() && !text.is_empty() {
+            return Err("use a whole number with K, M or G, such as 10M".to_owned());
+        }
+        options.sample = size;
+        Ok(())
+    },
+    |options| options.sample.map(|size| in_units(size, SIZES)).unwrap_or_default());
+option!(EVERY every "DURATION"
+    "Send connections after this time, or once there are enough for a request: 100ms to 600s.");
+option!(TIMEOUT timeout "DURATION"
+    "Give up a request that takes longer than this, and repeat it later: 100ms to 600s.");
 
 /// The options of all targets on the command line, except the address.
 pub const COMMON: [TargetOption; 10] =

@@ -98,7 +98,10 @@ mod tests {
                 .for_each(|(count, estimate)| *count += u64::from(estimate.contains_truth()));
         }
         // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
-        assert!(covered.iter().all(|of| *of >= 175), "{covered:?} of {RUNS} intervals contain the truth");
+        assert!(
+            covered.iter().all(|count| *count >= 175),
+            "{covered:?} of {RUNS} intervals contain the truth"
+        );
     }
 
     #[test]

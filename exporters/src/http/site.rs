@@ -76,7 +76,7 @@ impl Site {
             "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
             "/api/v1/flows" if rules.is_authenticated => self.flows().await,
             "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
-            // The second names are those of Prometheus and its exporters.
+            // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),
             "/" => response::new(StatusCode::OK, HTML, LANDING),

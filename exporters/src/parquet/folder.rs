@@ -56,15 +56,12 @@ impl<'a> FolderWriter<'a> {
 
     /// Adds a row; begins a file if its partition differs from the previous row's.
     pub fn push(&mut self, key: &FileKey, row: Row) -> Result<(), FolderError> {
-        if self.open.as_ref().is_none_or(|part| part.key != *key) {
+        let part = if let Some(part) = self.open.take_if(|part| part.key == *key) {
+            part
+        } else {
             self.finish()?;
-        }
-        let part = match self.open.take() {
-            Some(part) => part,
-            None => {
-                let path = self.path(key);
-                Part::begin(path.clone(), key, &self.columns).map_err(|cause| FolderError { path, cause })?
-            }
+            let path = self.path(key);
+            Part::begin(path.clone(), key, &self.columns).map_err(|cause| FolderError { path, cause })?
         };
         let part = self.open.insert(part);
         part.rows += 1;

@@ -213,9 +213,11 @@ fn distributions<T>(
     table.iter().enumerate().map(move |(index, row)| {
         family(row.name, row.help, (Kind::Histogram, row.unit), labels, move |scrape, samples| {
             // An empty histogram of energy would claim that energy is measured.
-            let is_known = |all: &&LabelledValues| row.unit != Unit::Joules || !all.values.is_empty();
+            let is_known = |sums: &&LabelledValues| row.unit != Unit::Joules || !sums.values.is_empty();
             let all = histograms(scrape.values).get(index).into_iter().flatten();
-            all.filter(is_known).for_each(|of| samples.add_histogram(&of.labels, row.bounds, &of.values));
+            for LabelledValues { labels, values } in all.filter(is_known) {
+                samples.add_histogram(labels, row.bounds, values);
+            }
         })
     })
 }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// Ends a snapshot after a list of these flows, and returns their increases.
-    fn take<'a>(
+    fn snapshot<'a>(
         counters: &mut FlowCounters<ConnectionId, Connection, ()>,
         flows: impl IntoIterator<Item = &'a Connection>,
     ) -> Vec<Increase> {
@@ -234,15 +234,15 @@ mod tests {
                 expected.push(Some((now - before) as f64));
                 sent.insert(number, now);
             }
-            let increases = take(&mut counters, &flows);
+            let increases = snapshot(&mut counters, &flows);
             let found: Vec<_> = increases.iter().map(|increase| increase.values[0]).collect();
             assert_eq!(found, expected, "{numbers:?} in snapshot {turn}");
             assert!(increases.iter().all(|increase| !increase.unchanged));
             assert_eq!(counters.flows.len(), numbers.len());
         }
-        take(&mut counters, []);
+        snapshot(&mut counters, []);
         let flow = fixture::connection(8, 1);
-        let increase = take(&mut counters, [&flow])[0].values[0];
+        let increase = snapshot(&mut counters, [&flow])[0].values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
         assert!(counters.flows.capacity() <= 8, "entries are not reused");
     }
@@ -251,7 +251,7 @@ mod tests {
     fn after_a_burst_the_memory_is_given_back_and_flows_go_on_from_their_values() {
         let mut counters = flow_counters();
         let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
-        take(&mut counters, &flows);
+        snapshot(&mut counters, &flows);
         // The remaining flows are not the first in the list.
         flows.retain(|flow| flow.id.token.0 % 40 == 7);
         let expected = flows.len();
@@ -259,7 +259,7 @@ mod tests {
             for flow in &mut flows {
                 flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(turn));
             }
-            let increases = take(&mut counters, flows.iter().rev());
+            let increases = snapshot(&mut counters, flows.iter().rev());
             let is_right = |increase: &Increase| increase.values[0] == Some(turn as f64);
             assert!(increases.iter().all(is_right), "turn {turn}");
             assert_eq!(counters.flows.len(), expected);
@@ -272,7 +272,7 @@ mod tests {
     fn an_idle_flow_is_not_listed_and_goes_on_from_its_values() {
         let mut counters = flow_counters();
         let mut flow = fixture::connection(1, 1);
-        take(&mut counters, [&flow]);
+        snapshot(&mut counters, [&flow]);
         for _ in 0..3 {
             counters.forget_gone(|id| *id == flow.id, |()| ());
             assert_eq!(counters.facts().count(), 1);
@@ -280,8 +280,8 @@ mod tests {
             counters.end_snapshot();
         }
         flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(5));
-        assert_eq!(take(&mut counters, [&flow])[0].values[0], Some(5.0));
-        take(&mut counters, []);
+        assert_eq!(snapshot(&mut counters, [&flow])[0].values[0], Some(5.0));
+        snapshot(&mut counters, []);
         assert_eq!(counters.facts().count(), 0);
     }
 
@@ -289,7 +289,7 @@ mod tests {
     fn an_unchanged_flow_is_reported_as_unchanged() {
         let mut counters = flow_counters();
         let mut flow = fixture::connection(1, 1);
-        let mut is_unchanged = |flow: &Connection| take(&mut counters, [flow])[0].unchanged;
+        let mut is_unchanged = |flow: &Connection| snapshot(&mut counters, [flow])[0].unchanged;
         flow.cpu = None;
         assert_eq!([is_unchanged(&flow), is_unchanged(&flow)], [false, true]);
         flow.cpu = Some(CpuTimes::default());

@@ -233,7 +233,7 @@ impl Totals {
     }
 }
 
-/// Adds received bytes to the sums of the interface through which they arrived, and everything else to those of the outgoing interface.
+/// Adds received bytes to the sums of the incoming interface, and all other counters to the sums of the outgoing interface.
 fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
     if interfaces[0] == interfaces[1] {
         return sums.add(interfaces[0], increase);

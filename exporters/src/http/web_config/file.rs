@@ -33,7 +33,7 @@ pub(super) struct TlsServer {
     pub(super) max_version: Version,
 }
 
-/// The names are those of Go's crypto/tls, without the two values that request a certificate and do not verify it.
+/// The names in Go's crypto/tls, without the two values that request a certificate and do not verify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum ClientAuth {
     #[default]
