@@ -5,9 +5,9 @@ use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
 
-use super::client::{Answer, Client, Post};
+use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, NOT_OWN, Record, Rejected, SendError, Sender, confirmed, shown};
+use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender, confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;

@@ -2,6 +2,7 @@
 //! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
 
 use std::io::{self, Error, ErrorKind, Write as _};
+use std::time::Duration;
 
 use flate2::write::GzEncoder;
 use tokio_rustls::rustls;
@@ -10,7 +11,6 @@ use ureq::tls::TlsConfig;
 use ureq::{Agent, Error as Failure};
 
 use super::headers::{self, Scheme};
-use super::sender::SendError;
 use super::tls;
 use crate::options::{Compression, TargetOptions};
 
@@ -19,6 +19,50 @@ const MAX_ANSWER: u64 = 64 << 10;
 /// Compression levels: a compromise between CPU time and size, see docs/measurements/export.md.
 const GZIP: flate2::Compression = flate2::Compression::new(5);
 const ZSTD: i32 = 1;
+
+/// Why a batch was not confirmed.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// A file cannot be read, or has no secret or certificate.
+    #[error("cannot use the credentials: {0}")]
+    Credentials(String),
+    /// Address and reason.
+    #[error("cannot connect to {0}: {1}")]
+    Connect(String, String),
+    /// Address and reason.
+    #[error("{0} gave no complete answer: {1}")]
+    Exchange(String, String),
+    /// Address and deadline.
+    #[error("{0} gave no answer within {1:?}")]
+    Timeout(String, Duration),
+    /// The answer is an error.
+    #[error("the server answered {status}: {text}")]
+    Answer {
+        /// HTTP status.
+        status: u16,
+        /// The beginning of the message.
+        text: String,
+        /// Whether the same request may succeed later.
+        is_temporary: bool,
+    },
+    /// The server cannot store batches of this version.
+    #[error("{0}")]
+    Refused(String),
+    /// A batch cannot be compressed.
+    #[error("cannot encode connections: {0:#}")]
+    Encoding(io::Error),
+}
+
+impl SendError {
+    /// Whether the same request may succeed later without any action of a user.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Connect(..) | Self::Exchange(..) | Self::Timeout(..) => true,
+            Self::Answer { is_temporary, .. } => *is_temporary,
+            Self::Credentials(_) | Self::Refused(_) | Self::Encoding(_) => false,
+        }
+    }
+}
 
 /// A POST request.
 pub(super) struct Post {

@@ -13,7 +13,8 @@ mod tls;
 
 #[cfg(feature = "clickhouse")]
 pub use clickhouse::answer_of_clickhouse;
+pub use client::SendError;
 #[cfg(feature = "otlp")]
 pub use otlp::Signal;
 pub use retry::Backoff;
-pub use sender::{Record, Rejected, SendError, Sender, Sent, with_weight};
+pub use sender::{Record, Rejected, Sender, Sent, with_weight};

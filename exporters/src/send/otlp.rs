@@ -6,9 +6,9 @@ use std::io;
 use mpwatch_model::flow::end::EndColumns;
 use ureq::http::header::CONTENT_TYPE;
 
-use super::client::{Answer, Client, Post};
+use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, NOT_OWN, Record, Rejected, SendError, Sender};
+use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
 use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 

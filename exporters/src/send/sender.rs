@@ -2,13 +2,12 @@
 //! Sends one batch at a time, and keeps it until the server confirms it. The caller decides when and how long a failed request is repeated.
 
 use std::io;
-use std::time::Duration;
 
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
 
-use super::client::{Answer, Client, Post};
+use super::client::{Answer, Client, Post, SendError};
 use crate::sample::weight;
 
 /// HTTP status for a body that the server cannot decompress, among others (RFC 9110 section 15.5.16).
@@ -84,50 +83,6 @@ pub struct Sent {
     pub bytes: u64,
     /// Connections that the server rejected for good.
     pub rejected: u64,
-}
-
-/// Why a batch was not confirmed.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// A file cannot be read, or has no secret or certificate.
-    #[error("cannot use the credentials: {0}")]
-    Credentials(String),
-    /// Address and reason.
-    #[error("cannot connect to {0}: {1}")]
-    Connect(String, String),
-    /// Address and reason.
-    #[error("{0} gave no complete answer: {1}")]
-    Exchange(String, String),
-    /// Address and deadline.
-    #[error("{0} gave no answer within {1:?}")]
-    Timeout(String, Duration),
-    /// The answer is an error.
-    #[error("the server answered {status}: {text}")]
-    Answer {
-        /// HTTP status.
-        status: u16,
-        /// The beginning of the message.
-        text: String,
-        /// Whether the same request may succeed later.
-        is_temporary: bool,
-    },
-    /// The server cannot store batches of this version.
-    #[error("{0}")]
-    Refused(String),
-    /// A batch cannot be compressed.
-    #[error("cannot encode connections: {0:#}")]
-    Encoding(io::Error),
-}
-
-impl SendError {
-    /// Whether the same request may succeed later without any action of a user.
-    pub fn is_temporary(&self) -> bool {
-        match self {
-            Self::Connect(..) | Self::Exchange(..) | Self::Timeout(..) => true,
-            Self::Answer { is_temporary, .. } => *is_temporary,
-            Self::Credentials(_) | Self::Refused(_) | Self::Encoding(_) => false,
-        }
-    }
 }
 
 /// Sends to one target.
