@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use mpwatch_exporters::prometheus;
-use mpwatch_model::metric::{CONNECTION, Kind, Metric, SUBFLOW, Unit};
+use mpwatch_model::metric::{CONNECTION, Metric, SUBFLOW, Unit};
 use mpwatch_report::schema::{report_schema, resolve, snapshot_schema};
 use serde_json::Value;
 
@@ -90,7 +90,7 @@ pub fn metrics_md() -> String {
         );
         for metric in section.families {
             let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
-            let (kind, unit) = (kind_word(metric.kind), unit_word(metric.unit));
+            let (kind, unit) = (metric.kind.as_str(), unit_word(metric.unit));
             let (name, labels, help) = (metric.name, labels.join(", "), metric.help);
             let _ = writeln!(text, "| `{name}` | {kind} | {unit} | {labels} | {help} |");
         }
@@ -108,14 +108,6 @@ fn titles<T>(heading: &str, table: &[Metric<T>]) -> String {
         let _ = writeln!(text, "| {} | {unit} | `{}` | {} |", metric.title, metric.name, metric.help);
     }
     text
-}
-
-fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-    }
 }
 
 fn unit_word(unit: Unit) -> &'static str {

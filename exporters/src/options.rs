@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of an export over HTTP. Each is declared once: the command line, the configuration and their help follow from its row here.
-//! Secrets are in files, which are read for each request, so that they can be replaced at any time.
+//! The options of an export over HTTP. The command line, the configuration and their help follow from the declarations here. Secrets are in
+//! files that are read for each request, so that they can be replaced at any time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hyper::Uri;
 use mpwatch_model::quantity::{SIZES, in_time_units, in_units, parse_duration_up_to, parse_size};
 use mpwatch_model::words;
 
 /// Maximum number of connections in a request.
 const MAX_BATCH: u32 = 100_000;
-/// Longest timeout, and longest time that connections wait.
+/// Maximum timeout, and maximum time that connections wait.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 words! {
@@ -28,7 +29,7 @@ words! {
 pub struct TargetOptions {
     /// `None`: nowhere.
     pub url: Option<String>,
-    /// Name of the database in ClickHouse; others have none.
+    /// Name of the database; only for ClickHouse.
     pub database: String,
     /// `None`: requests have no user name.
     pub user: Option<String>,
@@ -93,117 +94,95 @@ pub struct TargetOption {
     pub show: fn(&TargetOptions) -> String,
 }
 
-const fn row(
-    (name, value_name, help): (&'static str, &'static str, &'static str),
+/// The usual way to set and show a value.
+trait Value {
+    fn set(&mut self, text: &str) -> Result<(), String>;
+    fn show(&self) -> String;
+}
+
+/// Empty: none.
+impl<T: for<'a> From<&'a str> + AsRef<Path>> Value for Option<T> {
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        *self = (!text.is_empty()).then(|| text.into());
+        Ok(())
+    }
+
+    fn show(&self) -> String {
+        self.as_ref().map(|text| text.as_ref().display().to_string()).unwrap_or_default()
+    }
+}
+
+impl Value for Duration {
+    fn set(&mut self, text: &str) -> Result<(), String> {
+        parse_duration_up_to(MAX_WAIT, text).map(|duration| *self = duration)
+    }
+
+    fn show(&self) -> String {
+        in_time_units(*self)
+    }
+}
+
+/// Declares an option, documented by its help text.
+macro_rules! option {
+    ($constant:ident $field:ident $value_name:literal $help:literal $($rule:ident $other:literal)?) => {
+        option! { $constant $field $value_name $help $($rule $other)? =>
+            |options, text| options.$field.set(text), |options| options.$field.show() }
+    };
+    ($constant:ident $field:ident $value_name:literal $help:literal $($rule:ident $other:literal)? => $set:expr, $show:expr) => {
+        #[doc = $help]
+        pub const $constant: TargetOption = TargetOption {
+            $($rule: Some($other),)?
+            ..option(stringify!($field), $value_name, $help, $set, $show)
+        };
+    };
+}
+
+const fn option(
+    name: &'static str,
+    value_name: &'static str,
+    help: &'static str,
     set: fn(&mut TargetOptions, &str) -> Result<(), String>,
     show: fn(&TargetOptions) -> String,
 ) -> TargetOption {
     TargetOption { name, value_name, help, needs: None, excludes: None, set, show }
 }
 
-/// A row of an option that may have no value: a text or a path.
-macro_rules! optional {
-    ($field:ident, $value_name:literal, $help:literal) => {
-        row(
-            (stringify!($field), $value_name, $help),
-            |options, text| {
-                options.$field = (!text.is_empty()).then(|| text.into());
-                Ok(())
-            },
-            |options| {
-                options.$field.as_ref().map(|text| Path::new(text).display().to_string()).unwrap_or_default()
-            },
-        )
-    };
-}
-
-const fn url(help: &'static str) -> TargetOption {
-    row(
-        ("url", "URL", help),
-        |options, text| address(text).map(|url| options.url = url),
-        |options| options.url.clone().unwrap_or_default(),
-    )
-}
-
-/// Address of a ClickHouse server.
-pub const CLICKHOUSE_URL: TargetOption =
-    url("Send connections to the HTTP interface at this address, such as https://clickhouse:8443.");
-/// Address of a receiver of OTLP.
-pub const OTLP_URL: TargetOption = url(
-    "Send connections to the OTLP/HTTP receiver at this address, such as https://collector:4318; without a path, to /v1/logs or /v1/traces.",
-);
-/// Database in ClickHouse.
-pub const DATABASE: TargetOption = row(
-    ("database", "NAME", "Name of the database in ClickHouse."),
+option!(CLICKHOUSE_URL url "URL" "Send connections to the HTTP interface at this address, such as https://clickhouse:8443." =>
+    |options, text| address(text).map(|url| options.url = url), |options| options.url.show());
+option!(OTLP_URL url "URL"
+    "Send connections to the OTLP/HTTP receiver at this address, such as https://collector:4318; without a path, to /v1/logs or /v1/traces." =>
+    |options, text| address(text).map(|url| options.url = url), |options| options.url.show());
+option!(DATABASE database "NAME" "Name of the database in ClickHouse." =>
     |options, text| {
         text.clone_into(&mut options.database);
         if text.is_empty() { Err("use a name".to_owned()) } else { Ok(()) }
     },
-    |options| options.database.clone(),
-);
-/// User.
-pub const USER: TargetOption = optional!(user, "NAME", "Authenticate as this user.");
-/// Password.
-pub const PASSWORD_FILE: TargetOption = TargetOption {
-    needs: Some("user"),
-    ..optional!(
-        password_file,
-        "FILE",
-        "Read the password of the user from the first line of this file, for each request."
-    )
-};
-/// Bearer token.
-pub const TOKEN_FILE: TargetOption = TargetOption {
-    excludes: Some("user"),
-    ..optional!(
-        token_file,
-        "FILE",
-        "Authenticate with the bearer token in the first line of this file, which is read for each request."
-    )
-};
-/// Certificate authorities.
-pub const CA_FILE: TargetOption =
-    optional!(ca_file, "FILE", "Trust the certificate authorities in this PEM file instead of the system's.");
-/// Client certificate.
-pub const CERT_FILE: TargetOption = TargetOption {
-    needs: Some("key_file"),
-    ..optional!(cert_file, "FILE", "Send the client certificate in this PEM file.")
-};
-/// Key of the client certificate.
-pub const KEY_FILE: TargetOption = TargetOption {
-    needs: Some("cert_file"),
-    ..optional!(key_file, "FILE", "Read the private key of the client certificate from this PEM file.")
-};
-/// Size of requests.
-pub const BATCH: TargetOption = row(
-    ("batch", "N", "Maximum number of connections in a request, 1 to 100000."),
+    |options| options.database.clone());
+option!(USER user "NAME" "Authenticate as this user.");
+option!(PASSWORD_FILE password_file "FILE"
+    "Read the password of the user from the first line of this file, for each request." needs "user");
+option!(TOKEN_FILE token_file "FILE"
+    "Authenticate with the bearer token in the first line of this file, which is read for each request." excludes "user");
+option!(CA_FILE ca_file "FILE" "Trust the certificate authorities in this PEM file instead of the system's.");
+option!(CERT_FILE cert_file "FILE" "Send the client certificate in this PEM file." needs "key_file");
+option!(KEY_FILE key_file "FILE"
+    "Read the private key of the client certificate from this PEM file." needs "cert_file");
+option!(BATCH batch "N" "Maximum number of connections in a request, 1 to 100000." =>
     |options, text| {
         let number = text.parse().ok().filter(|number| (1..=MAX_BATCH).contains(number));
         number.map(|batch| options.batch = batch).ok_or_else(|| format!("use a number from 1 to {MAX_BATCH}"))
     },
-    |options| options.batch.to_string(),
-);
-/// Compression of requests.
-pub const COMPRESSION: TargetOption = row(
-    (
-        "compression",
-        "METHOD",
-        "Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP), which takes ten times the CPU time but is supported everywhere.",
-    ),
+    |options| options.batch.to_string());
+option!(COMPRESSION compression "METHOD"
+    "Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP), which takes ten times the CPU time but is supported everywhere." =>
     |options, text| {
         let method = Compression::from_word(text);
         let expected = || format!("use {}", Compression::WORDS.join(" or "));
         method.map(|method| options.compression = Some(method)).ok_or_else(expected)
     },
-    |options| options.compression.map(Compression::as_str).unwrap_or_default().to_owned(),
-);
-/// Sampling.
-pub const SAMPLE: TargetOption = row(
-    (
-        "sample",
-        "SIZE",
-        "Sample connections with less payload than this, for example 10M, in proportion to their payload, and record the weight.",
-    ),
+    |options| options.compression.map(Compression::as_str).unwrap_or_default().to_owned());
+option!(SAMPLE sample "SIZE"
+    "Sample connections with less payload than this, for example 10M, in proportion to their payload, and record the weight." =>
     |options, text| {
         let size = parse_size(text.strip_suffix('B').unwrap_or(text)).filter(|size| *size > 0);
         if size.is_none() && !text.is_empty() {
@@ -212,35 +191,18 @@ pub const SAMPLE: TargetOption = row(
         options.sample = size;
         Ok(())
     },
-    |options| options.sample.map(|size| in_units(size, SIZES)).unwrap_or_default(),
-);
-/// Longest time that connections wait for a request of the daemon.
-pub const EVERY: TargetOption = row(
-    (
-        "every",
-        "DURATION",
-        "Send connections after this time, or once there are enough for a request: 100ms to 600s.",
-    ),
-    |options, text| parse_duration_up_to(MAX_WAIT, text).map(|every| options.every = every),
-    |options| in_time_units(options.every),
-);
-/// Time limit of a request.
-pub const TIMEOUT: TargetOption = row(
-    (
-        "timeout",
-        "DURATION",
-        "Give up a request that takes longer than this, and repeat it later: 100ms to 600s.",
-    ),
-    |options, text| parse_duration_up_to(MAX_WAIT, text).map(|timeout| options.timeout = timeout),
-    |options| in_time_units(options.timeout),
-);
+    |options| options.sample.map(|size| in_units(size, SIZES)).unwrap_or_default());
+option!(EVERY every "DURATION"
+    "Send connections after this time, or once there are enough for a request: 100ms to 600s.");
+option!(TIMEOUT timeout "DURATION"
+    "Give up a request that takes longer than this, and repeat it later: 100ms to 600s.");
 
-/// The options that all targets have on the command line, without the address.
+/// The options of all targets on the command line, except the address.
 pub const COMMON: [TargetOption; 10] =
     [USER, PASSWORD_FILE, TOKEN_FILE, CA_FILE, CERT_FILE, KEY_FILE, BATCH, COMPRESSION, SAMPLE, TIMEOUT];
 
 impl TargetOptions {
-    /// Two options that contradict each other, in the words of the configuration.
+    /// An error about two options that contradict each other, with the names of configuration keys.
     pub fn contradiction(&self) -> Option<String> {
         let is_set =
             |name: &str| COMMON.iter().any(|option| option.name == name && !(option.show)(self).is_empty());
@@ -254,18 +216,52 @@ impl TargetOptions {
     }
 }
 
-/// Empty: none. The whole address is checked where it is used.
+/// Empty: none.
 fn address(text: &str) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    match rest.map(|rest| rest.split('/').next().unwrap_or_default()) {
-        Some(authority) if authority.contains('@') => Err(
-            "a user name belongs into `user` (--user), a password into the file of `password_file` (--password-file), which no list of processes shows"
+    let authority = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    if authority.contains('@') {
+        return Err(
+            "set the user name with `user` (--user), and the password with `password_file` (--password-file), so that no list of processes shows it"
                 .to_owned(),
-        ),
-        Some(authority) if !authority.is_empty() => Ok(Some(text.to_owned())),
-        _ => Err("use an address that begins with http:// or https://".to_owned()),
+        );
+    }
+    if authority.is_empty() {
+        return Err("use an address that begins with http:// or https://".to_owned());
+    }
+    let uri: Uri = text.parse().map_err(|error| format!("`{text}` is not an address: {error}"))?;
+    if uri.host().is_some_and(|host| host.len() < authority.len()) && uri.port_u16().is_none() {
+        return Err(format!("`{text}` has no valid port; ports are 1 to 65535"));
+    }
+    if uri.query().is_some() || text.contains('#') {
+        return Err(format!("`{text}` has more than a path; give settings as options, such as --database"));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_cannot_be_used_are_refused_with_a_reason() {
+        for (text, word) in [
+            ("http://a b", "not an address"),
+            ("http://host:99999", "no valid port"),
+            ("http://[::1]:x/", "no valid port"),
+            ("http://host:/", "no valid port"),
+            ("http://host/?database=x", "--database"),
+            ("http://host/#x", "more than a path"),
+            ("http://me:secret@host", "--password-file"),
+            ("host:8123", "begins with http://"),
+        ] {
+            let error = address(text).unwrap_err();
+            assert!(error.contains(word) && !error.contains("secret"), "{text}: {error}");
+        }
+        assert_eq!(address("http://[::1]:8123/x"), Ok(Some("http://[::1]:8123/x".to_owned())));
+        assert_eq!(address(""), Ok(None));
     }
 }

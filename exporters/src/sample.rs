@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threshold sampling: a connection is kept with a probability in proportion to its payload, and its weight is the inverse of that. Sums of
-//! a value times the weight estimate the sum over all connections without bias. The decision is a hash of the pair of tokens, so both ends
-//! decide alike without communication.
+//! Threshold sampling: a connection is kept with a probability in proportion to its payload, and its weight is the inverse of the
+//! probability, so sums of weighted values are unbiased estimates of the sums over all connections. A hash of the pair of tokens decides, so
+//! both ends decide alike without communication.
 //!
 //! N. Duffield, C. Lund, M. Thorup: Learn more, sample less: control of volume and variance in network measurement. IEEE Transactions on
 //! Information Theory 51(5), 2005.
 
-/// The smallest connections are kept with a probability of one in this number, which bounds the weight, and so the variance of counts.
+/// The smallest connections are kept with a probability of one in this number. This bounds the weight, and so the variance of counts.
 const LEAST: u64 = 1_000;
 
-/// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. Connections with at least the
-/// threshold as payload are always kept.
+/// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. A connection whose payload reaches
+/// the threshold is always kept.
 pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
     let threshold = threshold.max(1);
     let payload = payload.max(threshold.div_ceil(LEAST));
@@ -21,7 +21,7 @@ pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
     is_kept.then(|| threshold as f64 / payload as f64)
 }
 
-/// Uniform over 64 bits for any set of numbers (the finalizer of SplitMix64): tokens are random, but a user may choose them.
+/// The finalizer of SplitMix64: uniform over 64 bits for any set of numbers, because users may choose tokens.
 pub fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,7 +42,7 @@ mod tests {
     fn connections(seed: u64, count: u64) -> impl Iterator<Item = (u32, u32, u64)> {
         (0..count).map(move |number| {
             let random = mixed(seed << 32 | number);
-            // Not the function of the pair that decides.
+            // Independent of the hash that decides.
             let uniform = (mixed(!mixed(random)) >> 11) as f64 / (1_u64 << 53) as f64;
             // Pareto with exponent 1.1 from 100 kB on, at most 10 GB.
             let payload = (1e5 / (1.0 - uniform).powf(1.0 / 1.1)).min(1e10);
@@ -98,7 +98,10 @@ mod tests {
                 .for_each(|(count, estimate)| *count += u64::from(estimate.contains_truth()));
         }
         // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
-        assert!(covered.iter().all(|of| *of >= 175), "{covered:?} of {RUNS} intervals contain the truth");
+        assert!(
+            covered.iter().all(|count| *count >= 175),
+            "{covered:?} of {RUNS} intervals contain the truth"
+        );
     }
 
     #[test]

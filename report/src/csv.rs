@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV (RFC 4180). Empty: unknown. A text that a spreadsheet would parse as a formula begins with an apostrophe; control characters are
-//! masked.
+//! CSV (RFC 4180). An empty cell is unknown. A text that a spreadsheet would parse as a formula gets an apostrophe; control characters are
+//! replaced.
 
 use mpwatch_model::kernel::endpoint::printable;
 use serde_json::Value;
 
-/// A table with a header row. A cell is a number, a text, or null: unknown.
+/// A table with a header row. A cell is a number, a text, or null (unknown).
 pub fn table(columns: &[String], rows: &[Vec<Value>]) -> Result<String, csv::Error> {
     text(columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
-/// A text, often a name chosen by others, as a cell: it must not control a terminal or be a formula in a spreadsheet.
+/// A text as a cell. Users choose names: they must neither control a terminal nor be a formula in a spreadsheet.
 pub fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }
 }
 
-/// The text of rows of cells, below a header.
+/// A header and rows of cells as text.
 pub fn text<Cells: IntoIterator<Item = String>>(
     header: &[impl AsRef<[u8]>],
     rows: impl IntoIterator<Item = Cells>,

@@ -15,7 +15,7 @@ pub enum Layout {
     Pretty,
 }
 
-/// A snapshot, a report, or a connection as in `connections` of both, without a final newline.
+/// A snapshot, report or connection, without a final newline.
 pub fn text(value: &impl Serialize, layout: Layout) -> serde_json::Result<String> {
     match layout {
         Layout::Line => serde_json::to_string(value),
@@ -23,7 +23,7 @@ pub fn text(value: &impl Serialize, layout: Layout) -> serde_json::Result<String
     }
 }
 
-/// Writes what [`text`] returns, without building the text in memory: a report has about 8 kB per connection. The writer should be buffered.
+/// As [`text`], without building the text in memory: a report has about 8 kB per connection. The writer should be buffered.
 pub fn write(value: &impl Serialize, layout: Layout, output: &mut impl Write) -> io::Result<()> {
     match layout {
         Layout::Line => serde_json::to_writer(output, value)?,

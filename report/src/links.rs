@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CSV: bytes and share of traffic per minute, network namespace and interface. Bytes between two readings are spread evenly, exactly.
-//! Shares are of payload without retransmissions, as `share_sent` of a subflow is.
+//! CSV: bytes and share of traffic per minute, network namespace and interface. The bytes between two readings are spread evenly over time,
+//! in whole bytes. Like `share_sent` of a subflow, shares refer to payload without retransmissions.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,6 @@ use crate::csv::{cell, text};
 
 const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 
-/// Column names.
 const HEADER: [&str; 7] =
     ["minute", "netns", "interface", "bytes_sent", "bytes_received", "share_sent", "share_received"];
 
@@ -33,7 +32,7 @@ struct CounterReading {
     bytes: Payload,
 }
 
-/// All minutes of a report with traffic. Traffic of a connection before mpwatch started is left out.
+/// All minutes with traffic. Traffic before mpwatch started is omitted.
 pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, csv::Error> {
     let mut links = Links::new();
     for connection in &report.connections {
@@ -76,7 +75,7 @@ fn readings(
     start.into_iter().chain(middle).chain([end]).collect()
 }
 
-/// Divides the bytes between two readings among the minutes in between, in whole bytes.
+/// Divides the bytes between two readings among the minutes, in whole bytes.
 fn spread(from: CounterReading, to: CounterReading, mut assign: impl FnMut(i128, Payload)) {
     let total: Payload =
         std::array::from_fn(|direction| to.bytes[direction].saturating_sub(from.bytes[direction]));
@@ -122,7 +121,7 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
     links.iter().map(row).collect()
 }
 
-/// Empty if nothing was carried in that direction.
+/// Empty: no payload in that direction.
 fn share(bytes: u64, total: u64) -> String {
     if total == 0 { String::new() } else { format!("{:.4}", bytes as f64 / total as f64) }
 }
@@ -166,7 +165,7 @@ mod tests {
             subflow.share_sent = Some(subflow.unique_sent().0 as f64 / 1_000.0);
         }
         let mut report = fixture::report(vec![flow.clone()]);
-        // All of it in one minute.
+        // All traffic is in one minute.
         report.run.to = fixture::at(0) + SignedDuration::from_secs(30);
         let rows = rows(&report, &CounterSeries::new());
         let shares: Vec<f64> = rows.iter().map(|row| row[5].parse().unwrap()).collect();

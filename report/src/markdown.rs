@@ -12,7 +12,7 @@ use crate::text::report::{OTHER_END, facts as facts_of_report, in_brief, overvie
 use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, problems, summary};
 use crate::text::timeline;
-use crate::text::words::capital;
+use crate::text::words::{Fact, capital};
 
 /// The report. Ends with a newline.
 pub fn report(report: &Report) -> String {
@@ -59,14 +59,12 @@ fn connection(title: &str, connection: &Connection) -> String {
     text
 }
 
-fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
-    facts.iter().fold(String::new(), |mut text, (word, fact)| {
-        let (word, fact) = (word.as_ref(), escape(fact));
-        // A fact without a label continues the one above.
-        let _ =
-            if word.is_empty() { writeln!(text, "  {fact}") } else { writeln!(text, "- **{word}** {fact}") };
-        text
-    })
+fn facts(facts: &[Fact]) -> String {
+    let line = |(label, fact): &Fact| match *label {
+        "" => format!("  {}\n", escape(fact)),
+        label => format!("- **{label}** {}\n", escape(fact)),
+    };
+    facts.iter().map(line).collect()
 }
 
 fn table(grid: &Grid) -> String {
@@ -81,7 +79,7 @@ fn table(grid: &Grid) -> String {
     text
 }
 
-/// Names come from outside: nothing in them may become a link, a picture, HTML or the end of a cell.
+/// Users choose names: nothing in a name may become a link, a picture, HTML or the end of a cell.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

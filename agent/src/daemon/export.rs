@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use mpwatch_exporters::options::TargetOptions;
 #[cfg(feature = "otlp")]
 use mpwatch_exporters::send::Signal;
-use mpwatch_exporters::send::{Backoff, SendError, Sent, Target};
+use mpwatch_exporters::send::{Backoff, SendError, Sender, Sent};
 use mpwatch_model::metric::service::ExportState;
 use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_store::{Backlog, Outbox, end_columns};
@@ -20,7 +20,6 @@ use mpwatch_store::{Backlog, Outbox, end_columns};
 use super::status::Status;
 use crate::config::Config;
 use crate::daemon::delivery::{Step, StepError, step};
-use crate::error::target_error;
 
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,7 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A target of the configuration.
 pub(crate) struct Export {
     kind: &'static str,
-    target: Target,
+    sender: Sender,
     batch: u32,
     every: Duration,
 }
@@ -38,23 +37,23 @@ pub(crate) fn from_config(config: &Config) -> anyhow::Result<Vec<Export>> {
     let exports = config.exports().into_iter().filter(|(_, options)| options.url.is_some());
     exports
         .map(|(kind, options)| {
-            let target = target(kind, options).with_context(|| format!("[export.{kind}]"))?;
-            Ok(Export { kind, target, batch: options.batch, every: options.every })
+            let sender = sender(kind, options).with_context(|| format!("[export.{kind}]"))?;
+            Ok(Export { kind, sender, batch: options.batch, every: options.every })
         })
         .collect()
 }
 
-fn target(kind: &str, options: &TargetOptions) -> anyhow::Result<Target> {
-    let target = match kind {
+fn sender(kind: &str, options: &TargetOptions) -> anyhow::Result<Sender> {
+    let sender = match kind {
         #[cfg(feature = "clickhouse")]
-        "clickhouse" => Target::clickhouse(options, end_columns()),
+        "clickhouse" => Sender::clickhouse(options, end_columns()),
         #[cfg(feature = "otlp")]
-        "otlp" => Target::otlp(options, Signal::Logs, end_columns()),
+        "otlp" => Sender::otlp(options, Signal::Logs, end_columns()),
         #[cfg(feature = "otlp")]
-        "otlp_spans" => Target::otlp(options, Signal::Traces, end_columns()),
+        "otlp_spans" => Sender::otlp(options, Signal::Traces, end_columns()),
         _ => anyhow::bail!("this mpwatch was built without it"),
     };
-    target.map_err(target_error)
+    Ok(sender?)
 }
 
 /// Starts a thread for each target.
@@ -109,7 +108,7 @@ impl Worker {
         loop {
             self.open()?;
             let Some(outbox) = &mut self.outbox else { return Ok(()) };
-            match step(&mut self.export.target.sender, outbox, None, self.export.batch)? {
+            match step(&mut self.export.sender, outbox, None, self.export.batch)? {
                 Step::Idle => return Ok(()),
                 Step::Confirmed(None) => {}
                 Step::Confirmed(Some((connections, why))) => {
@@ -131,8 +130,8 @@ impl Worker {
         if self.outbox.as_ref().is_some_and(Outbox::is_current) {
             return Ok(());
         }
-        self.export.target.sender.forget();
-        let outbox = Outbox::open(&self.database, &self.export.target.name)?;
+        self.export.sender.forget();
+        let outbox = Outbox::open(&self.database, &self.export.sender.name)?;
         outbox.count_backlog()?;
         self.outbox = Some(outbox);
         Ok(())
@@ -176,7 +175,7 @@ impl Worker {
     /// Updates the metrics.
     fn publish(&self) -> Option<Backlog> {
         let backlog = self.outbox.as_ref().and_then(|outbox| outbox.backlog().ok());
-        let Sent { connections, bytes, rejected, .. } = self.export.target.sender.sent;
+        let Sent { connections, bytes, rejected, .. } = self.export.sender.sent;
         let lag = |backlog: Backlog| {
             let waited = backlog.oldest.map(|oldest| Timestamp::now().duration_since(oldest));
             Nanos(waited.and_then(|waited| u64::try_from(waited.as_nanos()).ok()).unwrap_or_default())

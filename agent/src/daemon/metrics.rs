@@ -45,7 +45,7 @@ impl Pages for Site {
             service.scrapes += 1;
             service.scrape_took = Some(began.elapsed().into());
         });
-        text.map_err(|error| format!("cannot format the metrics: {error}"))
+        Ok(text)
     }
 
     fn flows(&self) -> Result<String, String> {

@@ -46,12 +46,3 @@ impl Failure {
         Self { code: if is_denied { PERMISSION } else { RUNTIME }, message }
     }
 }
-
-/// A wrong address is an error of the command line or the configuration.
-#[cfg(feature = "http-client")]
-pub(crate) fn target_error(error: mpwatch_exporters::send::TargetError) -> anyhow::Error {
-    match error {
-        mpwatch_exporters::send::TargetError::Address(message) => Failure::usage(message).into(),
-        other @ mpwatch_exporters::send::TargetError::Send(_) => other.into(),
-    }
-}

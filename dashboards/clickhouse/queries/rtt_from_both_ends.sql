@@ -1,6 +1,6 @@
 -- RTT of each subflow, measured at both ends, by path. Both measure the whole round trip; a difference is time inside a host, or delayed
--- acknowledgements. Only subflows on which both ends sent at least 100 kB: the one RTT that a mere receiver measures is the handshake's, without
--- the queue of the transfer. The ends of a subflow are matched by their swapped addresses, so address translation hides them.
+-- acknowledgements. Only subflows on which both ends sent at least 100 kB: an end that only receives measures the RTT of the handshake
+-- alone, without the queue of the transfer. The ends of a subflow are matched by their swapped addresses, so address translation hides them.
 SELECT c.host AS client_host, s.host AS server_host, c.interface AS client_interface, s.interface AS server_interface,
        count() AS subflows,
        round(quantile(0.5)(c.srtt_us) / 1e3, 3) AS client_ms,

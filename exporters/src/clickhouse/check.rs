@@ -57,7 +57,7 @@ pub fn differences(columns: &EndColumns, place: Place<'_>, answer: &str) -> Vec<
     differences
 }
 
-/// A server writes types with other spaces than we do, and line ends as `\n`.
+/// A type without the white space, quotes and escapes that a server adds.
 fn comparable(kind: &str) -> String {
     kind.replace("\\n", "").replace([' ', '`'], "").replace("\\'", "'")
 }
@@ -75,7 +75,7 @@ mod tests {
         EndColumns { connection, subflow: vec![Column::new("id", ColumnType::Text)], ..EndColumns::default() }
     }
 
-    /// As a server answers.
+    /// The answer of a server with these tables.
     fn answer(columns: &EndColumns) -> String {
         let tables = table_columns(columns, PLACE);
         let lines = tables.iter().flat_map(|(table, columns)| {

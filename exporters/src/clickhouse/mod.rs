@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ClickHouse: the schema of its tables ([`schema`]) and the rows that are inserted ([`rows`]). One row per end of a connection; the two
-//! ends of a connection meet by their `pair`, a number that both compute alike.
+//! ClickHouse: the schema of its tables ([`schema`]) and the rows that are inserted ([`rows`]). One row per end of a connection; both ends
+//! compute the same `pair`, a number that joins their rows.
 
 pub mod check;
 mod place;

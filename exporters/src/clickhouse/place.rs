@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Server or cluster of the tables, with their names and engines there.
+//! The server or cluster that has the tables, and the names and engines of tables there.
 
 /// Where the tables are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) fn shared_engine(name: &str, arguments: &str, place: Place<'_>) -> St
     engine(name, arguments, place).replace("/{shard}", "")
 }
 
-/// A name that may contain any character.
+/// A name in SQL, in backquotes if it is not plain.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the table `ends`, as ClickHouse's format TabSeparated has them: cells in the order of the columns, without their names, which would
-//! be the larger part of a request. An unknown value is `\N`, in an array `NULL`.
+//! Rows of the table `ends` in ClickHouse's format TabSeparated: cells in the order of the columns, without names, which would be the larger
+//! part of a request. An unknown value is `\N`, or `NULL` in an array.
 
 use std::io::Write as _;
 
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 
-/// Appends the row of one end of a connection. Of the rows with the same `boot_id` and `id`, the one with the greatest `version` is valid.
-/// The cells are in the order of [`names`].
+/// Appends the row of one end of a connection, with cells in the order of [`names`]. If rows share `boot_id` and `id`, the row with
+/// the greatest `version` is valid.
 pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
     match end.pair(columns) {
         Some(pair) => append_integer(pair, line),
@@ -29,7 +29,7 @@ pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>)
     line.push(b'\n');
 }
 
-/// The columns of a line.
+/// The names of the columns of a row.
 pub fn names(columns: &EndColumns) -> impl Iterator<Item = String> {
     let own = ["pair", "version"].into_iter().map(str::to_owned);
     let of_connection = columns.connection.iter().map(|column| column.name.clone());

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of ClickHouse, as SQL. Applying it again changes nothing.
+//! The tables of ClickHouse, as SQL. Applying the statements again changes nothing.
 //!
-//! `pair_states` has, for each pair, the newest record of the client and of the server as one value each: a tuple whose first element is
-//! the version, so that `max` is the newest. Unlike `argMax` it keeps unknown values, and it does not matter in which order, or how often,
-//! rows arrive.
+//! For each pair, `pair_states` has the newest record of the client and of the server, each as a tuple that begins with the version, so that
+//! `max` selects the newest record. Unlike `argMax`, this keeps unknown values. Rows may arrive in any order and repeatedly.
 
 use std::fmt::Write as _;
 
@@ -18,14 +17,14 @@ pub use super::place::Place;
 /// Version of the tables. Increase it when they change.
 pub const VERSION: u32 = 1;
 
-/// Columns that are always known: keys.
+/// Keys, which are always known.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
-/// Columns that `pairs` also has of the end that sent more payload.
+/// Columns that `pairs` also has for the end that sent more payload.
 const SENDER: [&str; 2] = ["extra_subflows", "jain_index"];
-/// Text that few rows have in common.
+/// Columns of text that few rows have in common.
 const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 
-/// The statements that make the tables, with a comment before each.
+/// The statements that create the tables, each after a comment.
 pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     let (database, on) = place.names();
     let mut text = format!(
@@ -57,7 +56,7 @@ pub fn retention(place: Place<'_>, seconds: u64) -> String {
     format!("\n-- Old rows are deleted.\n{}{}", statement("ends"), statement("pair_states"))
 }
 
-/// In a cluster, the table that distributes rows, so that both ends of a connection lie on one shard.
+/// In a cluster, the table that distributes rows so that one shard has both ends of a connection.
 fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by: &str) -> String {
     place.cluster.map_or_else(String::new, |cluster| {
         let local = local(table, place);
@@ -119,7 +118,7 @@ fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
     )
 }
 
-/// The record of one end as a tuple, its elements with the names of the columns.
+/// The record of one end as a tuple with an element for each column.
 fn tuple(columns: &EndColumns) -> String {
     let elements = columns
         .connection
@@ -206,7 +205,6 @@ fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String 
     )
 }
 
-/// The type of a column of `ends`.
 fn stored(column: &Column) -> String {
     if KNOWN.contains(&column.name.as_str()) {
         return plain(column).to_owned();
@@ -229,7 +227,7 @@ fn plain(column: &Column) -> &'static str {
     }
 }
 
-/// The statement and the line break before the rows of an insertion (`rows`).
+/// The statement of an insertion; its rows ([`rows`]) follow.
 pub fn insertion(database: &str, columns: &EndColumns) -> String {
     let names: Vec<String> = rows::names(columns).map(|name| quoted(&name)).collect();
     format!("INSERT INTO {}.ends ({}) FORMAT TabSeparated\n", quoted(database), names.join(", "))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sites of hosts, and hourly sums by pair of sites, which may be kept longer than single connections.
 //!
-//! Sums are computed again as a whole, from the connections of the last days: an end that arrives late, or twice, changes nothing in the
-//! long run. If a site became known, the newest computation of an hour lacks some earlier rows, which the view ignores.
+//! The sums of the last days are recomputed as a whole, so an end that arrives late or twice is counted correctly. If a site becomes known,
+//! a recomputation moves connections to other rows; the view ignores the rows that only earlier computations have.
 
 use super::place::{Place, quoted_text, shared_engine};
 
-/// Interval of the computation, and the number of days that it covers. Ends that arrive later are not in the sums.
+/// Interval of the computation, and the days that it covers. The sums lack ends that arrive later.
 const EVERY_MINUTES: u32 = 15;
 const DAYS_BACK: u32 = 2;
 

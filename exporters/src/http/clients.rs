@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connected clients. Above the limit, a new client replaces the client that has been idle longest, so clients that stall do not lock out others.
+//! The connected clients. Above the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
+//! others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,9 @@ pub(super) struct Clients {
 
 #[derive(Default)]
 struct State {
-    /// Counts arrivals and requests.
+    /// Number of arrivals and requests so far.
     clock: u64,
-    /// Each client's task, and when the client last sent a request, or connected.
+    /// For each client, the clock when it connected or last sent a request, and its task.
     by_id: HashMap<u64, (u64, AbortHandle)>,
 }
 
@@ -30,7 +31,7 @@ impl Clients {
         Arc::new(Self { limit, state: Mutex::default() })
     }
 
-    /// Adds a client. Returns whether it replaced another one. The task that `spawn` starts must not end before this returns.
+    /// Adds a client. Returns whether it replaced another client. The task that `spawn` starts must not end before this function returns.
     pub(super) fn add(self: &Arc<Self>, spawn: impl FnOnce(Client) -> AbortHandle) -> bool {
         let id = self.tick().clock;
         let task = spawn(Client { clients: Arc::clone(self), id });

@@ -12,9 +12,9 @@ use super::server;
 use super::site::{Pages, Site};
 use super::web_config::{Access, check_text};
 
-/// Bytes that wait between client and server.
+/// Size of the buffer between client and server, bytes.
 const BUFFER: usize = 64 << 10;
-/// How often the other tasks may run, and how often blocking tasks are waited for, before the client closes the connection.
+/// How often the client yields to other tasks, and waits for blocking tasks, before it closes the connection.
 const ROUNDS: usize = 4;
 
 /// Sends bytes to the server, over a connection in memory, and closes it. Returns the answer.
@@ -39,8 +39,8 @@ pub fn exchange(request: &[u8], access: Access, pages: Arc<dyn Pages>) -> io::Re
     })
 }
 
-/// Waits until the server has answered: it drops a request whose client closes the connection first. The runtime has one thread for blocking
-/// tasks, so a task that is started here ends after the tasks of the server.
+/// Waits until the server has answered: it drops a request if the client closes the connection first. The runtime has one thread for
+/// blocking tasks, so a task started here ends after the server's tasks.
 async fn settle() {
     for _ in 0..ROUNDS {
         for _ in 0..ROUNDS {

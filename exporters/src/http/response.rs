@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Building responses.
+//! Responses and their headers.
 
 use std::io::Write as _;
 
@@ -38,12 +38,11 @@ pub(super) fn unavailable(reason: &str) -> Response {
     new(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{reason}\n"))
 }
 
-/// The outcome of a check.
 pub(super) fn status(outcome: Result<(), String>) -> Response {
     outcome.map_or_else(|reason| unavailable(&reason), |()| new(StatusCode::OK, TEXT, "ok\n"))
 }
 
-/// A snapshot. It keeps its permit until it is sent.
+/// A snapshot. The response holds the permit until it is sent.
 pub(super) fn flows(outcome: Result<String, String>, permit: OwnedSemaphorePermit) -> Response {
     let body = |text| Bytes::from_owner(Snapshot { text, _permit: permit });
     outcome.map_or_else(|reason| unavailable(&reason), |text| new(StatusCode::OK, JSON, body(text)))
@@ -82,7 +81,7 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-/// The compressed text. `None`: it is too short to gain from it.
+/// `None`: the text is too short to compress.
 fn gzip(text: &str) -> Option<Vec<u8>> {
     if text.len() < MIN_GZIP_BYTES {
         return None;

@@ -53,7 +53,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One more for passwords.
+            // One thread more for passwords.
             .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
             .thread_name("mpwatch-http-aside")
             .build()?;
@@ -82,7 +82,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It can only fail by a panic, whose message was printed.
+            // It fails only after a panic, which has printed its message.
             let _ = thread.join();
         }
     }
@@ -100,7 +100,6 @@ async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, refused: Arc
     }
 }
 
-/// Serves a connection, over TLS if the rules require it.
 async fn handshake(stream: TcpStream, site: Arc<Site>, client: Client) {
     match &site.rules().tls {
         None => serve(stream, site, client).await,
@@ -125,7 +124,7 @@ pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), respond);
     let mut connection = pin!(connection);
-    // Errors are ignored: they are the client's.
+    // Only the client can cause an error here.
     if timeout(MAX_CONNECTION_AGE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(REQUEST_TIMEOUT, connection).await;

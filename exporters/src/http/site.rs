@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages: their content, access to them, and the number of large answers at a time.
+//! The pages: their content, who may read them, and how many large answers are written at a time.
 
 use std::sync::Arc;
 
@@ -37,7 +37,6 @@ pub trait Pages: Send + Sync + 'static {
     fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>);
 }
 
-/// The pages and the rules of access.
 pub(super) struct Site {
     access: Access,
     pages: Arc<dyn Pages>,
@@ -49,7 +48,7 @@ impl Site {
         Self { access, pages, snapshots: Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS)) }
     }
 
-    /// The rules in force; reloads the web-config file if it has changed.
+    /// The rules in force. Reloads the web-config file if it has changed.
     pub(super) fn rules(&self) -> Arc<Rules> {
         let (rules, reloaded) = self.access.current();
         if let Some(outcome) = reloaded {
@@ -94,7 +93,7 @@ impl Site {
         let busy = || response::unavailable("too many requests for snapshots at a time; try again");
         let Ok(permit) = Arc::clone(&self.snapshots).try_acquire_owned() else { return busy() };
         let pages = Arc::clone(&self.pages);
-        // An error means that the task panicked, and the message was printed.
+        // An error means that the task panicked; the panic has printed its message.
         let outcome = tokio::task::spawn_blocking(move || pages.flows()).await;
         outcome.map_or_else(|_| busy(), |outcome| response::flows(outcome, permit))
     }

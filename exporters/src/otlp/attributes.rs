@@ -8,7 +8,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, Key
 
 use super::resource::{self, attribute, text_attribute, value};
 
-/// Columns of connections and subflows with a name in the semantic conventions.
+/// Columns of connections and subflows that the semantic conventions name.
 const CONVENTIONS: [(&str, &str); 5] = [
     ("local_ip", "network.local.address"),
     ("local_port", "network.local.port"),
@@ -16,10 +16,9 @@ const CONVENTIONS: [(&str, &str); 5] = [
     ("remote_port", "network.peer.port"),
     ("interface", "network.interface.name"),
 ];
-/// Columns about energy.
 const ENERGY: [&str; 6] = ["active_uj", "lo_uj", "hi_uj", "full_uj", "energy_source", "j_per_gb"];
 
-/// The attributes of a connection that its resource does not have.
+/// The attributes of a connection, without those of its resource.
 pub(super) fn of_connection(end: &End, columns: &EndColumns) -> Vec<KeyValue> {
     let mut attributes = transport(end.text(columns, "local_ip"));
     let known = known(&columns.connection, &end.connection);
@@ -36,7 +35,7 @@ pub(super) fn of_subflow(columns: &[Column], row: &Row, local_ip: Option<&str>) 
     attributes
 }
 
-/// All subflows as a list of maps. An unknown value is not in its map.
+/// All subflows as a list of maps, without unknown values.
 pub(super) fn subflow_list(end: &End, columns: &EndColumns) -> KeyValue {
     let map = |row: &Row| {
         let known = known(&columns.subflow, row);

@@ -4,7 +4,7 @@
 use mpwatch_model::flow::end::{End, EndColumns};
 use ring::digest::{SHA256, digest};
 
-/// Id of the trace of a connection. Both ends compute the same, unless a token is unknown.
+/// Id of the trace of a connection. Both ends compute the same id, unless a token is unknown.
 pub(super) fn trace(end: &End, columns: &EndColumns) -> Vec<u8> {
     match end.pair(columns) {
         Some(pair) => hash(&format!("mptcp pair {pair:016x}"), 16),
@@ -12,12 +12,10 @@ pub(super) fn trace(end: &End, columns: &EndColumns) -> Vec<u8> {
     }
 }
 
-/// Id of the span of a connection at this end.
 pub(super) fn connection_span(end: &End, columns: &EndColumns) -> Vec<u8> {
     hash(&identity(end, columns), 8)
 }
 
-/// Id of the span of a subflow at this end.
 pub(super) fn subflow_span(end: &End, columns: &EndColumns, subflow: &str) -> Vec<u8> {
     hash(&format!("{}\n{subflow}", identity(end, columns)), 8)
 }

@@ -32,8 +32,8 @@ pub fn logs<'a>(
     ExportLogsServiceRequest { resource_logs: found.into_parts().map(logs_of).collect() }.encode_to_vec()
 }
 
-/// The number of records that a server has rejected from a request, and the reason. `kind`: the content type of the answer. `None`: it is not an
-/// answer of OTLP. Answers about spans have the same fields.
+/// The number of records that a server rejected, and the reason. `kind`: the content type of the answer. `None`: not an answer of OTLP.
+/// Answers about spans have the same fields.
 pub fn rejected(kind: &str, answer: &[u8]) -> Option<(u64, String)> {
     let partial = match kind.split(';').next()?.trim() {
         "application/x-protobuf" => ExportLogsServiceResponse::decode(answer).ok()?.partial_success,
@@ -46,7 +46,7 @@ pub fn rejected(kind: &str, answer: &[u8]) -> Option<(u64, String)> {
     Some((u64::try_from(partial.rejected_log_records).unwrap_or_default(), partial.error_message))
 }
 
-/// JSON has 64-bit numbers as text.
+/// OTLP writes 64-bit numbers as text in JSON.
 fn from_json(partial: &Json) -> ExportLogsPartialSuccess {
     let number = |name: &str| partial[name].as_i64().or_else(|| partial[name].as_str()?.parse().ok());
     ExportLogsPartialSuccess {

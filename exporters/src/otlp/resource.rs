@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Resources: the host, the process and the pod of a connection. Processors of a collector find pods by these attributes.
+//! Resources: the host, the process and the pod of a connection. A collector's processors find pods by these attributes.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, Key
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message as _;
 
-/// Columns that the resource has, with their names there.
+/// Columns that become attributes of the resource, with their names there.
 const COLUMNS: [(&str, &str); 9] = [
     ("host", "host.name"),
     ("boot_id", "mpwatch.boot_id"),
@@ -23,7 +23,6 @@ const COLUMNS: [(&str, &str); 9] = [
     ("container", "k8s.container.name"),
 ];
 
-/// Whether the resource has a column.
 pub(super) fn has(column: &str) -> bool {
     COLUMNS.iter().any(|(name, _)| *name == column)
 }

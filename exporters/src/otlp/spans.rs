@@ -33,7 +33,7 @@ pub fn spans<'a>(ends: impl IntoIterator<Item = &'a End>, columns: &EndColumns, 
     ExportTraceServiceRequest { resource_spans: found.into_parts().map(spans_of).collect() }.encode_to_vec()
 }
 
-/// The spans of a closed connection at one end.
+/// A closed connection at one end.
 struct EndSpans<'a> {
     end: &'a End,
     columns: &'a EndColumns,
@@ -81,7 +81,7 @@ impl EndSpans<'_> {
         }
     }
 
-    /// When the connection was opened, or first seen.
+    /// When the connection opened, or when mpwatch first observed it.
     fn began_ns(&self) -> u64 {
         let began_ns = self.end.integer(self.columns, "began_ns");
         began_ns.and_then(|at| u64::try_from(at).ok()).unwrap_or(self.closed_ns)
@@ -92,7 +92,7 @@ impl EndSpans<'_> {
         self.end.subflows.iter().any(|row| cell(columns, row, "id").and_then(Cell::text) == Some(id))
     }
 
-    /// The entries of the timeline whose subflow is accepted.
+    /// The timeline entries with an accepted subflow.
     fn events(&self, is_accepted: impl Fn(Option<&str>) -> bool) -> Vec<Event> {
         let of_row = |row: &Row| {
             let cell = |name: &str| cell(&self.columns.event, row, name);
@@ -111,7 +111,7 @@ impl EndSpans<'_> {
     }
 }
 
-/// The other fields of an entry, which are JSON or the reason of an end.
+/// The other fields of a timeline entry: JSON, or the reason why a subflow ended.
 fn detail(json: Option<&str>, reason: Option<&str>) -> Vec<KeyValue> {
     use serde_json::Value as Json;
     let Some(Ok(Json::Object(fields))) = json.map(serde_json::from_str) else {

@@ -44,7 +44,7 @@ pub struct FolderWriter<'a> {
     pub rows: u64,
     /// Number of finished files.
     pub files: u64,
-    /// Files that were left as they are: they have more rows than were pushed.
+    /// Existing files that were kept because they have more rows.
     pub kept: Vec<PathBuf>,
 }
 
@@ -56,17 +56,22 @@ impl<'a> FolderWriter<'a> {
 
     /// Adds a row; begins a file if its partition differs from the previous row's.
     pub fn push(&mut self, key: &FileKey, row: Row) -> Result<(), FolderError> {
-        if self.open.as_ref().is_none_or(|part| part.key != *key) {
+        let part = if let Some(part) = self.open.take_if(|part| part.key == *key) {
+            part
+        } else {
             self.finish()?;
-        }
-        let part = match self.open.take() {
-            Some(part) => part,
-            None => Part::begin(&self.folder, key, self.name, &self.columns)?,
+            let path = self.path(key);
+            Part::begin(path.clone(), key, &self.columns).map_err(|cause| FolderError { path, cause })?
         };
         let part = self.open.insert(part);
         part.rows += 1;
         self.rows += 1;
         part.writer.push(row).map_err(|cause| FolderError { path: part.path.clone(), cause })
+    }
+
+    fn path(&self, key: &FileKey) -> PathBuf {
+        let folder = self.folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
+        folder.join(file_name(self.name, &key.boot_id))
     }
 
     /// Finishes the last file.
@@ -84,31 +89,23 @@ impl<'a> FolderWriter<'a> {
     }
 }
 
-/// A file that is being written.
 struct Part {
     key: FileKey,
     path: PathBuf,
-    /// Removed when it is dropped.
+    /// Removed when dropped.
     temporary: NamedTempFile,
     writer: TableWriter<File>,
     rows: u64,
 }
 
 impl Part {
-    fn begin(folder: &Path, key: &FileKey, name: &str, columns: &[Column]) -> Result<Self, FolderError> {
-        let folder = folder.join(format!("day={}", key.day)).join(format!("host={}", value(&key.host)));
-        let path = folder.join(file_name(name, &key.boot_id));
-        let begin = || -> Result<(NamedTempFile, TableWriter<File>), Error> {
-            fs::create_dir_all(&folder)?;
-            let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(&folder)?;
-            let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
-            let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
-            Ok((temporary, writer))
-        };
-        match begin() {
-            Ok((temporary, writer)) => Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 }),
-            Err(cause) => Err(FolderError { path, cause }),
-        }
+    fn begin(path: PathBuf, key: &FileKey, columns: &[Column]) -> Result<Self, Error> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let temporary = tempfile::Builder::new().prefix(".").suffix(".partial").tempfile_in(folder)?;
+        let notes = [("mpwatch.version", env!("CARGO_PKG_VERSION"))];
+        let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
+        Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 })
     }
 }
 
@@ -124,7 +121,6 @@ fn file_name(name: &str, boot_id: &str) -> String {
     format!("{}{dash}{boot}.parquet", percent_encoded(name))
 }
 
-/// The value of a partition in the name of its folder.
 fn value(text: &str) -> String {
     if text.is_empty() { UNKNOWN.to_owned() } else { percent_encoded(text) }
 }

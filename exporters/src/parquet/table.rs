@@ -17,7 +17,7 @@ use parquet::schema::types::{Type, TypePtr};
 
 pub(super) use parquet::errors::ParquetError as Error;
 
-/// Rows in memory before they are written: a reader can skip such a group, and 50 000 connections take some 50 MB here.
+/// Rows per row group, which a reader can skip as a whole. 50 000 connections take some 50 MB of memory until they are written.
 const ROWS_PER_GROUP: usize = 50_000;
 
 /// Writes a table into a file. Dropped without [`TableWriter::finish`], it leaves a file that no reader accepts.
@@ -28,7 +28,7 @@ pub(super) struct TableWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a file. `notes`: names and values that the file's metadata has.
+    /// Begins a file. `notes`: names and values for the metadata of the file.
     pub(super) fn new(output: W, columns: &[Column], notes: &[(&str, &str)]) -> Result<Self> {
         let notes = notes.iter().map(|(name, value)| KeyValue::new((*name).to_owned(), (*value).to_owned()));
         let properties = WriterProperties::builder()
@@ -70,7 +70,7 @@ impl<W: Write + Send> TableWriter<W> {
     }
 }
 
-/// How many rows a file has. Fails if it is not a Parquet file.
+/// Number of rows of a file. Fails if it is not a Parquet file.
 pub(super) fn row_count(file: File) -> Result<u64> {
     let rows = SerializedFileReader::new(file)?.metadata().file_metadata().num_rows();
     Ok(u64::try_from(rows).unwrap_or_default())
@@ -92,7 +92,7 @@ fn schema(columns: &[Column]) -> Result<TypePtr> {
     Ok(Arc::new(Type::group_type_builder("mpwatch").with_fields(fields).build()?))
 }
 
-/// The known values of a column since the last group, and for each row whether it has one.
+/// A column since the last row group: whether each row has a value (1) or not (0), and the values.
 struct Buffer {
     known: Vec<i16>,
     values: Values,

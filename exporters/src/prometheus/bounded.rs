@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums by an unbounded label with a bounded number of series: small ones share `__other__`. No sum decreases; together they are the total.
+//! Sums by a label with any number of values, in a bounded number of series: small values share `__other__`. No sum decreases, and all sums
+//! add up to the total.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -8,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::values::{Increase, LabelledValues, OTHER, Sums, UNKNOWN, add};
 
-/// Minimum time that a label value keeps its series: two scrapes at the usual 30 s.
+/// Minimum time for which a label value keeps its series: two scrapes at the usual 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 
 /// Limits for the label values that have series of their own.
@@ -18,7 +19,7 @@ pub(super) struct Limits {
     pub(super) max_present: usize,
     /// Maximum number in all, including label values that are gone and still exported.
     pub(super) max_total: usize,
-    /// Time for which a label value that is gone is still exported. `None`: until another label value needs its series.
+    /// How long a label value that is gone is still exported. `None`: until another label value needs its series.
     pub(super) linger: Option<SignedDuration>,
 }
 
@@ -30,9 +31,8 @@ struct Entry {
     size: u64,
 }
 
-/// The sums of all label values.
 pub(super) struct BoundedSums<K> {
-    /// Label values above changed limits are merged as they leave or larger ones appear.
+    /// After a change, surplus label values are merged when they leave or larger ones appear.
     pub(super) limits: Limits,
     entries: HashMap<K, Entry>,
     /// The sums of all label values without series of their own.
@@ -48,8 +48,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         Self { limits, entries: HashMap::new(), other: Sums::new(), merged: 0, added: HashSet::new() }
     }
 
-    /// Selects the label values that have series of their own until the next snapshot. `sizes`: sizes of
-    /// the label values in the current snapshot.
+    /// Selects the label values that have series of their own until the next snapshot, by their sizes in this snapshot.
     pub(super) fn select(&mut self, at: Timestamp, sizes: &HashMap<K, u64>) {
         self.added.clear();
         for (key, entry) in &mut self.entries {
@@ -85,27 +84,37 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         }
     }
 
-    /// Whether a label value has series of its own.
     pub(super) fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// All label values with series of their own.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &Sums)> {
         self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
     }
 
     /// The sums of all label values in order, and last the sums of the others.
     pub(super) fn labelled(&self, label: impl Fn(K) -> Option<String>) -> Vec<LabelledValues> {
-        let of = |label: String, sums: &Sums| LabelledValues { labels: vec![label], values: sums.clone() };
-        let own = self.iter().map(|(key, sums)| of(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), sums));
+        self.labelled_with(label, |_, sums| sums.clone(), self.other.clone())
+    }
+
+    /// Values for all label values with series of their own, in order, and last the values for the others.
+    pub(super) fn labelled_with(
+        &self,
+        label: impl Fn(K) -> Option<String>,
+        values: impl Fn(K, &Sums) -> Sums,
+        other: Sums,
+    ) -> Vec<LabelledValues> {
+        let labelled = |label: String, values: Sums| LabelledValues { labels: vec![label], values };
+        let own = self
+            .iter()
+            .map(|(key, sums)| labelled(label(key).unwrap_or_else(|| UNKNOWN.to_owned()), values(key, sums)));
         let mut all: Vec<LabelledValues> = own.collect();
         all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        all.push(of(OTHER.to_owned(), &self.other));
+        all.push(labelled(OTHER.to_owned(), other));
         all
     }
 
-    /// Whether there is room for another label value of this size. If necessary, merges a smaller value or a value that is gone.
+    /// Makes room for another label value of this size by merging a smaller value or a value that is gone. Returns whether there is room.
     fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
         let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
         if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {
@@ -202,13 +211,15 @@ mod tests {
 
     #[test]
     fn a_label_value_that_is_gone_is_exported_until_it_expires() {
-        let mut bounded = bounded(1, 2);
-        bounded.select(at(0), &HashMap::from([(1, 100)]));
+        let mut bounded = bounded(2, 4);
+        // Nothing is added to the second one.
+        bounded.select(at(0), &HashMap::from([(1, 100), (2, 50)]));
         bounded.add(1, &by(5.0));
+        bounded.add(3, &by(2.0));
         bounded.select(at(300), &HashMap::new());
-        assert_eq!(keys(&bounded), [1]);
+        assert_eq!(keys(&bounded), [1, 2]);
         bounded.select(at(301), &HashMap::new());
-        assert_eq!((keys(&bounded), total(&bounded)), (vec![], 5.0));
+        assert_eq!((keys(&bounded), total(&bounded)), (vec![], 7.0));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
 
-use mpwatch_model::flow::subflow::Subflow;
+use std::fmt::Write as _;
+
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, Distribution, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
@@ -12,21 +13,17 @@ use mpwatch_model::metric::{
     CONNECTION, CONNECTION_INFO, InfoMetric, Kind, Metric, SUBFLOW, SUBFLOW_INFO, Unit,
 };
 use mpwatch_model::snapshot::Snapshot;
-use prometheus::TextEncoder;
-use prometheus::proto::MetricFamily;
 
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
-use super::values::{Histogram, LabelledValues, MetricValues, counters};
+use super::values::{LabelledValues, MetricValues, counters};
 
-/// Sources of the samples of a scrape.
 struct Scrape<'a> {
     snapshot: &'a Snapshot,
     values: &'a MetricValues,
     service: &'a Service,
 }
 
-/// Adds the samples of a family.
 type Read = dyn Fn(&Scrape<'_>, &mut Samples<'_>);
 
 /// One metric family.
@@ -45,10 +42,14 @@ pub struct Family {
 }
 
 impl Family {
-    fn collect(&self, scrape: &Scrape<'_>) -> Option<MetricFamily> {
-        let mut samples = Samples::new(self.kind, &self.labels);
+    fn write(&self, scrape: &Scrape<'_>, text: &mut String) {
+        let Self { name, help, kind, labels, .. } = self;
+        let mut samples = Samples { name, label_names: labels, lines: String::new() };
         (self.read)(scrape, &mut samples);
-        samples.into_family(&self.name, &self.help)
+        if !samples.lines.is_empty() {
+            let kind = kind.as_str();
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{}", samples.lines);
+        }
     }
 }
 
@@ -61,21 +62,20 @@ pub struct Section {
 }
 
 /// All series in the text format 0.0.4.
-pub fn expose(
-    snapshot: &Snapshot,
-    values: &MetricValues,
-    service: &Service,
-) -> Result<String, prometheus::Error> {
+pub fn expose(snapshot: &Snapshot, values: &MetricValues, service: &Service) -> String {
     let scrape = Scrape { snapshot, values, service };
-    let families = sections().into_iter().flat_map(|section| section.families);
-    let collected: Vec<MetricFamily> = families.filter_map(|family| family.collect(&scrape)).collect();
-    TextEncoder::new().encode_to_string(&collected)
+    let mut text = String::new();
+    for family in sections().iter().flat_map(|section| &section.families) {
+        family.write(&scrape, &mut text);
+    }
+    text
 }
 
 /// Everything that can be scraped, in the order of the exposition.
 pub fn sections() -> Vec<Section> {
-    let distributions = distributions(CONNECTION_DISTRIBUTIONS, |values| &values.connection_histograms)
-        .chain(distributions(SUBFLOW_DISTRIBUTIONS, |values| &values.subflow_histograms));
+    let distributions =
+        distributions(CONNECTION_DISTRIBUTIONS, &["le"], |values| &values.connection_histograms)
+            .chain(distributions(SUBFLOW_DISTRIBUTIONS, &["le"], |values| &values.subflow_histograms));
     let events = events(CONNECTION_EVENTS, |values| &values.connection_events)
         .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
     let connections = flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections);
@@ -149,7 +149,7 @@ fn exports() -> Vec<Family> {
     rows.collect()
 }
 
-/// The counters of a table, summed over the host or by a label with the name of the subject.
+/// The counters of a table, summed over the host or by the label `subject`.
 fn sums<T>(
     title: &'static str,
     table: &'static [Metric<T>],
@@ -173,20 +173,13 @@ fn by_interface() -> Section {
         family(name, help, kind, &["interface"], read_value(index, |values| &values.interface_gauges))
     };
     section.families.extend(GAUGES.into_iter().enumerate().map(gauge));
-    section.families.extend(INTERFACE_DISTRIBUTIONS.iter().enumerate().map(by_interface_histogram));
+    let labels = &["interface", "le"];
+    section
+        .families
+        .extend(distributions(INTERFACE_DISTRIBUTIONS, labels, |values| &values.interface_histograms));
     section
 }
 
-fn by_interface_histogram((index, row): (usize, &Distribution<Subflow>)) -> Family {
-    let labels = ["interface", "le"];
-    family(row.name, row.help, (Kind::Histogram, row.unit), &labels, move |scrape, samples| {
-        for (interface, histogram) in scrape.values.interface_histograms.get(index).into_iter().flatten() {
-            samples.add_histogram(&[interface], histogram);
-        }
-    })
-}
-
-/// Reads the value with this index, for each set of labels.
 fn read_value(
     index: usize,
     values: fn(&MetricValues) -> &[LabelledValues],
@@ -214,14 +207,16 @@ fn events<T>(
 
 fn distributions<T>(
     table: &'static [Distribution<T>],
-    histograms: fn(&MetricValues) -> &[Histogram],
+    labels: &'static [&'static str],
+    histograms: fn(&MetricValues) -> &[Vec<LabelledValues>],
 ) -> impl Iterator<Item = Family> {
     table.iter().enumerate().map(move |(index, row)| {
-        family(row.name, row.help, (Kind::Histogram, row.unit), &["le"], move |scrape, samples| {
+        family(row.name, row.help, (Kind::Histogram, row.unit), labels, move |scrape, samples| {
             // An empty histogram of energy would claim that energy is measured.
-            let is_known = |histogram: &&Histogram| row.unit != Unit::Joules || histogram.count() > 0;
-            if let Some(histogram) = histograms(scrape.values).get(index).filter(is_known) {
-                samples.add_histogram::<&str>(&[], histogram);
+            let is_known = |sums: &&LabelledValues| row.unit != Unit::Joules || !sums.values.is_empty();
+            let all = histograms(scrape.values).get(index).into_iter().flatten();
+            for LabelledValues { labels, values } in all.filter(is_known) {
+                samples.add_histogram(labels, row.bounds, values);
             }
         })
     })

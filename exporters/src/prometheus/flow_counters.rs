@@ -10,12 +10,12 @@ use mpwatch_model::metric::event_counter::EventCounter;
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
-use super::values::{Histogram, Increase, counters};
+use super::values::{Increase, Sums, counters, observe};
 
 struct Flow<K, F> {
     key: K,
     facts: F,
-    /// The last snapshot that listed it.
+    /// The last snapshot that listed the flow.
     snapshot: u64,
     /// The events that were counted, one bit each.
     counted: u8,
@@ -25,23 +25,22 @@ struct Flow<K, F> {
     observations: Box<[u64]>,
 }
 
-/// The counters, events and distributions of all flows of one kind, and facts about each that are needed also while it is idle.
+/// The counters, events and distributions of all flows of one kind, with facts about each flow that are kept while it is idle.
 pub(super) struct FlowCounters<K, T: 'static, F> {
     counters: Vec<&'static Metric<T>>,
     events: &'static [EventCounter<T>],
     distributions: Vec<&'static Distribution<T>>,
     flows: Slab<Flow<K, F>>,
     indices: FxHashMap<K, usize>,
-    /// Number of the current snapshot.
     snapshot: u64,
-    /// Indices of the flows that this snapshot lists, and of those that the previous snapshot listed.
+    /// Indices of the flows that this snapshot and the previous snapshot list.
     listed: Vec<usize>,
     listed_before: Vec<usize>,
     increase: Increase,
     /// For each event counter, a count for each value of its label.
     pub(super) event_counts: Vec<Vec<u64>>,
-    /// One for each distribution.
-    pub(super) histograms: Vec<Histogram>,
+    /// The sums of a histogram for each distribution.
+    pub(super) histograms: Vec<Sums>,
 }
 
 impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
@@ -61,12 +60,12 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             listed_before: Vec::new(),
             increase: Increase::default(),
             event_counts: events.iter().map(|event| vec![0; event.values.len()]).collect(),
-            histograms: distributions.iter().map(|row| Histogram::new(row.bounds)).collect(),
+            histograms: vec![Sums::new(); distributions.len()],
             distributions,
         }
     }
 
-    /// Notes that the current snapshot lists a flow, with its facts. Returns its facts before. `None`: it is new.
+    /// Records that the current snapshot lists a flow. Returns its previous facts. `None`: the flow is new.
     pub(super) fn list(&mut self, key: K, facts: F) -> Option<F> {
         let snapshot = self.snapshot;
         let known = self.indices.get(&key).copied();
@@ -82,8 +81,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         known.map(|_| std::mem::replace(&mut flow.facts, facts))
     }
 
-    /// Forgets the flows that the previous snapshot listed, and this one does not, unless they are idle. They stay in all sums. `each` gets
-    /// their facts.
+    /// Forgets the flows that are neither in this snapshot nor idle. They stay in all sums. `each` gets their facts.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
         for index in std::mem::take(&mut self.listed_before) {
             let Some(Flow { key, snapshot, .. }) = self.flows.get(index) else { continue };
@@ -94,8 +92,8 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         }
     }
 
-    /// Records the values of the flow that was listed as number `place`. Returns its facts and the increase of its counters. `from_start`: its
-    /// first totals count; the totals of an older flow were counted before.
+    /// Records the values of the flow that was listed as number `place`. Returns its facts and the increase of its counters. `from_start`: the
+    /// flow began while mpwatch ran, so its first totals are an increase.
     pub(super) fn update(&mut self, place: usize, flow: &T, from_start: bool) -> (F, &Increase) {
         let known = &mut self.flows[self.listed[place]];
         let is_new = known.values.is_empty();
@@ -114,7 +112,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
                 values.push(None);
                 continue;
             };
-            // A counter that becomes known later starts at zero. One that decreases adds nothing until it exceeds its maximum.
+            // A counter that becomes known later starts at zero. A counter that decreases adds nothing until it exceeds its maximum.
             let was_known = !last.is_nan();
             let increase = (now - if was_known { *last } else { 0.0 }).max(0.0);
             *unchanged &= was_known && increase <= 0.0;
@@ -137,14 +135,14 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             let value = (row.value)(flow).filter(|_| observations > *counted);
             *counted = observations.max(*counted);
             if let Some(value) = value {
-                histogram.observe(value);
+                observe(histogram, row.bounds, value);
             }
             observed.push(value);
         }
         (known.facts, &self.increase)
     }
 
-    /// The facts of all flows, idle ones included.
+    /// The facts of all flows, including idle flows.
     pub(super) fn facts(&self) -> impl Iterator<Item = (K, &F)> {
         self.flows.iter().map(|(_, flow)| (flow.key, &flow.facts))
     }
@@ -160,7 +158,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         self.indices.get(key).map(|index| zeros(&self.flows[*index]))
     }
 
-    /// Ends a snapshot. Gives back the memory of a burst.
+    /// Ends a snapshot. Frees the memory of a burst.
     pub(super) fn end_snapshot(&mut self) {
         if is_excessive(self.flows.capacity(), self.flows.len()) {
             let mut moved = FxHashMap::default();
@@ -200,7 +198,7 @@ mod tests {
     }
 
     /// Ends a snapshot after a list of these flows, and returns their increases.
-    fn take<'a>(
+    fn snapshot<'a>(
         counters: &mut FlowCounters<ConnectionId, Connection, ()>,
         flows: impl IntoIterator<Item = &'a Connection>,
     ) -> Vec<Increase> {
@@ -236,15 +234,15 @@ mod tests {
                 expected.push(Some((now - before) as f64));
                 sent.insert(number, now);
             }
-            let increases = take(&mut counters, &flows);
+            let increases = snapshot(&mut counters, &flows);
             let found: Vec<_> = increases.iter().map(|increase| increase.values[0]).collect();
             assert_eq!(found, expected, "{numbers:?} in snapshot {turn}");
             assert!(increases.iter().all(|increase| !increase.unchanged));
             assert_eq!(counters.flows.len(), numbers.len());
         }
-        take(&mut counters, []);
+        snapshot(&mut counters, []);
         let flow = fixture::connection(8, 1);
-        let increase = take(&mut counters, [&flow])[0].values[0];
+        let increase = snapshot(&mut counters, [&flow])[0].values[0];
         assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
         assert!(counters.flows.capacity() <= 8, "entries are not reused");
     }
@@ -253,15 +251,15 @@ mod tests {
     fn after_a_burst_the_memory_is_given_back_and_flows_go_on_from_their_values() {
         let mut counters = flow_counters();
         let mut flows: Vec<Connection> = (1..=4_000).map(|number| fixture::connection(number, 1)).collect();
-        take(&mut counters, &flows);
-        // The flows that stay are not the first in the list.
+        snapshot(&mut counters, &flows);
+        // The remaining flows are not the first in the list.
         flows.retain(|flow| flow.id.token.0 % 40 == 7);
         let expected = flows.len();
         for turn in 1..4 {
             for flow in &mut flows {
                 flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(turn));
             }
-            let increases = take(&mut counters, flows.iter().rev());
+            let increases = snapshot(&mut counters, flows.iter().rev());
             let is_right = |increase: &Increase| increase.values[0] == Some(turn as f64);
             assert!(increases.iter().all(is_right), "turn {turn}");
             assert_eq!(counters.flows.len(), expected);
@@ -274,7 +272,7 @@ mod tests {
     fn an_idle_flow_is_not_listed_and_goes_on_from_its_values() {
         let mut counters = flow_counters();
         let mut flow = fixture::connection(1, 1);
-        take(&mut counters, [&flow]);
+        snapshot(&mut counters, [&flow]);
         for _ in 0..3 {
             counters.forget_gone(|id| *id == flow.id, |()| ());
             assert_eq!(counters.facts().count(), 1);
@@ -282,8 +280,8 @@ mod tests {
             counters.end_snapshot();
         }
         flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(5));
-        assert_eq!(take(&mut counters, [&flow])[0].values[0], Some(5.0));
-        take(&mut counters, []);
+        assert_eq!(snapshot(&mut counters, [&flow])[0].values[0], Some(5.0));
+        snapshot(&mut counters, []);
         assert_eq!(counters.facts().count(), 0);
     }
 
@@ -291,7 +289,7 @@ mod tests {
     fn an_unchanged_flow_is_reported_as_unchanged() {
         let mut counters = flow_counters();
         let mut flow = fixture::connection(1, 1);
-        let mut is_unchanged = |flow: &Connection| take(&mut counters, [flow])[0].unchanged;
+        let mut is_unchanged = |flow: &Connection| snapshot(&mut counters, [flow])[0].unchanged;
         flow.cpu = None;
         assert_eq!([is_unchanged(&flow), is_unchanged(&flow)], [false, true]);
         flow.cpu = Some(CpuTimes::default());

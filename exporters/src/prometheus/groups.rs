@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums of connections by peer, control group and namespace of pods. Label values with series of their own are selected by the payload of
-//! their connections, which is kept up to date as connections change.
+//! Sums of connections by peer, control group and namespace of pods. The label values whose connections carry most payload have series of
+//! their own.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -16,44 +16,48 @@ use super::values::{Increase, MetricValues};
 /// Maximum number of peers, of control groups and of namespaces of pods with series of their own.
 const MAX_SERIES: usize = 100;
 
-/// Digest of a text: a key that can be copied. `None`: unknown.
-type TextKey = Option<u64>;
+/// A label value that is `Copy`. `None`: unknown.
+type Key = Option<Label>;
 
-/// Part of a connection that is kept while it is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Label {
+    Address(IpAddr),
+    /// Digest of a text.
+    Text(u64),
+}
+
+/// The peer, control group and namespace of pods of a connection, kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
-    peer: Option<IpAddr>,
-    cgroup: TextKey,
-    pod_namespace: TextKey,
+    keys: [Key; 3],
     /// Payload in both directions.
     pub(super) size: u64,
 }
 
-struct BySize<K> {
-    sums: BoundedSums<K>,
+struct BySize {
+    sums: BoundedSums<Key>,
     /// Payload of the connections with each label value, and their number.
-    sizes: HashMap<K, u64>,
-    connections: HashMap<K, usize>,
+    sizes: HashMap<Key, u64>,
+    connections: HashMap<Key, usize>,
 }
 
-impl<K: Copy + Eq + Hash + Ord> Default for BySize<K> {
+impl Default for BySize {
     fn default() -> Self {
         let limits = Limits { max_present: MAX_SERIES, max_total: MAX_SERIES, linger: None };
         Self { sums: BoundedSums::new(limits), sizes: HashMap::new(), connections: HashMap::new() }
     }
 }
 
-impl<K: Copy + Eq + Hash + Ord> BySize<K> {
-    fn list(&mut self, key: K, size: u64) {
-        *self.sizes.entry(key).or_default() += size;
-        *self.connections.entry(key).or_default() += 1;
-    }
-
-    fn unlist(&mut self, key: K, size: u64) {
-        let known = self.sizes.get_mut(&key).zip(self.connections.get_mut(&key));
-        let Some((sum, connections)) = known else { return };
-        *sum = sum.saturating_sub(size);
-        *connections -= 1;
+impl BySize {
+    /// Adds a connection with this payload, or removes a connection that was added.
+    fn change(&mut self, key: Key, size: u64, is_added: bool) {
+        let (sum, connections) =
+            (self.sizes.entry(key).or_default(), self.connections.entry(key).or_default());
+        if is_added {
+            (*sum, *connections) = (*sum + size, *connections + 1);
+        } else {
+            (*sum, *connections) = (sum.saturating_sub(size), connections.saturating_sub(1));
+        }
         if *connections == 0 {
             self.sizes.remove(&key);
             self.connections.remove(&key);
@@ -65,77 +69,65 @@ impl<K: Copy + Eq + Hash + Ord> BySize<K> {
 
 #[derive(Default)]
 pub(super) struct Groups {
-    peers: BySize<Option<IpAddr>>,
-    cgroups: BySize<TextKey>,
-    pod_namespaces: BySize<TextKey>,
+    /// By peer, by control group and by namespace of pods.
+    all: [BySize; 3],
     /// The texts of all keys in use.
     texts: HashMap<u64, String>,
 }
 
 impl Groups {
-    /// Adds a connection with this payload.
+    /// Adds a connection with this payload. Returns its groups.
     pub(super) fn list(&mut self, connection: &Connection, size: u64) -> Group {
-        let peer = connection.remote.map(|remote| remote.ip());
+        let peer = connection.remote.map(|remote| Label::Address(remote.ip()));
         let cgroup = self.key(connection.cgroup.as_deref());
         let pod_namespace = self.key(connection.pod.as_ref().map(|pod| pod.namespace.as_str()));
-        self.peers.list(peer, size);
-        self.cgroups.list(cgroup, size);
-        self.pod_namespaces.list(pod_namespace, size);
-        Group { peer, cgroup, pod_namespace, size }
+        let group = Group { keys: [peer, cgroup, pod_namespace], size };
+        self.change(group, true);
+        group
     }
 
-    fn key(&mut self, text: Option<&str>) -> TextKey {
-        text.map(|text| {
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            let key = hasher.finish();
-            self.texts.entry(key).or_insert_with(|| text.to_owned());
-            key
-        })
+    fn key(&mut self, text: Option<&str>) -> Key {
+        let text = text?;
+        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
+        self.texts.entry(digest).or_insert_with(|| text.to_owned());
+        Some(Label::Text(digest))
     }
 
-    /// Removes a connection that was listed.
-    pub(super) fn unlist(&mut self, Group { peer, cgroup, pod_namespace, size }: Group) {
-        self.peers.unlist(peer, size);
-        self.cgroups.unlist(cgroup, size);
-        self.pod_namespaces.unlist(pod_namespace, size);
+    /// Adds a connection, or removes a connection that was added.
+    pub(super) fn change(&mut self, group: Group, is_added: bool) {
+        self.all.iter_mut().zip(group.keys).for_each(|(all, key)| all.change(key, group.size, is_added));
     }
 
     /// Selects by size the label values with series of their own until the next snapshot.
     pub(super) fn select(&mut self, at: Timestamp) {
-        self.peers.sums.select(at, &self.peers.sizes);
-        let texts = [&mut self.cgroups, &mut self.pod_namespaces];
-        for BySize { sums, sizes, .. } in texts {
-            sums.select(at, sizes);
-        }
-        let texts = [&self.cgroups, &self.pod_namespaces];
-        let is_used = |key| texts.iter().any(|all| all.sizes.contains_key(&key) || all.sums.contains(&key));
-        self.texts.retain(|key, _| is_used(Some(*key)));
+        self.all.iter_mut().for_each(|BySize { sums, sizes, .. }| sums.select(at, sizes));
+        let is_used =
+            |key| self.all.iter().any(|all| all.sizes.contains_key(&key) || all.sums.contains(&key));
+        self.texts.retain(|digest, _| is_used(Some(Label::Text(*digest))));
     }
 
     /// Adds the increase of a connection to the sums of its groups.
     pub(super) fn add(&mut self, group: &Group, increase: &Increase) {
-        self.peers.sums.add(group.peer, increase);
-        self.cgroups.sums.add(group.cgroup, increase);
-        self.pod_namespaces.sums.add(group.pod_namespace, increase);
+        self.all.iter_mut().zip(group.keys).for_each(|(all, key)| all.sums.add(key, increase));
     }
 
     /// Whether the latest selection added series.
     pub(super) fn has_added(&self) -> bool {
-        let texts = [&self.cgroups, &self.pod_namespaces];
-        !self.peers.sums.added.is_empty() || texts.iter().any(|all| !all.sums.added.is_empty())
+        self.all.iter().any(|all| !all.sums.added.is_empty())
     }
 
     /// Sets the values of all groups, and adds the number of label values that were merged.
     pub(super) fn write(&self, values: &mut MetricValues) {
-        let text = |key: TextKey| self.texts.get(&key?).cloned();
-        values.peers = self.peers.sums.labelled(|key| key.map(|address| address.to_string()));
-        values.cgroups = self.cgroups.sums.labelled(text);
-        let pods = &self.pod_namespaces.sums;
+        let text = |key: Key| match key? {
+            Label::Address(address) => Some(address.to_string()),
+            Label::Text(digest) => self.texts.get(&digest).cloned(),
+        };
+        let [peers, cgroups, pods] = self.all.each_ref().map(|all| &all.sums);
+        (values.peers, values.cgroups) = (peers.labelled(text), cgroups.labelled(text));
         // No series before the first pod.
         if pods.merged > 0 || pods.iter().any(|(key, _)| key.is_some()) {
             values.pod_namespaces = pods.labelled(text);
         }
-        values.merged += self.peers.sums.merged + self.cgroups.sums.merged + pods.merged;
+        values.merged += peers.merged + cgroups.merged + pods.merged;
     }
 }

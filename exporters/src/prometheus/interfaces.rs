@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The current state of the paths behind each interface. Only interfaces with series of their own are kept apart.
+//! Gauges of the subflows of each interface: how many are open, stale or backup, and their median RTT.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use mpwatch_model::flow::subflow::Subflow;
@@ -14,7 +13,6 @@ use super::values::{OTHER, Sums, UNKNOWN};
 /// A gauge of an interface: name, help and unit.
 pub(super) type Gauge = (&'static str, &'static str, (Kind, Unit));
 
-/// In the order of the values.
 pub(super) const GAUGES: [Gauge; 4] = [
     ("mpwatch_interface_subflows", "Open subflows of an interface.", (Kind::Gauge, Unit::Count)),
     (
@@ -37,30 +35,25 @@ pub(super) const GAUGES: [Gauge; 4] = [
 /// The subflows of an interface.
 #[derive(Clone, Debug, Default)]
 struct Paths {
-    /// Number of all subflows, of open, of open stale and of open backup subflows.
-    counts: [usize; 4],
+    /// Numbers of subflows: all, open, open and stale, open and backup.
+    counts: [u64; 4],
     /// Payload of all subflows.
     size: u64,
     /// Number of open subflows with each smoothed RTT.
-    rtts: BTreeMap<Micros, usize>,
+    rtts: BTreeMap<Micros, u64>,
 }
 
 impl Paths {
-    fn add(&mut self, path: &Path) {
-        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum += count);
-        self.size += path.size;
-        path.rtt.into_iter().for_each(|rtt| *self.rtts.entry(rtt).or_default() += 1);
-    }
-
-    fn remove(&mut self, path: &Path) {
-        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| *sum -= count);
-        self.size -= path.size;
-        if let Some(rtt) = path.rtt
-            && let Entry::Occupied(mut count) = self.rtts.entry(rtt)
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+    /// Adds a path, or removes a path that was added.
+    fn change(&mut self, path: &Path, is_added: bool) {
+        let change = |sum: &mut u64, by: u64| *sum = if is_added { *sum + by } else { *sum - by };
+        self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| change(sum, count));
+        change(&mut self.size, path.size);
+        if let Some(rtt) = path.rtt {
+            let count = self.rtts.entry(rtt).or_default();
+            change(count, 1);
+            if *count == 0 {
+                self.rtts.remove(&rtt);
             }
         }
     }
@@ -72,9 +65,8 @@ impl Paths {
         }
     }
 
-    /// The values of the gauges.
     fn values(&self) -> Sums {
-        let middle = self.rtts.values().sum::<usize>() / 2;
+        let middle = self.rtts.values().sum::<u64>() / 2;
         let mut upto = 0;
         let median = self.rtts.iter().find(|(_, count)| {
             upto += **count;
@@ -85,13 +77,13 @@ impl Paths {
     }
 }
 
-/// The label of an interface. A name that is reserved for other series gets a slash, which no interface's name has.
+/// The label of an interface. A reserved name gets a slash, which no interface name contains.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
-/// Part of a subflow that is kept while it is idle.
+/// State of a subflow, kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
@@ -101,7 +93,7 @@ pub(super) struct Path {
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,
-    /// Of an open path that gets acknowledgements.
+    /// Smoothed RTT of an open subflow that gets acknowledgements.
     rtt: Option<Micros>,
 }
 
@@ -118,50 +110,43 @@ impl Path {
         }
     }
 
-    fn counts(&self) -> [usize; 4] {
+    fn counts(&self) -> [u64; 4] {
         let Self { is_open, is_stale, is_backup, .. } = *self;
-        [true, is_open, is_open && is_stale, is_open && is_backup].map(usize::from)
+        [true, is_open, is_open && is_stale, is_open && is_backup].map(u64::from)
     }
 }
 
-/// All subflows by interface, kept up to date as they change.
+/// All subflows by interface, updated as they change.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     paths: HashMap<Option<Name>, Paths>,
 }
 
 impl Interfaces {
-    /// Adds a path. An interface through which segments only arrive has series, too.
-    pub(super) fn add(&mut self, path: &Path) {
-        self.change(path.interface, |paths| paths.add(path));
-        self.change(path.incoming, |paths| paths.counts[0] += 1);
-    }
-
-    /// Removes a path that was added.
-    pub(super) fn remove(&mut self, path: &Path) {
-        self.change(path.interface, |paths| paths.remove(path));
-        self.change(path.incoming, |paths| paths.counts[0] -= 1);
-    }
-
-    fn change(&mut self, interface: Option<Name>, change: impl FnOnce(&mut Paths)) {
-        let paths = self.paths.entry(interface).or_default();
-        change(paths);
-        if paths.counts[0] == 0 {
-            self.paths.remove(&interface);
+    /// Adds a path, or removes a path that was added. An interface that only receives segments has series, too.
+    pub(super) fn change(&mut self, path: &Path, is_added: bool) {
+        for (interface, is_incoming) in [(path.interface, false), (path.incoming, true)] {
+            let paths = self.paths.entry(interface).or_default();
+            match (is_incoming, is_added) {
+                (false, _) => paths.change(path, is_added),
+                (true, true) => paths.counts[0] += 1,
+                (true, false) => paths.counts[0] -= 1,
+            }
+            if paths.counts[0] == 0 {
+                self.paths.remove(&interface);
+            }
         }
     }
 
-    /// The payload of each interface.
     pub(super) fn sizes(&self) -> HashMap<Option<Name>, u64> {
         self.paths.iter().map(|(name, paths)| (*name, paths.size)).collect()
     }
 
-    /// The values of the gauges of an interface.
     pub(super) fn gauges(&self, interface: Option<Name>) -> Sums {
         self.paths.get(&interface).map_or_else(|| Paths::default().values(), Paths::values)
     }
 
-    /// The values of the gauges of all interfaces without series of their own together.
+    /// The gauges of all interfaces without series of their own together.
     pub(super) fn gauges_of_others(&self, has_series: impl Fn(Option<Name>) -> bool) -> Sums {
         let mut others = Paths::default();
         self.paths.iter().filter(|(name, _)| !has_series(**name)).for_each(|(_, paths)| others.merge(paths));

@@ -10,7 +10,6 @@ use mpwatch_model::metric::{InfoMetric, Kind, Metric};
 use super::bounded::{BoundedSums, Limits};
 use super::values::{Increase, LabelledValues, OTHER, Sums};
 
-/// How long a closed flow is exported.
 const LINGER: SignedDuration = SignedDuration::from_mins(5);
 
 /// The flows of one kind with series of their own.
@@ -18,7 +17,7 @@ pub(super) struct LargestFlows<K, T: 'static> {
     pub(super) counters: BoundedSums<K>,
     table: &'static [Metric<T>],
     info: &'static InfoMetric<T>,
-    /// Identity of each flow, and its gauges in the order of the table.
+    /// The labels of the info metric of each flow, and its gauges in the order of the table.
     details: HashMap<K, (Vec<String>, Sums)>,
 }
 
@@ -50,7 +49,7 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
         }
     }
 
-    /// The values of all flows. `ids`: the labels that identify a flow.
+    /// `ids`: the labels that identify a flow.
     pub(super) fn values<const N: usize>(&self, ids: impl Fn(&K) -> [String; N]) -> Vec<LabelledValues> {
         let flows = self.counters.iter().filter_map(|(key, counters)| {
             let (identity, gauges) = self.details.get(&key)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics for Prometheus, from the rows of the model's tables. The machine and fixed limits bound the number of series, flows do not.
+//! Metrics for Prometheus, from the rows of the model's tables. Fixed limits bound the number of series, whatever the number of flows.
 
 mod bounded;
 mod families;

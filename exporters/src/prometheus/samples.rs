@@ -1,78 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The samples of one metric family, in the types of the `prometheus` crate.
+//! The samples of one metric family in the text format 0.0.4.
 
-use mpwatch_model::metric::Kind;
-use prometheus::proto::{self, Bucket, Counter, Gauge, LabelPair, MetricFamily, MetricType};
+use std::fmt::Write as _;
 
-use super::values::Histogram;
+use super::values::Sums;
 
+/// The lines of a family. Empty: all its values are unknown.
 pub(super) struct Samples<'a> {
-    kind: Kind,
-    label_names: &'a [&'static str],
-    collected: Vec<proto::Metric>,
+    pub(super) name: &'a str,
+    pub(super) label_names: &'a [&'static str],
+    pub(super) lines: String,
 }
 
-impl<'a> Samples<'a> {
-    pub(super) fn new(kind: Kind, label_names: &'a [&'static str]) -> Self {
-        Self { kind, label_names, collected: Vec::new() }
-    }
-
+impl Samples<'_> {
     /// Adds a sample of a counter or gauge. Label values beyond the family's labels are ignored.
     pub(super) fn add<S: AsRef<str>>(&mut self, label_values: &[S], value: f64) {
-        let mut sample = self.labelled(label_values);
+        self.write("", label_values.iter().map(AsRef::as_ref), value);
+    }
+
+    /// Adds the samples of a histogram, whose last label is `le`.
+    pub(super) fn add_histogram(&mut self, label_values: &[String], bounds: &[f64], sums: &Sums) {
+        let sum = |place: usize| sums.get(place).copied().flatten().unwrap_or(0.0);
+        let labels = || label_values.iter().map(AsRef::as_ref);
+        let mut count = 0.0;
+        for (place, bound) in bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]).enumerate() {
+            count += sum(place);
+            self.write("_bucket", labels().chain([&*bound]), count);
+        }
+        self.write("_sum", labels(), sum(bounds.len() + 1));
+        self.write("_count", labels(), count);
+    }
+
+    fn write<'v>(&mut self, suffix: &str, label_values: impl Iterator<Item = &'v str>, value: f64) {
+        let _ = write!(self.lines, "{}{suffix}", self.name);
+        let mut separator = '{';
+        for (name, value) in self.label_names.iter().zip(label_values) {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.lines, "{separator}{name}=\"{value}\"");
+            separator = ',';
+        }
+        let end = if separator == ',' { "}" } else { "" };
         let value = value + 0.0; // The sum of no numbers is -0.
-        if self.kind == Kind::Counter {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            sample.set_counter(counter);
-        } else {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            sample.set_gauge(gauge);
-        }
-        self.collected.push(sample);
-    }
-
-    fn labelled<S: AsRef<str>>(&self, label_values: &[S]) -> proto::Metric {
-        let pairs = self.label_names.iter().zip(label_values).map(|(name, value)| {
-            let mut pair = LabelPair::default();
-            pair.set_name((*name).to_owned());
-            pair.set_value(value.as_ref().to_owned());
-            pair
-        });
-        proto::Metric::from_label(pairs.collect())
-    }
-
-    pub(super) fn add_histogram<S: AsRef<str>>(&mut self, label_values: &[S], observed: &Histogram) {
-        let buckets = observed.cumulative().map(|(bound, count)| {
-            let mut bucket = Bucket::default();
-            bucket.set_upper_bound(bound);
-            bucket.set_cumulative_count(count);
-            bucket
-        });
-        let mut histogram = proto::Histogram::default();
-        histogram.set_bucket(buckets.collect());
-        histogram.set_sample_sum(observed.sum);
-        histogram.set_sample_count(observed.count());
-        let mut sample = self.labelled(label_values);
-        sample.set_histogram(histogram);
-        self.collected.push(sample);
-    }
-
-    /// The family. `None`: it has no samples, because all its values are unknown.
-    pub(super) fn into_family(self, name: &str, help: &str) -> Option<MetricFamily> {
-        if self.collected.is_empty() {
-            return None;
-        }
-        let mut family = MetricFamily::default();
-        family.set_name(name.to_owned());
-        family.set_help(help.to_owned());
-        family.set_field_type(match self.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-            Kind::Histogram => MetricType::HISTOGRAM,
-        });
-        family.set_metric(self.collected);
-        Some(family)
+        let _ = writeln!(self.lines, "{end} {value}");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that outlive their flows: sums over the host, by peer, interface, control group and namespace of pods. The bytes of ended flows
-//! stay in them.
+//! Counters that outlive their flows: sums over the host, and by peer, interface, control group and namespace of pods. Ended flows stay in
+//! the sums.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use super::flow_counters::FlowCounters;
 use super::groups::{Group, Groups};
 use super::interfaces::{Interfaces, Path, label};
 use super::largest::LargestFlows;
-use super::values::{Histogram, Increase, LabelledValues, MetricValues, OTHER, Sums, UNKNOWN, add, counters};
+use super::values::{Increase, LabelledValues, MetricValues, Sums, add, counters, observe};
 
 /// Maximum number of interfaces with series of their own.
 const MAX_INTERFACES: usize = 64;
@@ -32,7 +32,6 @@ type SubflowKey = (ConnectionId, SubflowId);
 
 /// The sums over all snapshots so far.
 pub struct Totals {
-    /// Number of largest connections with series of their own.
     top_flows: usize,
     connections: FlowCounters<ConnectionId, Connection, Group>,
     subflows: FlowCounters<SubflowKey, Subflow, Path>,
@@ -48,7 +47,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Sums without any snapshot. `top_flows`: number of largest connections with series of their own.
+    /// `top_flows`: how many of the largest connections have series of their own.
     pub fn new(top_flows: usize) -> Self {
         let limits = Limits { max_present: MAX_INTERFACES, max_total: MAX_INTERFACES, linger: None };
         // Payload starts at zero. Time and energy may turn out to be unknown.
@@ -75,15 +74,14 @@ impl Totals {
         }
     }
 
-    /// Changes the number of largest connections with series of their own.
+    /// Changes how many of the largest connections have series of their own.
     pub fn set_top_flows(&mut self, top_flows: usize) {
         self.top_flows = top_flows;
         self.largest_connections.set_limit(top_flows);
         self.largest_subflows.set_limit(top_flows * MAX_SUBFLOWS_PER_CONNECTION);
     }
 
-    /// Adds the traffic of every flow since the previous snapshot. Snapshots come in order of time. Idle flows are not
-    /// read: they carried nothing.
+    /// Adds the traffic of every flow since the previous snapshot. Idle flows are not read: they carried nothing.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.list(snapshot);
         self.select(snapshot);
@@ -103,7 +101,9 @@ impl Totals {
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
                 for ((row, sums), value) in rows.zip(observed) {
                     if let Some(value) = *value {
-                        sums.add(subflow.interface, &Histogram::observation(row.bounds, value));
+                        let mut increase = Increase::default();
+                        observe(&mut increase.values, row.bounds, value);
+                        sums.add(subflow.interface, &increase);
                     }
                 }
                 self.largest_subflows.add(key, subflow, increase);
@@ -120,20 +120,22 @@ impl Totals {
             let paths = || connection.subflows.iter().map(Path::from_subflow);
             let group = self.groups.list(connection, paths().map(|path| path.size).sum());
             if let Some(before) = self.connections.list(connection.id, group) {
-                self.groups.unlist(before);
+                self.groups.change(before, false);
             }
             for (subflow, path) in connection.subflows.iter().zip(paths()) {
                 if let Some(before) = self.subflows.list((connection.id, subflow.id), path) {
-                    self.paths.remove(&before);
+                    self.paths.change(&before, false);
                 }
-                self.paths.add(&path);
+                self.paths.change(&path, true);
             }
         }
-        self.connections.forget_gone(|id| snapshot.idle.contains(*id), |group| self.groups.unlist(group));
-        self.subflows.forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.remove(&path));
+        self.connections
+            .forget_gone(|id| snapshot.idle.contains(*id), |group| self.groups.change(group, false));
+        self.subflows
+            .forget_gone(|(id, _)| snapshot.idle.contains(*id), |path| self.paths.change(&path, false));
     }
 
-    /// Where idle flows have got series of their own, their known counters appear.
+    /// Adds zeros for the known counters of idle flows that now have series of their own, so that these counters appear.
     fn add_idle(&mut self, snapshot: &Snapshot) {
         if self.groups.has_added() {
             self.connections.idle().for_each(|(group, increase)| self.groups.add(group, &increase));
@@ -143,7 +145,7 @@ impl Totals {
                 charge(&mut self.interfaces, [path.interface, path.incoming], &increase);
             }
         }
-        // Their gauges may change with time: ages do.
+        // Gauges such as the age change while a flow is idle.
         let connections = self.largest_connections.counters.iter().map(|(id, _)| id);
         let subflows = self.largest_subflows.counters.iter().map(|((id, _), _)| id);
         let largest: HashSet<ConnectionId> = connections.chain(subflows).collect();
@@ -161,17 +163,17 @@ impl Totals {
         }
     }
 
-    /// The current values, for scrapes until the next snapshot.
+    /// The values for scrapes until the next snapshot.
     pub fn values(&self) -> MetricValues {
         let mut values = MetricValues {
-            host: vec![LabelledValues { labels: Vec::new(), values: self.host.clone() }],
+            host: LabelledValues::only(&self.host),
             interfaces: self.interfaces.labelled(|name| name.map(label)),
             interface_gauges: self.interface_gauges(),
             interface_histograms: self.interface_histograms(),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
-            connection_histograms: self.connections.histograms.clone(),
-            subflow_histograms: self.subflows.histograms.clone(),
+            connection_histograms: self.connections.histograms.iter().map(LabelledValues::only).collect(),
+            subflow_histograms: self.subflows.histograms.iter().map(LabelledValues::only).collect(),
             merged: self.interfaces.merged
                 + self.largest_connections.counters.merged
                 + self.largest_subflows.counters.merged,
@@ -187,32 +189,21 @@ impl Totals {
     }
 
     /// An interface without an RTT has no histogram.
-    fn interface_histograms(&self) -> Vec<Vec<(String, Histogram)>> {
-        let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&self.interface_histograms).map(|(row, sums)| {
-            let all = sums.labelled(|name| name.map(label));
-            let known = all.into_iter().filter(|sums| !sums.values.is_empty());
-            known.flat_map(|sums| {
-                let histogram = Histogram::of_sums(row.bounds, &sums.values);
-                sums.labels.into_iter().map(move |label| (label, histogram.clone()))
-            })
-        });
-        rows.map(Iterator::collect).collect()
+    fn interface_histograms(&self) -> Vec<Vec<LabelledValues>> {
+        let labelled = |sums: &BoundedSums<Option<Name>>| {
+            let all = sums.labelled(|name| name.map(label)).into_iter();
+            all.filter(|sums| !sums.values.is_empty()).collect()
+        };
+        self.interface_histograms.iter().map(labelled).collect()
     }
 
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
-        let of = |label: String, values: Sums| LabelledValues { labels: vec![label], values };
-        let own = self
-            .interfaces
-            .iter()
-            .map(|(name, _)| of(name.map_or_else(|| UNKNOWN.to_owned(), label), self.paths.gauges(name)));
         let others = self.paths.gauges_of_others(|name| self.interfaces.contains(&name));
-        let mut all: Vec<LabelledValues> = own.chain([of(OTHER.to_owned(), others)]).collect();
-        all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        all
+        self.interfaces.labelled_with(|name| name.map(label), |name, _| self.paths.gauges(name), others)
     }
 
-    /// Selects by size the label values with series of their own until the next snapshot, so that a large flow is exported from its first byte.
+    /// Selects the label values with series of their own before the increases are added, so that a large flow is exported from its first byte.
     fn select(&mut self, snapshot: &Snapshot) {
         let sizes = self.paths.sizes();
         self.interfaces.select(snapshot.at, &sizes);
@@ -242,7 +233,7 @@ impl Totals {
     }
 }
 
-/// Charges an increase to the interface of the route, except received bytes, which are charged to the interface through which they came in.
+/// Adds received bytes to the sums of the incoming interface, and all other counters to the sums of the outgoing interface.
 fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
     if interfaces[0] == interfaces[1] {
         return sums.add(interfaces[0], increase);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ClickHouse: rows of the table `ends`. A batch that is resent changes nothing there.
+//! ClickHouse: rows of the table `ends`. Resending a batch changes nothing.
 
 use std::io;
 
 use mpwatch_model::flow::end::EndColumns;
 
-use super::body::compressed;
-use super::client::{Answer, Post};
-use super::sender::{Engine, NOT_OWN, Record, Rejected, shown};
+use super::client::{Answer, Client, Post, SendError};
+use super::headers::Scheme;
+use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender, confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -18,35 +18,52 @@ const SETTINGS: &str = "?wait_end_of_query=1&insert_distributed_sync=1&insert_de
 const CONTENT_TYPE: &str = "text/plain";
 const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
 
-/// A database of a server.
-pub(super) struct Clickhouse {
+struct Clickhouse {
     database: String,
     compression: Compression,
 }
 
 impl Clickhouse {
-    pub(super) fn new(options: &TargetOptions) -> Self {
+    fn new(options: &TargetOptions) -> Self {
         let compression = options.compression.unwrap_or(Compression::Zstd);
         Self { database: options.database.clone(), compression }
     }
 }
 
-/// The request for the answer to a query.
-pub(super) fn asking(query: &str) -> Post {
+impl Sender {
+    /// Sends to a ClickHouse server. `columns`: the columns of the records.
+    pub fn clickhouse(options: &TargetOptions, columns: EndColumns) -> Result<Self, SendError> {
+        let client = Client::new(options, "/", Scheme::Clickhouse)?;
+        let name = format!("clickhouse {} {}", client.url, options.database);
+        Ok(Self::new(name, client, Box::new(Clickhouse::new(options)), columns))
+    }
+}
+
+/// The answer of a ClickHouse server to a query.
+pub fn answer_of_clickhouse(options: &TargetOptions, query: &str) -> Result<String, SendError> {
+    let client = Client::new(options, "/", Scheme::Clickhouse)?;
+    let (answer, _) = confirmed(&client, &Clickhouse::new(options), &question(query))?;
+    Ok(answer.text())
+}
+
+fn question(query: &str) -> Post {
     let query = format!("?query={}", percent_encoded(query));
     Post { query, body: Vec::new(), content_type: CONTENT_TYPE, compression: None }
 }
 
 impl Engine for Clickhouse {
-    fn question(&self) -> Option<Post> {
-        Some(asking(&schema::version_query(&self.database)))
+    fn question(&self) -> Option<(Post, String)> {
+        let database = &self.database;
+        let advice =
+            format!("the server may lack the tables of mpwatch in database `{database}`; if so, {APPLY}");
+        Some((question(&schema::version_query(database)), advice))
     }
 
     fn check(&self, answer: &Answer) -> Result<(), String> {
         const KNOWN: u32 = schema::VERSION;
         let text = answer.text();
         match text.parse::<u32>() {
-            // Later schemas only add columns, and an insertion names its own: hosts are upgraded after the server.
+            // Later schemas only add columns, and an insertion names its columns, so hosts may be upgraded after the server.
             Ok(KNOWN..) => Ok(()),
             Ok(found) => Err(format!(
                 "the tables on the server have schema {found}, this mpwatch writes {KNOWN}; {APPLY}"
@@ -58,26 +75,21 @@ impl Engine for Clickhouse {
         }
     }
 
-    fn advice(&self) -> String {
-        format!("the server may lack the tables of mpwatch in database `{}`; if so, {APPLY}", self.database)
-    }
-
     fn encode(&self, ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
         let count = ends.len() as u64;
         if count == 0 {
             return Ok(None);
         }
-        // The statement is in the body: with its columns it is too long for the addresses that some servers accept.
+        // The statement is in the body: it names all columns, which is too long for an address at some servers.
         let mut body = schema::insertion(&self.database, columns).into_bytes();
         for (end, version) in &ends {
             rows::append(end, columns, *version, &mut body);
         }
-        let body = compressed(self.compression, &body)?;
-        let compression = Some(self.compression);
-        Ok(Some((Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression }, count)))
+        let post = Post { query: SETTINGS.to_owned(), body, content_type: CONTENT_TYPE, compression: None };
+        Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// An error can follow a status that was sent before it occurred, and any web page has status 200: only ClickHouse sends its headers.
+    /// Status 200 is no confirmation: an error can follow it, and any web page has it. So the answer must have ClickHouse's headers.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
         if answer.status != 200 || text.contains("DB::Exception") {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
 
-use std::io::{Error, ErrorKind};
+use std::io::{self, Error, ErrorKind, Write as _};
 use std::time::Duration;
 
+use flate2::write::GzEncoder;
 use tokio_rustls::rustls;
-use ureq::http::{HeaderMap, Uri};
+use ureq::http::HeaderMap;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Error as Failure};
 
@@ -13,12 +14,15 @@ use super::headers::{self, Scheme};
 use super::tls;
 use crate::options::{Compression, TargetOptions};
 
-/// Longer answers are errors: an answer is a confirmation, or an error message.
+/// Maximum size of an answer, which is a confirmation or an error message.
 const MAX_ANSWER: u64 = 64 << 10;
+/// Compression levels: a compromise between CPU time and size, see docs/measurements/export.md.
+const GZIP: flate2::Compression = flate2::Compression::new(5);
+const ZSTD: i32 = 1;
 
-/// Why there is no answer.
+/// Why a batch was not confirmed.
 #[derive(Debug, thiserror::Error)]
-pub enum HttpError {
+pub enum SendError {
     /// A file cannot be read, or has no secret or certificate.
     #[error("cannot use the credentials: {0}")]
     Credentials(String),
@@ -31,20 +35,61 @@ pub enum HttpError {
     /// Address and deadline.
     #[error("{0} gave no answer within {1:?}")]
     Timeout(String, Duration),
+    /// The answer is an error.
+    #[error("the server answered {status}: {text}")]
+    Answer {
+        /// HTTP status.
+        status: u16,
+        /// The beginning of the message.
+        text: String,
+        /// Whether the same request may succeed later.
+        is_temporary: bool,
+    },
+    /// The server cannot store batches of this version.
+    #[error("{0}")]
+    Refused(String),
+    /// A batch cannot be compressed.
+    #[error("cannot encode connections: {0:#}")]
+    Encoding(io::Error),
 }
 
-/// A request by POST.
+impl SendError {
+    /// Whether the same request may succeed later without any action of a user.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Connect(..) | Self::Exchange(..) | Self::Timeout(..) => true,
+            Self::Answer { is_temporary, .. } => *is_temporary,
+            Self::Credentials(_) | Self::Refused(_) | Self::Encoding(_) => false,
+        }
+    }
+}
+
+/// A POST request.
 pub(super) struct Post {
-    /// The part of the address after the path, with its `?`; may be empty.
+    /// The query of the address with its `?`, or empty.
     pub(super) query: String,
     pub(super) body: Vec<u8>,
-    /// Type of the body.
     pub(super) content_type: &'static str,
-    /// Compression of the body.
+    /// How the body is compressed. `None`: not at all.
     pub(super) compression: Option<Compression>,
 }
 
-/// An answer that was read to its end.
+impl Post {
+    /// Compresses the body.
+    pub(super) fn compressed(self, method: Compression) -> io::Result<Self> {
+        let body = match method {
+            Compression::Zstd => zstd::encode_all(&self.body[..], ZSTD)?,
+            Compression::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), GZIP);
+                encoder.write_all(&self.body)?;
+                encoder.finish()?
+            }
+        };
+        Ok(Self { body, compression: Some(method), ..self })
+    }
+}
+
+/// A complete answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -53,7 +98,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body as text.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).trim().to_owned()
     }
@@ -66,28 +110,32 @@ impl Answer {
 
 /// Sends requests to one address.
 pub(super) struct Client {
-    url: Uri,
-    options: TargetOptions,
+    pub(super) url: String,
+    pub(super) options: TargetOptions,
     scheme: Scheme,
 }
 
 impl Client {
-    /// Fails if the files of the options cannot be used.
-    pub(super) fn new(url: Uri, options: TargetOptions, scheme: Scheme) -> Result<Self, HttpError> {
-        let client = Self { url, options, scheme };
-        headers::authentication(&client.options, scheme).map_err(HttpError::Credentials)?;
+    /// `path`: for an address without a path. Fails if the files of the options cannot be used.
+    pub(super) fn new(options: &TargetOptions, path: &str, scheme: Scheme) -> Result<Self, SendError> {
+        let mut url = options.url.clone().unwrap_or_default();
+        if url.splitn(4, '/').nth(3).is_none_or(str::is_empty) {
+            url = format!("{}{path}", url.trim_end_matches('/'));
+        }
+        let client = Self { url, options: options.clone(), scheme };
+        headers::authentication(&client.options, scheme).map_err(SendError::Credentials)?;
         client.tls()?;
         Ok(client)
     }
 
-    fn tls(&self) -> Result<TlsConfig, HttpError> {
-        let is_secure = self.url.scheme_str() == Some("https");
+    fn tls(&self) -> Result<TlsConfig, SendError> {
+        let is_secure = self.url.starts_with("https:");
         let config = if is_secure { tls::config(&self.options) } else { Ok(TlsConfig::default()) };
-        config.map_err(HttpError::Credentials)
+        config.map_err(SendError::Credentials)
     }
 
     /// Sends a request. Certificates and secrets are read again.
-    pub(super) fn post(&self, post: &Post) -> Result<Answer, HttpError> {
+    pub(super) fn post(&self, post: &Post) -> Result<Answer, SendError> {
         let agent: Agent = Agent::config_builder()
             .timeout_global(Some(self.options.timeout))
             .http_status_as_error(false)
@@ -101,13 +149,13 @@ impl Client {
         let mut request = agent
             .post(format!("{}{}", self.url, post.query))
             .header("content-type", post.content_type)
-            // ClickHouse refuses a request without it, also if the body is empty.
+            // ClickHouse refuses a request without this header, even if the body is empty.
             .header("content-length", post.body.len());
         if let Some(compression) = post.compression {
             request = request.header("content-encoding", compression.as_str());
         }
         let secrets = headers::authentication(&self.options, self.scheme);
-        for (name, value) in secrets.map_err(HttpError::Credentials)? {
+        for (name, value) in secrets.map_err(SendError::Credentials)? {
             request = request.header(name, value);
         }
         let (head, mut body) = request.send(&post.body[..]).map_err(|error| self.failed(error))?.into_parts();
@@ -115,16 +163,16 @@ impl Client {
         Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    fn failed(&self, error: Failure) -> HttpError {
-        let url = self.url.to_string();
+    fn failed(&self, error: Failure) -> SendError {
+        let url = self.url.clone();
         match error {
-            Failure::Timeout(_) => HttpError::Timeout(url, self.options.timeout),
-            Failure::Io(error) if is_before_request(&error) => HttpError::Connect(url, error.to_string()),
-            Failure::Io(error) => HttpError::Exchange(url, error.to_string()),
+            Failure::Timeout(_) => SendError::Timeout(url, self.options.timeout),
+            Failure::Io(error) if is_before_request(&error) => SendError::Connect(url, error.to_string()),
+            Failure::Io(error) => SendError::Exchange(url, error.to_string()),
             Failure::HostNotFound | Failure::ConnectionFailed | Failure::Tls(_) => {
-                HttpError::Connect(url, error.to_string())
+                SendError::Connect(url, error.to_string())
             }
-            error => HttpError::Exchange(url, error.to_string()),
+            error => SendError::Exchange(url, error.to_string()),
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The headers that authenticate a request. Their values are secrets: no debug output and no error has them.
+//! The headers that authenticate a request. Their values are secrets, which neither debug output nor errors contain.
 
 use std::fs;
 use std::path::Path;

@@ -6,10 +6,10 @@ use std::io;
 use mpwatch_model::flow::end::EndColumns;
 use ureq::http::header::CONTENT_TYPE;
 
-use super::body::compressed;
-use super::client::{Answer, Post};
-use super::sender::{Engine, NOT_OWN, Record, Rejected};
-use crate::options::Compression;
+use super::client::{Answer, Client, Post, SendError};
+use super::headers::Scheme;
+use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
+use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 
 /// Form of a connection.
@@ -21,19 +21,22 @@ pub enum Signal {
     Traces,
 }
 
-impl Signal {
-    /// Path of the protocol, for an address without a path.
-    pub(super) fn path(self) -> &'static str {
-        match self {
-            Self::Logs => "/v1/logs",
-            Self::Traces => "/v1/traces",
-        }
+impl Sender {
+    /// Sends to a receiver of OTLP. `columns`: the columns of the records.
+    pub fn otlp(options: &TargetOptions, signal: Signal, columns: EndColumns) -> Result<Self, SendError> {
+        let path = match signal {
+            Signal::Logs => "/v1/logs",
+            Signal::Traces => "/v1/traces",
+        };
+        let client = Client::new(options, path, Scheme::Basic)?;
+        let engine = Otlp { signal, compression: options.compression.unwrap_or(Compression::Gzip) };
+        Ok(Self::new(format!("otlp {}", client.url), client, Box::new(engine), columns))
     }
 }
 
-pub(super) struct Otlp {
-    pub(super) signal: Signal,
-    pub(super) compression: Compression,
+struct Otlp {
+    signal: Signal,
+    compression: Compression,
 }
 
 impl Engine for Otlp {
@@ -41,7 +44,7 @@ impl Engine for Otlp {
         self.signal == Signal::Traces
     }
 
-    /// An open connection is sent when it has closed, because its record changes then.
+    /// Omits open connections: they are sent when they have closed.
     fn encode(&self, mut ends: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>> {
         const VERSION: &str = env!("CARGO_PKG_VERSION");
         ends.retain(|(end, _)| end.closed_ns(columns).is_some());
@@ -53,13 +56,12 @@ impl Engine for Otlp {
             Signal::Logs => otlp::logs(ends.iter().map(|(end, version)| (end, *version)), columns, VERSION),
             Signal::Traces => otlp::spans(ends.iter().map(|(end, _)| end), columns, VERSION),
         };
-        let body = compressed(self.compression, &body)?;
         let content_type = "application/x-protobuf";
-        let compression = Some(self.compression);
-        Ok(Some((Post { query: String::new(), body, content_type, compression }, count)))
+        let post = Post { query: String::new(), body, content_type, compression: None };
+        Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// The protocol does not allow to resend rejected records.
+    /// The protocol forbids resending rejected records.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());

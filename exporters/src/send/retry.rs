@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pauses before a failed request is repeated. They double, with jitter, so that hosts do not all come back at once.
+//! Pauses before a failed request is repeated. They double, with jitter, so that hosts do not all retry at once.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends one batch at a time, and keeps it until the server has confirmed it. The caller decides when a failed request is repeated, and for
-//! how long.
+//! Sends one batch at a time, and keeps it until the server confirms it. The caller decides when and how long a failed request is repeated.
 
 use std::io;
 
@@ -8,20 +7,20 @@ use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::table::{Cell, Column, ColumnType};
 
-use super::client::{Answer, Client, HttpError, Post};
+use super::client::{Answer, Client, Post, SendError};
 use crate::sample::weight;
 
-/// HTTP status, also of a body that the server cannot decompress (RFC 9110 section 15.5.16).
+/// HTTP status for a body that the server cannot decompress, among others (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
-/// Beginning of the error for an answer that says success and was not written by the expected program, such as a proxy's web page.
+/// Beginning of the error for a successful answer of another program, such as a proxy's web page.
 pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
-/// Characters of a server's error message that are shown.
+/// Maximum number of characters of a server's message that are shown.
 const MAX_MESSAGE: usize = 300;
 
 /// A connection and the version of its record, which increases with each later state.
 pub type Record = (End, u64);
 
-/// Number of connections that the server has rejected for good, and its reason.
+/// Number of connections that the server rejects for good, and its reason.
 pub type Rejected = (u64, String);
 
 /// These columns, and the weight of a sampled connection.
@@ -31,7 +30,7 @@ pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; unknown payload is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; with unknown payload it is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -55,25 +54,21 @@ fn hashed(id: Option<&str>) -> u64 {
 
 /// The differences between engines.
 pub(super) trait Engine: Send {
-    /// Request before the first batch that finds out whether the server can store batches. `None`: there is none.
-    fn question(&self) -> Option<Post> {
+    /// A request, before the first batch, which asks whether the server can store batches, and advice for the user if the request fails.
+    fn question(&self) -> Option<(Post, String)> {
         None
     }
-    /// Fails if the answer to that request says that the server cannot.
+    /// Fails if the answer to that request means that the server cannot.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
-    }
-    /// Advice for the user if the request itself fails.
-    fn advice(&self) -> String {
-        String::new()
     }
     /// Whether timelines are sent.
     fn needs_timeline(&self) -> bool {
         false
     }
-    /// The request with a batch, which may be empty, and its number of connections. `None`: none of them is to be sent now.
+    /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// What the server rejected for good although it confirmed a request. Fails if the answer does not confirm it.
+    /// The records of a confirmed request that the server rejects for good. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -84,54 +79,19 @@ pub struct Sent {
     pub connections: u64,
     /// Confirmed requests.
     pub requests: u64,
-    /// Compressed.
+    /// Compressed bytes of confirmed requests.
     pub bytes: u64,
-    /// Connections that the server has rejected for good.
+    /// Connections that the server rejected for good.
     pub rejected: u64,
-}
-
-/// Why a batch was not confirmed.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// There is no answer.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The answer is an error.
-    #[error("the server answered {status}: {text}")]
-    Answer {
-        /// HTTP status.
-        status: u16,
-        /// The beginning of the message.
-        text: String,
-        /// Whether the same request may succeed later.
-        is_temporary: bool,
-    },
-    /// The server cannot store batches of this version.
-    #[error("{0}")]
-    Refused(String),
-    /// A batch cannot be compressed.
-    #[error("cannot encode connections: {0:#}")]
-    Encoding(io::Error),
-}
-
-impl SendError {
-    /// Whether the same request may succeed later, without any action of a user.
-    pub fn is_temporary(&self) -> bool {
-        match self {
-            Self::Http(error) => !matches!(error, HttpError::Credentials(_)),
-            Self::Answer { is_temporary, .. } => *is_temporary,
-            Self::Refused(_) | Self::Encoding(_) => false,
-        }
-    }
 }
 
 /// Sends to one target.
 pub struct Sender {
+    /// The database keeps the target's progress under this name: kind and address.
+    pub name: String,
     client: Client,
     engine: Box<dyn Engine>,
     columns: EndColumns,
-    /// Threshold of sampling. `None`: all connections are sent.
-    sample: Option<u64>,
     is_checked: bool,
     /// A batch that is not confirmed.
     pending: Option<(Post, u64)>,
@@ -140,21 +100,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(
-        client: Client,
-        engine: Box<dyn Engine>,
-        columns: EndColumns,
-        sample: Option<u64>,
-    ) -> Self {
-        Self {
-            client,
-            engine,
-            columns: with_weight(columns),
-            sample,
-            is_checked: false,
-            pending: None,
-            sent: Sent::default(),
-        }
+    pub(super) fn new(name: String, client: Client, engine: Box<dyn Engine>, columns: EndColumns) -> Self {
+        let (columns, sent) = (with_weight(columns), Sent::default());
+        Self { name, client, engine, columns, is_checked: false, pending: None, sent }
     }
 
     /// Whether records need their timelines.
@@ -167,22 +115,25 @@ impl Sender {
         self.pending.is_some()
     }
 
-    /// Encodes the next batch; sampling may leave nothing of it to send. Call [`Self::send`] then.
+    /// Encodes the next batch for [`Self::send`]. Sampling may omit all of it.
     pub fn prepare(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), SendError> {
-        let records =
-            records.into_iter().filter_map(|record| sampled(record, &self.columns, self.sample)).collect();
+        let sampled = |record| sampled(record, &self.columns, self.client.options.sample);
+        let records = records.into_iter().filter_map(sampled).collect();
         self.pending = self.engine.encode(records, &self.columns).map_err(SendError::Encoding)?;
         Ok(())
     }
 
-    /// Finds out, once, whether the server can store batches.
+    /// Checks once whether the server can store batches.
     pub fn check(&mut self) -> Result<(), SendError> {
-        if let (false, Some(question)) = (self.is_checked, self.engine.question()) {
+        if let (false, Some((question, advice))) = (self.is_checked, self.engine.question()) {
             match confirmed(&self.client, &*self.engine, &question) {
                 Ok((answer, _)) => self.engine.check(&answer).map_err(SendError::Refused)?,
                 Err(SendError::Answer { status, text, is_temporary }) => {
-                    let text = format!("{text}; {}", self.engine.advice());
-                    return Err(SendError::Answer { status, text, is_temporary });
+                    return Err(SendError::Answer {
+                        status,
+                        text: format!("{text}; {advice}"),
+                        is_temporary,
+                    });
                 }
                 Err(other) => return Err(other),
             }
@@ -195,7 +146,7 @@ impl Sender {
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
-        // A server that refuses may have other tables now.
+        // A server that refuses a batch may have other tables now.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
         let rejected = answer?.1.map(|(count, why)| (count, shown(&why)));
         self.sent.connections += connections;
@@ -205,7 +156,7 @@ impl Sender {
         Ok(rejected)
     }
 
-    /// Discards the batch: it is stored as confirmed, or it will be read again.
+    /// Discards the batch: the database has it as confirmed, or it will be read again.
     pub fn forget(&mut self) {
         self.pending = None;
     }
@@ -229,7 +180,7 @@ pub(super) fn confirmed(
     Err(SendError::Answer { status, text, is_temporary })
 }
 
-/// The beginning of a server's text, which must not steer a terminal.
+/// The beginning of a server's text, without characters that control a terminal.
 pub(super) fn shown(text: &str) -> String {
     let text: String = text.chars().take(MAX_MESSAGE).collect();
     printable(&text).into_owned()

@@ -14,11 +14,10 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use crate::options::TargetOptions;
 use crate::pem::{certificates, private_key};
 
-/// Certificate authorities of the system: of Debian and Arch, of Fedora and RHEL, of SUSE.
+/// The system's certificate authorities on Debian and Arch, on Fedora and RHEL, on SUSE.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem"];
 
-/// Reads the files of a target.
 pub(super) fn config(options: &TargetOptions) -> Result<TlsConfig, String> {
     let authorities = match &options.ca_file {
         Some(path) => path.clone(),
@@ -27,7 +26,7 @@ pub(super) fn config(options: &TargetOptions) -> Result<TlsConfig, String> {
         )?,
     };
     let roots = certificates(&authorities)?;
-    // A system's file may have certificates that rustls does not accept. It ignores them.
+    // rustls ignores certificates that it does not accept, which a system's file may contain.
     if RootCertStore::empty().add_parsable_certificates(roots.iter().cloned()).0 == 0 {
         return Err(format!("{} has no valid certificate authority", authorities.display()));
     }

@@ -5,15 +5,16 @@ use super::format::display;
 use super::unit::Unit;
 use crate::host::energy::FlowEnergy;
 
-/// How a metric moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows while the flow lives.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Counts by size; only for distributions.
-    Histogram,
+crate::words! {
+    /// How a metric moves, in Prometheus' words.
+    pub enum Kind {
+        /// Only grows while the flow lives.
+        Counter = "counter",
+        /// Goes up and down.
+        Gauge = "gauge",
+        /// Counts by size; only for distributions.
+        Histogram = "histogram",
+    }
 }
 
 /// A subject with an energy figure.

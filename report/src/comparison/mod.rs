@@ -82,14 +82,13 @@ impl Comparison {
         Self { a: a.name.to_owned(), b: b.name.to_owned(), rows: rows.collect() }
     }
 
-    /// The rows of each flow class.
     pub(crate) fn classes(&self) -> impl Iterator<Item = &[Row]> {
         self.rows.chunk_by(|a, b| a.class == b.class)
     }
 }
 
 impl Row {
-    /// The row in one sentence.
+    /// The row as a sentence.
     pub fn verdict(&self) -> String {
         let name = self.quantity.name;
         if let Some([a, b]) = &self.sources {
@@ -157,11 +156,6 @@ impl Row {
         }
     }
 
-    /// A median as text; a dash if it is unknown.
-    pub(crate) fn shown(&self, value: Option<f64>) -> String {
-        value.map_or_else(|| "-".to_owned(), self.quantity.show)
-    }
-
     /// The estimate with its sign.
     pub(crate) fn estimate(&self, difference: Difference) -> String {
         self.signed(difference, difference.shift.estimate)
@@ -188,13 +182,13 @@ impl Row {
             true if value < 0.0995 => format!("{:.1} %", value * 100.0),
             true => format!("{:.0} %", value * 100.0),
             false if self.quantity.unit == "ratio" => format!("{:.2} percentage points", value * 100.0),
-            false => (self.quantity.show)(value),
+            false => self.quantity.show(value),
         }
     }
 }
 
 mpwatch_model::words! {
-    /// Judgement of the second set by one row, with its class in the style sheet.
+    /// What a row says of the second set. The words are classes of the style sheet.
     pub(crate) enum Judgement {
         Better = "better",
         Worse = "worse",
@@ -203,7 +197,6 @@ mpwatch_model::words! {
     }
 }
 
-/// The sources of the joules of some flows.
 fn sources(flows: &[Flow<'_>]) -> String {
     let mut names: Vec<&str> = flows.iter().filter_map(|flow| Some(flow.energy()?.source.as_str())).collect();
     names.sort_unstable();
@@ -211,7 +204,7 @@ fn sources(flows: &[Flow<'_>]) -> String {
     names.join(", ")
 }
 
-fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
+pub(crate) fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>> {
     flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
 
@@ -231,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// Connections of which the nth took `seconds` and n hundredths more.
+    /// The completion times are `seconds` and 1, 2, 3, ... per cent more.
     fn report(seconds: f64, number: u32) -> Report {
         let flow = |token: u32| Connection {
             age_s: seconds * (1.0 + f64::from(token) / 100.0),

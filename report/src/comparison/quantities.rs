@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantities that are compared, and how each is read from a flow.
+//! The quantities that are compared.
 
 use mpwatch_model::flow::pairing::Flow;
 use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};
@@ -19,10 +19,15 @@ pub struct Quantity {
     #[serde(skip)]
     pub(super) read: fn(Flow<'_>) -> Option<f64>,
     #[serde(skip)]
-    pub(super) show: fn(f64) -> String,
+    display: Unit,
 }
 
 impl Quantity {
+    pub(crate) fn show(&self, value: f64) -> String {
+        let text = metric::display(self.display, Some(value));
+        if self.unit == "s/GB" { text + "/GB" } else { text }
+    }
+
     /// Words for a smaller and a larger value.
     pub(super) fn words(&self) -> (&'static str, &'static str) {
         if self.unit == "s" { ("shorter", "longer") } else { ("lower", "higher") }
@@ -32,49 +37,31 @@ impl Quantity {
 pub(super) const JOULES_PER_GB: &str = "J/GB";
 
 pub(super) const QUANTITIES: &[Quantity] = &[
+    quantity("completion time", "s", Unit::Seconds, |flow| {
+        Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s)
+    }),
     Quantity {
-        name: "completion time",
-        unit: "s",
-        lower_is_better: true,
-        read: |flow| Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s),
-        show: |value| metric::display(Unit::Seconds, Some(value)),
-    },
-    Quantity {
-        name: "goodput",
-        unit: "bit/s",
         lower_is_better: false,
-        read: |flow| flow.end.observed?.goodput().map(|rate| rate.0 as f64),
-        show: |value| metric::display(Unit::BitsPerSecond, Some(value)),
+        ..quantity("goodput", "bit/s", Unit::BitsPerSecond, |flow| {
+            flow.end.observed?.goodput().map(|rate| rate.0 as f64)
+        })
     },
-    Quantity {
-        name: "energy per payload",
-        unit: JOULES_PER_GB,
-        lower_is_better: true,
-        read: |flow| flow.energy()?.j_per_gb,
-        show: |value| metric::display(Unit::JoulesPerGigabyte, Some(value)),
-    },
-    Quantity {
-        name: "CPU time per payload",
-        unit: "s/GB",
-        lower_is_better: true,
-        read: |flow| per_gigabyte(flow, flow.cpu()?.total().seconds()),
-        show: |value| format!("{}/GB", metric::display(Unit::Seconds, Some(value))),
-    },
-    Quantity {
-        name: "retransmitted",
-        unit: "ratio",
-        lower_is_better: true,
-        read: |flow| retransmitted_ratio(flow.subflows()),
-        show: |value| metric::display(Unit::Ratio, Some(value)),
-    },
-    Quantity {
-        name: "RTT",
-        unit: "s",
-        lower_is_better: true,
-        read: |flow| mean_rtt(&flow.sender().subflows),
-        show: |value| metric::display(Unit::Seconds, Some(value)),
-    },
+    quantity("energy per payload", JOULES_PER_GB, Unit::JoulesPerGigabyte, |flow| flow.energy()?.j_per_gb),
+    quantity("CPU time per payload", "s/GB", Unit::Seconds, |flow| {
+        per_gigabyte(flow, flow.cpu()?.total().seconds())
+    }),
+    quantity("retransmitted", "ratio", Unit::Ratio, |flow| retransmitted_ratio(flow.subflows())),
+    quantity("RTT", "s", Unit::Seconds, |flow| mean_rtt(&flow.sender().subflows)),
 ];
+
+const fn quantity(
+    name: &'static str,
+    unit: &'static str,
+    display: Unit,
+    read: fn(Flow<'_>) -> Option<f64>,
+) -> Quantity {
+    Quantity { name, unit, lower_is_better: true, read, display }
+}
 
 fn per_gigabyte(flow: Flow<'_>, amount: f64) -> Option<f64> {
     let payload = flow.observed_payload().0;

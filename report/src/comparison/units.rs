@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The units that the interval of a difference assumes to be independent. Connections of one run share its load, its paths and its estimates
-//! of cost, and successive connections often differ less than others. So the values that are compared are medians of units: runs, or blocks of time.
+//! The units that the interval of a difference assumes to be independent. The connections of a run share load, paths and cost estimates, and
+//! successive connections often differ less than others. So medians of units are compared: of runs, or of blocks of time.
 
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::{Shift, change, median, relative_change, relative_shift, shift};
 use serde::Serialize;
 
-/// Blocks per set: enough for Student's t, and each long compared with the time over which
-/// successive connections depend on each other.
+/// Blocks per set: enough for Student's t, and each block longer than successive connections depend on each other.
 const BLOCKS: usize = 10;
 /// Minimum connections per block.
 const MIN_PER_BLOCK: usize = 2;
@@ -23,7 +22,7 @@ pub enum Independent {
     Runs,
     /// Blocks of the same number of connections, in the order of their opening.
     Blocks,
-    /// There are too few for blocks.
+    /// There are too few connections for blocks.
     Connections,
 }
 
@@ -97,33 +96,25 @@ fn medians(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
     median(&values.iter().map(|(_, value)| *value).collect::<Vec<f64>>())
 }
 
-/// Relative if no value is zero. `None`: too few values.
+/// A relative difference unless a value is zero. `None`: too few values.
 pub(super) fn difference(a: &Values, b: &Values) -> Option<Difference> {
-    let of_units = |unit, [a, b]: [Vec<f64>; 2]| {
-        let found = relative_change(&a, &b).map(|shift| (true, shift));
-        let (relative, shift) = found.or_else(|| Some((false, change(&a, &b)?)))?;
-        // Logarithms round: that is not a difference.
-        let shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
-        Some(Difference { relative, shift, independent: unit, a_units: a.len(), b_units: b.len() })
+    let (runs, blocks) = ([a.runs(), b.runs()], [a.blocks(), b.blocks()]);
+    let (independent, [a, b]) = if runs.iter().all(|runs| runs.len() >= 2) {
+        (Independent::Runs, runs)
+    } else if blocks.iter().all(|blocks| !blocks.is_empty()) {
+        (Independent::Blocks, blocks)
+    } else {
+        (Independent::Connections, [a.all(), b.all()])
     };
-    let runs = [a.runs(), b.runs()];
-    if runs.iter().all(|runs| runs.len() >= 2) {
-        return of_units(Independent::Runs, runs);
+    let is_single = independent == Independent::Connections;
+    let found = if is_single { relative_shift(&a, &b) } else { relative_change(&a, &b) };
+    let absolute = || if is_single { shift(&a, &b) } else { change(&a, &b) };
+    let (relative, mut shift) = found.map(|shift| (true, shift)).or_else(|| Some((false, absolute()?)))?;
+    if !is_single {
+        // The rounding of logarithms is not a difference.
+        shift = shift.map(|value| if value.abs() < ROUNDING { 0.0 } else { value });
     }
-    let blocks = [a.blocks(), b.blocks()];
-    if blocks.iter().all(|blocks| !blocks.is_empty()) {
-        return of_units(Independent::Blocks, blocks);
-    }
-    let (a, b) = (a.all(), b.all());
-    let relative = relative_shift(&a, &b).map(|shift| (true, shift));
-    let (relative, shift) = relative.or_else(|| Some((false, shift(&a, &b)?)))?;
-    Some(Difference {
-        relative,
-        shift,
-        independent: Independent::Connections,
-        a_units: a.len(),
-        b_units: b.len(),
-    })
+    Some(Difference { relative, shift, independent, a_units: a.len(), b_units: b.len() })
 }
 
 #[cfg(test)]
@@ -144,8 +135,7 @@ mod tests {
         Timestamp::from_second(i64::try_from(seconds).unwrap()).unwrap()
     }
 
-    /// Runs of a number of connections each, one per second. `of_run`: scale of the random
-    /// part that the connections of a run share.
+    /// Runs of `of_each` connections, one per second. `of_run`: scale of the random part that the connections of a run share.
     fn runs(noise: &mut Noise, [runs, of_each]: [usize; 2], mean: f64, of_run: f64) -> Values {
         let mut values = Vec::new();
         for run in 0..runs {
@@ -155,7 +145,7 @@ mod tests {
         Values { values, run_starts: (0..runs).map(|run| at(run * 1_000)).collect() }
     }
 
-    /// In how many of 500 pairs of equal sets the interval excludes the truth, which is 0.
+    /// Of 500 pairs of equal sets, the number whose interval excludes the truth, which is 0.
     fn missed(mut make: impl FnMut() -> [Values; 2]) -> usize {
         let shown = |[a, b]: [Values; 2]| difference(&a, &b).unwrap().shift.is_shown();
         (0..500).filter(|_| shown(make())).count()
@@ -185,7 +175,7 @@ mod tests {
         assert!(found.shift.is_shown());
     }
 
-    /// A slow change of the conditions, as of the time of day or of another job.
+    /// Conditions that change slowly, as with the time of day.
     fn drifting(noise: &mut Noise) -> Values {
         let mut level = 0.0;
         let mut next = |second| {

@@ -18,19 +18,18 @@ pub struct Axis<'a> {
     pub log: bool,
 }
 
-/// An interval that begins further below its value, as a factor, begins outside of a logarithmic axis.
+/// On a logarithmic axis, an interval that begins below its value divided by this begins outside of the axis.
 const MAX_LOW: f64 = 4.0;
-/// Minimum distance between two labels, as a share of a part if the axis is divided into parts of equal length.
+/// Minimum distance between two labels, as a share of the length of a part of the axis.
 const MIN_DISTANCE: f64 = 0.8;
 /// Maximum number of decades between two labels.
 const MAX_STEP: usize = 20;
-/// Half the width of the end of an interval, and the length of the arrow where it goes on outside.
+/// Half the width of the bar at the end of an interval, and the length of the arrow at an end outside of the axis.
 const CAP: f64 = 4.0;
 const ARROW: f64 = 5.0;
-/// Labels this near to the edge of a drawing are not centred.
+/// Labels closer to the edge of a drawing are not centred.
 const EDGE: f64 = 20.0;
 
-/// A labelled value of an axis.
 pub(super) struct Tick {
     pub(super) value: f64,
     pub(super) label: String,
@@ -42,12 +41,12 @@ pub(super) struct Scale<'a> {
     axis: Axis<'a>,
     low: f64,
     high: f64,
-    /// Values per unit of the labels, and the name of that unit.
+    /// The unit of the labels, in units of the axis, and its name.
     unit: (f64, &'static str),
 }
 
 impl<'a> Scale<'a> {
-    /// An axis that has room for these values: from zero or the lowest of them; if it is logarithmic, from the smallest.
+    /// An axis for these values: from zero or the lowest value; a logarithmic axis from the lowest value above zero.
     pub(super) fn from_values(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
         let positive = values.clone().filter(|value| *value > 0.0);
@@ -60,7 +59,7 @@ impl<'a> Scale<'a> {
         Self { axis, low, high, unit: unit_of(axis.unit, high) }
     }
 
-    /// Up to the next labelled value, so that the largest value is between two of them. A logarithmic axis stays as it is.
+    /// Extends a linear axis to the next labelled value, so that the largest value is between two labels.
     #[must_use]
     pub(super) fn up_to_label(mut self, parts: u32) -> Self {
         let step = self.step(parts);
@@ -80,7 +79,6 @@ impl<'a> Scale<'a> {
         part.clamp(0.0, 1.0)
     }
 
-    /// Whether a value is on the axis.
     fn shows(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
@@ -95,7 +93,7 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// At most about this many labelled values. Without a title, each label has its unit.
+    /// The labelled values, for an axis of at most about this many parts. Without a title, each label has its unit.
     pub(super) fn ticks(&self, parts: u32) -> Vec<Tick> {
         if self.axis.log && self.high / self.low >= 5.0 {
             return self.decades(parts);
@@ -119,12 +117,11 @@ impl<'a> Scale<'a> {
         inside.map(|value| Tick { value, label: label(value) }).collect()
     }
 
-    /// Distance between two labels.
     fn step(&self, parts: u32) -> f64 {
         round_step((self.high - self.low) / self.unit.0, parts) * self.unit.0
     }
 
-    /// 1, 2 and 5 times the powers of ten, or fewer of them if there are many.
+    /// The multiples 1, 2 and 5 of the powers of ten, or fewer if there are many.
     fn decades(&self, parts: u32) -> Vec<Tick> {
         let distance = |pair: &[Tick]| self.part(pair[1].value) - self.part(pair[0].value);
         let is_clear =
@@ -133,7 +130,7 @@ impl<'a> Scale<'a> {
         let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
         let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
         let mut ticks: Vec<Tick> = choices.find(is_clear).unwrap_or_default();
-        // The others are lines only.
+        // The other powers are lines without labels.
         let has =
             |value: f64| ticks.iter().any(|tick| tick.value >= value * 0.99 && tick.value <= value * 1.01);
         let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|tick| !has(tick.value)).collect();
@@ -141,7 +138,6 @@ impl<'a> Scale<'a> {
         ticks
     }
 
-    /// These multiples of the powers of ten.
     #[expect(clippy::cast_possible_truncation, reason = "powers of ten of a float")]
     fn multiples(&self, factors: &[f64]) -> Vec<Tick> {
         let powers = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
@@ -150,8 +146,8 @@ impl<'a> Scale<'a> {
         inside.map(|value| Tick { value, label: short(self.axis.unit, value) }).collect()
     }
 
-    /// An interval as a path along the axis at the position `across` it: each end is a bar, or an arrow where the interval goes on outside.
-    /// `at`: the position of a value in the drawing.
+    /// An interval as a path along the axis: each end is a bar, or an arrow if the interval continues outside. `at`: the position of a value
+    /// along the axis; `across`: the position of the path in the other direction.
     pub(super) fn interval(
         &self,
         interval: (f64, f64),
@@ -182,7 +178,6 @@ pub(super) struct Horizontal<'a> {
 }
 
 impl Horizontal<'_> {
-    /// The position of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.left + self.scale.part(value) * (self.right - self.left)
     }
@@ -207,12 +202,12 @@ impl Horizontal<'_> {
     }
 }
 
-/// The range that an axis must cover for a value with an interval. On a logarithmic axis, which has no zero, an interval may begin outside.
+/// The range that an axis must cover for a value with an interval. An interval may begin outside of the axis, see [`MAX_LOW`].
 pub(super) fn ends(value: f64, interval: Option<(f64, f64)>) -> [f64; 2] {
     interval.map_or([value; 2], |(low, high)| [low.max(value / MAX_LOW), high.max(value)])
 }
 
-/// A number of CSV with six significant digits: more than a drawing resolves.
+/// A number for CSV, with six significant digits: more than a drawing resolves.
 pub(super) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -244,7 +239,7 @@ fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
     *units.iter().rev().find(|(size, _)| high >= *size).unwrap_or(&units[0])
 }
 
-/// Distance of grid lines: 1, 2 or 5 times a power of ten, so that there are at most this many parts. Zero: there is nothing to divide.
+/// Distance of grid lines: 1, 2 or 5 times a power of ten, for at most `parts` parts. Zero: there is nothing to divide.
 pub fn round_step(high: f64, parts: u32) -> f64 {
     let min = high / f64::from(parts);
     if min <= 0.0 || !min.is_finite() {

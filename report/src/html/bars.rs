@@ -8,7 +8,7 @@ use super::drawing;
 use super::markup::{escape, text};
 
 const WIDTH: f64 = 400.0;
-/// Bounds of the position at which bars begin, which depends on the length of the names.
+/// Bounds of the position at which bars begin. It depends on the length of the names.
 const MIN_LEFT: f64 = 140.0;
 const MAX_LEFT: f64 = 250.0;
 /// Estimated width of a letter.
@@ -16,10 +16,9 @@ const LETTER: f64 = 6.8;
 const RIGHT: f64 = 22.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 14.0;
-/// Maximum number of parts of the axis; fewer if it is logarithmic, as each label has its unit then.
+/// Maximum number of parts of the axis. A logarithmic axis has fewer, because its labels include the unit.
 const PARTS: u32 = 4;
 const LOG_PARTS: u32 = 3;
-/// Height of the mark of a published value.
 const MARK: f64 = 20.0;
 
 /// Values of several groups.
@@ -73,7 +72,7 @@ impl Bars<'_> {
             let (x, y) = (axis.at(row.value), ROW * (f64::from(nth) + 0.5));
             let name = format!("{} <tspan class=\"soft\">({})</tspan>", escape(&row.name), row.count);
             body.push_str(&text("", (0.0, y + 4.0), &name));
-            // A logarithmic axis has no zero from which a bar could begin.
+            // A logarithmic axis has no zero, so bars would have no beginning.
             let _ = if self.axis.log {
                 writeln!(body, "<circle class=\"f1\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")
             } else {

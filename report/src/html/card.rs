@@ -17,10 +17,10 @@ use crate::text::summary::problems_of;
 use crate::text::timeline;
 use crate::text::words::capital;
 
-/// Facts of a connection that follow its lanes; the others come after the small drawings.
+/// Facts that directly follow the lanes. All others follow the small drawings.
 const FIRST: [&str; 5] = ["2nd path", "bottleneck", "goodput", "energy", "joined"];
 
-/// The most important connections: shown at once, and with plots.
+/// The section of an important connection, with plots.
 pub(super) fn open(flow: Flow<'_>, samples: &CounterSeries, above: &[String]) -> String {
     let plots = over_time::plots(flow, samples);
     let plots = if plots.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn open(flow: Flow<'_>, samples: &CounterSeries, above: &[String]) ->
     format!("<section>\n<h2>{}</h2>\n{}</section>\n", title(flow.end), body(flow, samples, above, &plots))
 }
 
-/// The others: a line until the reader opens it.
+/// The section of another connection: a line until the reader opens it.
 pub(super) fn folded(flow: Flow<'_>, samples: &CounterSeries, above: &[String]) -> String {
     format!(
         "<section class=\"folded\">\n<details><summary>{} · {}</summary>\n{}</details>\n</section>\n",
@@ -47,7 +47,7 @@ fn title(connection: &Connection) -> String {
     escape(&heading(connection)).replace("  ", " · ")
 }
 
-/// `above`: the problems that the page begins with.
+/// `above`: the problems at the top of the page.
 fn body(flow: Flow<'_>, samples: &CounterSeries, above: &[String], plots: &str) -> String {
     let connection = flow.end;
     let problems = problems_of(connection);

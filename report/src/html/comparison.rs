@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::class_totals::completion_times;
-use mpwatch_model::flow::pairing::{Flow, flows};
+use mpwatch_model::flow::pairing::flows;
 
-use super::distributions::{COMPLETION, SHARE, distribution};
+use super::distributions::{completion_plot, distribution};
 use super::intervals::differences;
-use super::markup::{escape, facts, table};
+use super::markup::{each, escape, facts, table};
 use super::page::frame;
-use super::plot::Plot;
-use crate::comparison::{Comparison, Judgement, Row, Side};
-use crate::text::comparison::{METHOD, answer, class_title, origin, sentences, table as table_of, title};
+use crate::comparison::{Comparison, Judgement, Row, Side, of_class};
+use crate::text::comparison::{COLUMNS, METHOD, answer, class_title, origin, sentences, title};
+use crate::text::grid::Grid;
 use crate::text::words::capital;
 
 /// The comparison as a page.
@@ -42,15 +42,14 @@ fn section(a: Side<'_>, b: Side<'_>, rows: &[Row]) -> String {
         verdicts(&sentences(rows)),
         differences(&file, caption, rows),
         completion(class, a, b),
-        table(&table_of(rows))
+        Grid::from_rows(COLUMNS, rows).as_ref().map(table).unwrap_or_default()
     )
 }
 
-/// Sentences as a list, each marked by whether the second set is better.
+/// A list of sentences, each marked with its judgement.
 fn verdicts(sentences: &[(Judgement, String)]) -> String {
-    let items = sentences.iter().fold(String::new(), |mut text, (judgement, sentence)| {
-        let _ = writeln!(text, "<li class=\"{}\">{}</li>", judgement.as_str(), escape(sentence));
-        text
+    let items = each(sentences, |(judgement, sentence)| {
+        format!("<li class=\"{}\">{}</li>\n", judgement.as_str(), escape(sentence))
     });
     format!("<ul class=\"verdicts\">\n{items}</ul>\n")
 }
@@ -58,18 +57,10 @@ fn verdicts(sentences: &[(Judgement, String)]) -> String {
 /// The distributions of the completion times of a class on both sides. Empty: too few times are known.
 fn completion(class: FlowClass, a: Side<'_>, b: Side<'_>) -> String {
     let curve = |letter: &str, side: Side<'_>| {
-        let all = flows(&side.report.connections);
-        let of_class: Vec<Flow<'_>> = all.into_iter().filter(|flow| flow.end.flow_class == class).collect();
-        distribution(format!("{letter}: {}", side.name), &completion_times(&of_class))
+        let flows = of_class(&flows(&side.report.connections), class);
+        distribution(format!("{letter}: {}", side.name), &completion_times(&flows))
     };
-    let plot = Plot {
-        file: format!("completion-times-{}", class.as_str()),
-        caption: "Completion times: share of the connections that took at most this long".to_owned(),
-        x: COMPLETION,
-        y: SHARE,
-        curves_are: "set",
-        curves: [curve("A", a), curve("B", b)].into_iter().flatten().collect(),
-        x_to: 0.0,
-    };
-    plot.html()
+    let file = format!("completion-times-{}", class.as_str());
+    let caption = "Completion times: share of the connections that took at most this long";
+    completion_plot(&file, caption, "set", [curve("A", a), curve("B", b)].into_iter().flatten().collect())
 }

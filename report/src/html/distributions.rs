@@ -17,16 +17,13 @@ use super::plot::{Curve, Plot};
 
 const ENERGY: Axis =
     Axis { title: "energy per payload", unit: Unit::JoulesPerGigabyte, column: "j_per_gb", log: false };
-/// Completion times.
-pub const COMPLETION: Axis =
+const COMPLETION: Axis =
     Axis { title: "completion time", unit: Unit::Seconds, column: "completion_s", log: true };
-/// Cumulative share of connections.
-pub const SHARE: Axis =
-    Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
+const SHARE: Axis = Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
-/// Minimum completion times of a distribution.
+/// Minimum number of values of a distribution.
 const MIN_TIMES: usize = 5;
-/// Maximum number of points of a distribution: more are not visible.
+/// Maximum number of points of a distribution: a drawing does not show more.
 const MAX_POINTS: usize = 200;
 
 /// The plots. Empty: there are too few connections, or their energy is unknown.
@@ -43,7 +40,6 @@ pub(super) fn plots(report: &Report) -> String {
     if plots.is_empty() { plots } else { format!("<div class=\"plots\">\n{plots}</div>\n") }
 }
 
-/// Groups of connections with their names.
 type Groups<'a> = Vec<(String, Vec<Flow<'a>>)>;
 
 fn by_class<'a>(flows: &[Flow<'a>]) -> Groups<'a> {
@@ -98,16 +94,18 @@ fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> St
 fn completion(classes: &Groups<'_>) -> String {
     let curves =
         classes.iter().filter_map(|(name, flows)| distribution(name.clone(), &completion_times(flows)));
-    let plot = Plot {
-        file: "completion-times".to_owned(),
-        caption: "Completion times by class: share of the connections that took at most this long".to_owned(),
-        x: COMPLETION,
-        y: SHARE,
-        curves_are: "class",
-        curves: curves.collect(),
-        x_to: 0.0,
-    };
-    plot.html()
+    let caption = "Completion times by class: share of the connections that took at most this long";
+    completion_plot("completion-times", caption, "class", curves.collect())
+}
+
+pub(super) fn completion_plot(
+    file: &str,
+    caption: &str,
+    curves_are: &'static str,
+    curves: Vec<Curve>,
+) -> String {
+    let (file, caption) = (file.to_owned(), caption.to_owned());
+    Plot { file, caption, x: COMPLETION, y: SHARE, curves_are, curves, x_to: 0.0 }.html()
 }
 
 /// The cumulative distribution of some sorted values. `None`: too few values.

@@ -3,26 +3,25 @@
 
 use std::fmt::Write as _;
 
-use super::markup::{DRAWINGS, STYLE};
+use super::markup::{DRAWINGS, STYLE, each};
 use crate::text::fit::wrapped;
 
-/// Margin of a drawing in a file of its own, pixels.
+/// Margin around a saved drawing, pixels.
 const MARGIN: f64 = 8.0;
-/// Height of a line of its caption.
+/// Height of a line of the caption.
 const LINE: f64 = 16.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.2;
 
-/// A drawing as an SVG file of its own, below its caption (HTML), in the light colours of the page.
+/// A drawing as a separate SVG file, below its caption (HTML), in the light colours of the page.
 pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of letters")]
     let letters = (width / LETTER) as usize;
     let lines = wrapped(caption, letters);
     let above = lines.lines().count() as f64 * LINE + MARGIN;
-    let caption = lines.lines().zip(1_u8..).fold(String::new(), |mut texts, (line, nth)| {
-        let y = f64::from(nth) * LINE - above - 4.0;
-        let _ = write!(texts, "<text y=\"{y:.0}\">{}</text>", line.trim());
-        texts
+    let caption = each(lines.lines().zip(1_u8..), |(line, number)| {
+        let y = f64::from(number) * LINE - above - 4.0;
+        format!("<text y=\"{y:.0}\">{}</text>", line.trim())
     });
     let (width, height) = (width + 2.0 * MARGIN, height + 2.0 * MARGIN + above);
     let top = -MARGIN - above;
@@ -33,7 +32,7 @@ pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str)
     )
 }
 
-/// The rules for a drawing with the light colours in place of CSS variables, which few other programs support.
+/// The style of a drawing, with the light colours in place of CSS variables, which few programs support.
 fn style(body: &str) -> String {
     let root = STYLE.split_once(":root {").and_then(|(_, rest)| rest.split_once('}'));
     let declared = root.map_or("", |(inside, _)| inside).split(';');
@@ -44,25 +43,23 @@ fn style(body: &str) -> String {
     let is_used = |line: &&str| {
         let selector = line.split('{').next().unwrap_or_default();
         let mut classes = selector.split('.').skip(1).filter_map(|rest| rest.split([' ', ',']).next());
-        // The licence of this program does not apply to a user's drawing.
+        // The licence header of the style sheet does not apply to a user's drawing.
         !line.starts_with("/*") && (!selector.contains('.') || classes.any(|class| body.contains(class)))
     };
     rules.lines().filter(is_used).collect::<Vec<_>>().join("\n")
 }
 
-/// Links to save a drawing and its data under this name.
 pub(super) fn links(name: &str, drawing: &str, data: &str) -> String {
     let csv = link(name, "csv", "text/csv;charset=utf-8", data);
     format!("<p class=\"save\">Save as {} {csv}</p>", svg(name, drawing))
 }
 
-/// A link to save a drawing under this name.
 pub(super) fn drawing_link(name: &str, drawing: &str) -> String {
     format!("<p class=\"save\">Save as {}</p>", svg(name, drawing))
 }
 
 fn svg(name: &str, drawing: &str) -> String {
-    // Texts of a drawing have quotes as entities, so these all delimit attributes.
+    // Texts have quotes as entities, so all quotes of a drawing delimit attributes.
     link(name, "svg", "image/svg+xml;charset=utf-8", &drawing.replace('"', "'"))
 }
 
@@ -74,7 +71,7 @@ fn link(name: &str, extension: &str, kind: &str, content: &str) -> String {
     )
 }
 
-/// Text inside a URI that is inside an attribute.
+/// Percent-encodes text for a URI in an attribute.
 fn encoded(text: &str) -> String {
     let mut uri = String::with_capacity(text.len() + text.len() / 4);
     for byte in text.bytes() {

@@ -11,17 +11,15 @@ const WIDTH: f64 = 400.0;
 const LEFT: f64 = 140.0;
 const RIGHT: f64 = 30.0;
 const ROW: f64 = 26.0;
-/// Number of parts of the axis.
 const PARTS: u32 = 4;
-/// Number of colours of the style sheet.
+/// Number of colours in the style sheet.
 const COLOURS: usize = 6;
 
-/// The colour of a subflow by its index.
 pub(super) fn colour(index: usize) -> usize {
     index % COLOURS + 1
 }
 
-/// A drawing of this width and height; `class`: an attribute that selects the screens that show it.
+/// `class`: an attribute that selects the screens that show the drawing.
 pub(super) fn svg(class: &str, caption: &str, (width, height): (f64, f64), body: &str) -> String {
     format!(
         "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{caption}\">\n{body}</svg>"
@@ -42,7 +40,7 @@ pub(super) fn plot(file: &str, caption: &str, (size, body): ((f64, f64), String)
 /// A value with its bounds.
 pub(super) struct Dot {
     pub(super) name: String,
-    /// First cells of its row of the CSV.
+    /// The first cells of its row in the CSV.
     pub(super) cells: Vec<String>,
     /// Lower bound, value, upper bound.
     pub(super) ends: [f64; 3],

@@ -17,7 +17,7 @@ const MAX_DIFFERENCE: f64 = 3.0;
 /// Minimum scale of the axis of differences, in both directions.
 const MIN_DIFFERENCE: f64 = 0.05;
 
-/// The relative differences of some rows. Those whose interval contains zero have hollow dots. Empty: no row has an interval.
+/// The relative differences of some rows. A dot is hollow if its interval contains zero. Empty: no row has an interval.
 pub(super) fn differences(file: &str, caption: &str, rows: &[Row]) -> String {
     let dot = |row: &Row| {
         let shift = row.difference.filter(|difference| difference.relative)?.shift;
@@ -36,7 +36,6 @@ pub(super) fn differences(file: &str, caption: &str, rows: &[Row]) -> String {
     dots(file, caption, scale, &["class", "quantity", "low", "estimate", "high"], &known)
 }
 
-/// A subflow's number and interface.
 pub(super) fn label(subflow: &Subflow, index: usize) -> String {
     let over = subflow.interface.map(|name| format!(" {}", printable(&name.text())));
     format!("{}{}", index + 1, over.unwrap_or_default())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lane per subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: wide, and for phones.
+//! A lane for each subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: for wide screens and
+//! for phones.
 
 use std::fmt::Write as _;
 
@@ -8,14 +9,15 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::flow::subflow::Subflow;
-use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::id::SubflowId;
 use mpwatch_model::metric::{self, SUBFLOW, Unit};
 
 use super::axis::{Axis, Horizontal, Scale};
 use super::download;
 use super::drawing::{colour, figure, svg};
 use super::intervals::label;
-use super::markup::{escape, text};
+use super::markup::{each, escape, text};
 use super::rates::{Clock, Sampled, Step};
 
 /// Height above the lanes for the label of the main outage.
@@ -39,9 +41,9 @@ struct LaneLayout {
     bar: f64,
     /// Parts of the axis.
     parts: u32,
-    /// Baselines of the words of a lane.
+    /// Baselines of the lines of words of a lane.
     words: [f64; 3],
-    /// Position and anchor of the last of them.
+    /// Position and anchor of the last line of words.
     last: (f64, &'static str),
 }
 
@@ -87,7 +89,6 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 
-/// A connection as it is drawn.
 struct Life<'a> {
     connection: &'a Connection,
     clock: Clock,
@@ -110,7 +111,6 @@ impl Life<'_> {
         )
     }
 
-    /// Size and content of a drawing.
     fn draw(&self, layout: &LaneLayout) -> ((f64, f64), String) {
         let time = Axis { title: "", unit: Unit::Seconds, column: "", log: false };
         let scale = Scale::from_values(time, std::iter::once(self.clock.end));
@@ -141,7 +141,6 @@ impl Life<'_> {
     }
 }
 
-/// One drawing of the lanes.
 struct Drawing<'a> {
     life: &'a Life<'a>,
     layout: &'a LaneLayout,
@@ -163,7 +162,7 @@ impl Drawing<'_> {
         self.top(index) + self.layout.bar + BAR / 2.0
     }
 
-    /// Number and interface of a subflow, what it carried and cost, when it joined or failed.
+    /// Number and interface of a subflow, its payload and cost, and when it joined or failed.
     fn words(&self, index: usize, subflow: &Subflow) -> String {
         let connection = self.life.connection;
         let [first, second, third] = self.layout.words.map(|line| self.top(index) + line);
@@ -183,10 +182,8 @@ impl Drawing<'_> {
         let (begin, end) = self.life.span(subflow);
         let [begin, end] = [begin, end].map(|at| self.axis.at(at));
         let class = colour(index);
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "<rect class=\"f{class}\" opacity=\"{}\" x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>",
+        let mut text = format!(
+            "<rect class=\"f{class}\" opacity=\"{}\" x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\"/>\n",
             if steps.is_empty() { "0.75" } else { "0.18" },
             (end - begin).max(1.0)
         );
@@ -201,17 +198,16 @@ impl Drawing<'_> {
         text
     }
 
-    /// The outages; the main one with its duration.
+    /// The outages; the main outage has its duration.
     fn outages(&self) -> String {
         let outages = outage::outages(self.life.connection);
         let main = outage::main_outage(self.life.connection, &outages);
-        outages.iter().fold(String::new(), |mut body, outage| {
+        each(&outages, |outage| {
             let from = self.life.clock.at(outage.from);
             let duration = outage.duration.seconds();
             let [x, end] = [from, from + duration].map(|at| self.axis.at(at));
-            let _ = writeln!(
-                body,
-                "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
+            let mut body = format!(
+                "<rect class=\"gap\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>\n",
                 self.band,
                 (end - x).max(1.0),
                 self.bottom() - self.band
@@ -232,49 +228,40 @@ impl Drawing<'_> {
 
     fn events(&self) -> String {
         let connection = self.life.connection;
-        let mut text = String::new();
-        for entry in &connection.timeline {
+        let mark = |entry: &TimelineEntry| {
             let (TimelineEvent::SubflowStale { subflow, .. }
             | TimelineEvent::SubflowClosed { subflow, .. }
             | TimelineEvent::SubflowEstablished { subflow }
             | TimelineEvent::PriorityChanged { subflow, .. }) = entry.event
             else {
-                continue;
+                return None;
             };
-            let Some(number) = connection.subflow_number(subflow) else { continue };
             let class = if entry.event.is_failure() { "bad" } else { "mark" };
-            let _ = writeln!(
-                text,
-                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>",
+            Some(format!(
+                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>\n",
                 self.axis.at(self.life.clock.at(entry.at)),
-                self.middle(number - 1),
+                self.middle(connection.subflow_number(subflow)? - 1),
                 escape(&entry.event.sentence(|id| connection.subflow_name(id)))
-            );
-        }
-        text
+            ))
+        };
+        connection.timeline.iter().filter_map(mark).collect()
     }
 
-    /// A bracket next to the lanes of each group that shares a bottleneck, in a column for each group.
+    /// A bracket next to the lanes of each group of subflows that share a bottleneck.
     fn brackets(&self) -> String {
         let connection = self.life.connection;
-        finding::shared_groups(connection).zip(0..).fold(String::new(), |mut text, (group, nth)| {
+        let bracket = |(group, number): (&Vec<SubflowId>, u32)| {
+            let x = self.layout.width - BRACKET - f64::from(number % 3) * BRACKET;
             let numbers = group.iter().filter_map(|id| connection.subflow_number(*id));
             let heights: Vec<f64> = numbers.map(|number| self.middle(number - 1)).collect();
-            let x = self.layout.width - BRACKET - f64::from(nth % 3) * BRACKET;
-            let path = heights.iter().fold(String::new(), |mut path, y| {
-                let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", x - 5.0);
-                path
-            });
-            let first = heights.iter().copied().reduce(f64::min);
-            let last = heights.iter().copied().reduce(f64::max);
-            if let (Some(first), Some(last)) = (first, last) {
-                let _ = writeln!(
-                    text,
-                    "<path class=\"bracket\" d=\"{path}M{x:.1} {first:.1}V{last:.1}\"><title>one bottleneck</title></path>"
-                );
-            }
-            text
-        })
+            let path = each(&heights, |y| format!("M{:.1} {y:.1}H{x:.1}", x - 5.0));
+            let first = heights.iter().copied().reduce(f64::min)?;
+            let last = heights.iter().copied().reduce(f64::max)?;
+            Some(format!(
+                "<path class=\"bracket\" d=\"{path}M{x:.1} {first:.1}V{last:.1}\"><title>one bottleneck</title></path>\n"
+            ))
+        };
+        finding::shared_groups(connection).zip(0..).filter_map(bracket).collect()
     }
 }
 

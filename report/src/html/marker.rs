@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Styles of curves, which differ in print too: by dashes, and by the shape of their marks. Values of a paper are black, with hollow
-//! diamonds.
+//! Styles of curves. They also differ without colours: by dashes and marks. Values from a paper are black, with hollow diamonds.
 
 use super::drawing::colour;
 
@@ -9,61 +8,49 @@ const KINDS: usize = 6;
 
 /// The style of a curve.
 #[derive(Clone, Copy)]
-pub(super) enum Look {
-    /// Measured, by its number among the curves of that kind.
-    Measured(usize),
-    /// Reported by a paper, by its number among the curves of that kind.
-    Paper(usize),
+pub(super) struct Look {
+    /// Number among the curves that a paper reports, or among the others.
+    number: usize,
+    is_paper: bool,
 }
 
 impl Look {
-    /// The styles of curves in their order. `true`: a paper reports the curve.
+    /// The styles of curves, in order. `true`: a paper reports the curve.
     pub(super) fn from_papers(papers: impl Iterator<Item = bool>) -> Vec<Self> {
-        let (mut measured, mut paper) = (0.., 0..);
-        let look = |is_paper: bool| {
-            if is_paper { paper.next().map(Self::Paper) } else { measured.next().map(Self::Measured) }
-        };
+        let mut numbers = [0.., 0..];
+        let look = |is_paper: bool| Some(Self { number: numbers[usize::from(is_paper)].next()?, is_paper });
         papers.filter_map(look).collect()
     }
 
     /// Classes of its line. Curves of one colour have different dashes.
     pub(super) fn line(self) -> String {
-        match self {
-            Self::Measured(nth) => format!("l{} d{}", colour(nth), (nth + nth / KINDS) % KINDS + 1),
-            Self::Paper(nth) => format!("paper d{}", nth % KINDS + 1),
-        }
+        let repeats = if self.is_paper { 0 } else { self.number / KINDS };
+        format!("{} d{}", self.stroke(), (self.number + repeats) % KINDS + 1)
     }
 
     /// Class of its colour, for intervals.
     pub(super) fn stroke(self) -> String {
-        match self {
-            Self::Measured(nth) => format!("l{}", colour(nth)),
-            Self::Paper(_) => "paper".to_owned(),
-        }
+        if self.is_paper { "paper".to_owned() } else { format!("l{}", colour(self.number)) }
     }
 
-    /// The mark of a point.
     pub(super) fn mark(self, x: f64, y: f64) -> String {
-        let nth = match self {
-            Self::Measured(nth) => nth,
-            Self::Paper(_) => {
-                return format!(
-                    "<path class=\"hollow paper\" d=\"M{x:.1} {:.1}l4.5 4.5l-4.5 4.5l-4.5-4.5z\"/>\n",
-                    y - 4.5
-                );
-            }
-        };
-        let colour = colour(nth);
+        let (stroke, fill) = (self.stroke(), colour(self.number));
         let [left, top] = [x - 2.6, y - 2.6];
-        match nth % KINDS {
-            0 => format!("<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
-            1 => format!("<path class=\"f{colour}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
-            2 => format!("<path class=\"f{colour}\" d=\"M{x:.1} {:.1}l3.6 6.2h-7.2z\"/>\n", y - 3.8),
-            3 => format!("<circle class=\"hollow l{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
+        match self.number % KINDS {
+            _ if self.is_paper => {
+                format!(
+                    "<path class=\"hollow {stroke}\" d=\"M{x:.1} {:.1}l4.5 4.5l-4.5 4.5l-4.5-4.5z\"/>\n",
+                    y - 4.5
+                )
+            }
+            0 => format!("<circle class=\"f{fill}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
+            1 => format!("<path class=\"f{fill}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
+            2 => format!("<path class=\"f{fill}\" d=\"M{x:.1} {:.1}l3.6 6.2h-7.2z\"/>\n", y - 3.8),
+            3 => format!("<circle class=\"hollow {stroke}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>\n"),
             4 => format!(
-                "<path class=\"hollow l{colour}\" d=\"M{left:.1} {top:.1}l5.2 5.2m0-5.2l-5.2 5.2\"/>\n"
+                "<path class=\"hollow {stroke}\" d=\"M{left:.1} {top:.1}l5.2 5.2m0-5.2l-5.2 5.2\"/>\n"
             ),
-            _ => format!("<path class=\"hollow l{colour}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
+            _ => format!("<path class=\"hollow {stroke}\" d=\"M{left:.1} {top:.1}h5.2v5.2h-5.2z\"/>\n"),
         }
     }
 }

@@ -1,32 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Text, lists and tables as HTML, and drawings as SVG in a figure.
 
-use std::fmt::Write as _;
-
 use crate::text::grid::{Align, Grid};
+use crate::text::words::Fact;
 
 /// Rules for the page, beginning with the colours as variables.
 pub(super) const STYLE: &str = include_str!("style.css");
 /// Rules for drawings, which a saved drawing contains too.
 pub(super) const DRAWINGS: &str = include_str!("drawings.css");
 
-/// Names of processes, interfaces and control groups come from outside: none may become a tag or end an attribute.
+/// Users choose the names of processes, interfaces and control groups: no name may become a tag or end an attribute.
 pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(letter),
-        }
-    }
-    escaped
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// Maximum number of columns of a table that a phone shows as a table.
+/// The markup of all items, one after another.
+pub(super) fn each<T>(items: impl IntoIterator<Item = T>, markup: impl FnMut(T) -> String) -> String {
+    items.into_iter().map(markup).collect()
+}
+
+/// A table with more columns becomes a list of cells on a phone.
 const MAX_NARROW: usize = 5;
 
 /// Attributes of a label that is centred at its position.
@@ -42,19 +36,13 @@ pub fn list(class: &str, problems: &[String]) -> String {
     if problems.is_empty() {
         return String::new();
     }
-    let items = problems.iter().fold(String::new(), |mut text, problem| {
-        let _ = writeln!(text, "<li>{}</li>", escape(problem));
-        text
-    });
+    let items = each(problems, |problem| format!("<li>{}</li>\n", escape(problem)));
     format!("<ul class=\"{class}\">\n{items}</ul>\n")
 }
 
-/// Labels with their text.
-pub fn facts<W: AsRef<str>>(facts: &[(W, String)]) -> String {
-    let rows = facts.iter().fold(String::new(), |mut text, (word, fact)| {
-        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(fact));
-        text
-    });
+/// Facts with their labels.
+pub fn facts(facts: &[Fact]) -> String {
+    let rows = each(facts, |(label, fact)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(label), escape(fact)));
     format!("<dl>\n{rows}</dl>\n")
 }
 
@@ -66,13 +54,10 @@ pub fn table(grid: &Grid) -> String {
         let title = if is_wide && tag == "td" { format!(" data-t=\"{title}\"") } else { String::new() };
         format!("<{tag}{class}{title}>{}</{tag}>", escape(text))
     };
-    let titles: String = grid.columns.iter().map(|column| cell("th", column.0, *column)).collect();
-    let rows = grid.rows.iter().fold(String::new(), |mut text, row| {
-        let cells: String =
-            row.iter().zip(&grid.columns).map(|(text, column)| cell("td", text, *column)).collect();
-        let _ = writeln!(text, "<tr>{cells}</tr>");
-        text
-    });
+    let titles = each(&grid.columns, |column| cell("th", column.0, *column));
+    let cells =
+        |row: &Vec<String>| each(row.iter().zip(&grid.columns), |(text, column)| cell("td", text, *column));
+    let rows = each(&grid.rows, |row| format!("<tr>{}</tr>\n", cells(row)));
     format!(
         "<div class=\"{}\"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
         if is_wide { "wide" } else { "slim" }

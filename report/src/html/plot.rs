@@ -8,7 +8,6 @@ use super::drawing;
 use super::marker::Look;
 use super::markup::{MIDDLE, escape, text};
 
-/// Measures, in units of the drawing.
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 150.0;
 /// Minimum space to the left of the curves; more if labels are long.
@@ -22,16 +21,16 @@ const TOP: f64 = 8.0;
 const BOTTOM: f64 = 40.0;
 /// Height of a line of the legend.
 const LEGEND_LINE: f64 = 18.0;
-/// Length of the sample of a curve in the legend.
+/// Length of the line next to a name in the legend.
 const SAMPLE: f64 = 28.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.8;
 /// Maximum number of parts of the axes.
 const X_PARTS: u32 = 6;
 const Y_PARTS: u32 = 5;
-/// Distance between the intervals of two curves at one place, so that both are visible.
+/// Distance between the intervals of two curves with the same x, so that both are visible.
 const DODGE: f64 = 4.0;
-/// A longer title of the vertical axis is condensed.
+/// Maximum length of the title of the vertical axis; a longer title is condensed.
 const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
 /// Values over an axis.
 pub struct Plot<'a> {
@@ -47,7 +46,7 @@ pub struct Plot<'a> {
     pub curves_are: &'static str,
     /// In the order of the legend.
     pub curves: Vec<Curve>,
-    /// The horizontal axis reaches this value at least, so that plots next to each other have the same axis.
+    /// Minimum end of the horizontal axis, so that neighbouring plots have the same axis.
     pub x_to: f64,
 }
 
@@ -60,14 +59,14 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
     /// Each value holds until the next point.
     pub steps: bool,
-    /// The interval of each point. Empty: none has any.
+    /// The interval of each point. Empty: no point has an interval.
     pub intervals: Vec<Option<(f64, f64)>>,
     /// A paper reports it.
     pub paper: bool,
 }
 
 impl Curve {
-    /// Its points, each with its interval.
+    /// Its points with their intervals.
     pub fn with_intervals(&self) -> impl Iterator<Item = ((f64, f64), Option<(f64, f64)>)> + Clone {
         let intervals = self.intervals.iter().copied().chain(std::iter::repeat(None));
         self.points.iter().copied().zip(intervals)
@@ -99,7 +98,6 @@ impl Plot<'_> {
         crate::csv::text(&header[..columns], rows).unwrap_or_default()
     }
 
-    /// Its size and content.
     fn drawing(&self) -> ((f64, f64), String) {
         let points = || self.curves.iter().flat_map(Curve::with_intervals);
         let y = Scale::from_values(self.y, points().flat_map(|((_, y), interval)| ends(y, interval)))
@@ -136,7 +134,7 @@ impl Plot<'_> {
         }
     }
 
-    /// The names of the curves, each after a sample, and the number of lines.
+    /// The names of the curves, each after a piece of its line, and the number of lines of text.
     fn legend(&self, left: f64) -> (String, f64) {
         let (mut legend, mut x, mut line) = (String::new(), left, 0.0);
         for (curve, look) in self.curves.iter().zip(self.looks()) {
@@ -167,7 +165,6 @@ fn condensed(width: f64) -> String {
     format!(" textLength=\"{width:.1}\" lengthAdjust=\"spacingAndGlyphs\"")
 }
 
-/// The area of the curves.
 #[derive(Clone, Copy)]
 struct Area<'a> {
     x: Horizontal<'a>,
@@ -202,7 +199,7 @@ impl Area<'_> {
         let title = self.y.title();
         let is_long = title.chars().count() as f64 * LETTER > MAX_Y_TITLE;
         let condensed = if is_long { condensed(MAX_Y_TITLE) } else { String::new() };
-        // A title that is longer than the axis also takes the room below it.
+        // A long title extends below the axis.
         let middle = top + HEIGHT / 2.0 + if is_long { (BOTTOM - 14.0 - TOP) / 2.0 } else { 0.0 };
         let _ = writeln!(
             body,
@@ -226,7 +223,7 @@ impl Area<'_> {
         body
     }
 
-    /// The line of a curve. Points at the same place of the drawing are drawn once.
+    /// The line of a curve. Points that share a position in the drawing are drawn once.
     fn path(&self, curve: &Curve) -> String {
         let mut text = String::new();
         let mut last = None;

@@ -7,7 +7,7 @@ use mpwatch_model::flow::outage;
 use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::subflow::Subflow;
 
-/// Maximum number of steps of a subflow: more are not visible, and a week of samples would make the file too large to open.
+/// Maximum number of steps of a subflow. A drawing does not show more, and a week of samples would make the file too large to open.
 const MAX_STEPS: u32 = 160;
 
 /// Seconds from the first known time of a connection.
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// Bytes carried from one time to another.
+/// The bytes carried between two times.
 pub(super) struct Step {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -47,7 +47,6 @@ impl Step {
     }
 }
 
-/// A subflow with its samples.
 #[derive(Clone, Copy)]
 pub(super) struct Sampled<'a> {
     connection: &'a Connection,
@@ -67,13 +66,13 @@ impl<'a> Sampled<'a> {
         Self { connection, subflow, samples, clock }
     }
 
-    /// Time of the failure of its path. `None`: it did not fail, or works again.
+    /// When its path failed. `None`: the path did not fail, or works again.
     fn failure(self) -> Option<Timestamp> {
         let failure = outage::path_failure(self.connection, self.subflow)?;
         failure.recovered.is_none().then_some(failure.at)
     }
 
-    /// Values over time, not more than are visible, and none after a failure of the path: the kernel keeps the last values.
+    /// Values over time, at most about [`MAX_STEPS`]. After a failure of the path the kernel keeps the last values, so they are omitted.
     pub(super) fn values(self, read: impl Fn(&CounterSample) -> Option<f64>) -> Vec<(f64, f64)> {
         let end = self.failure();
         let samples = self.samples.iter().step_by(self.samples.len() / MAX_STEPS as usize + 1);
@@ -110,7 +109,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Ends the step in which a path failed at the failure: its bytes were carried before.
+/// Ends a step at the failure of the path during the step: the path carried all bytes before.
 fn end_at(failure: f64, steps: &mut Vec<Step>) {
     let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
     if let Some(last) = steps.iter_mut().find(is_failing) {

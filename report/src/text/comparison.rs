@@ -7,10 +7,10 @@ use mpwatch_model::metric::count;
 
 use super::fit::wrapped;
 use super::grid::Align::{Left, Right};
-use super::grid::Grid;
+use super::grid::{Column, Grid};
 use super::report::provenance;
 use super::summary::summary;
-use super::words::capital;
+use super::words::{Fact, capital, or_dash};
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
@@ -27,13 +27,13 @@ pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) ->
     }
     for (letter, side) in [("A", a), ("B", b)] {
         let _ = write!(text, "\n{letter}: {}\n", side.name);
-        for (word, fact) in origin(side) {
-            let _ = writeln!(text, "  {word:<11}  {fact}");
+        for (label, fact) in origin(side) {
+            let _ = writeln!(text, "  {label:<11}  {fact}");
         }
     }
     for rows in found.classes() {
         let _ = writeln!(text, "\n{}", class_title(rows));
-        text.push_str(&table(rows).text_within("  ", width));
+        text.extend(Grid::from_rows(COLUMNS, rows).map(|grid| grid.text_within("  ", width)));
         for (_, sentence) in sentences(rows) {
             let _ = writeln!(text, "  {sentence}");
         }
@@ -53,7 +53,7 @@ pub(crate) fn answer(found: &Comparison) -> Vec<(Judgement, String)> {
     shown
 }
 
-/// The sentences of a class: one for each quantity, or one in all if there are too few connections for each of them.
+/// The sentences of a class: one per quantity, or a single sentence if no quantity has enough connections.
 pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
     match rows {
         [row, ..] if rows.iter().all(|row| row.difference.is_none()) => {
@@ -64,19 +64,16 @@ pub(crate) fn sentences(rows: &[Row]) -> Vec<(Judgement, String)> {
     }
 }
 
-/// The names of both sets.
 pub(crate) fn title(found: &Comparison) -> String {
     format!("B ({}) compared with A ({})", found.b, found.a)
 }
 
-/// The origin of a set: labels with their text.
-pub(crate) fn origin(side: Side<'_>) -> Vec<(String, String)> {
-    let mut facts = vec![("connections".to_owned(), summary(side.report))];
-    facts.extend(provenance(&side.report.run));
-    facts
+/// The origin of a set.
+pub(crate) fn origin(side: Side<'_>) -> Vec<Fact> {
+    std::iter::once(("connections", summary(side.report))).chain(provenance(&side.report.run)).collect()
 }
 
-/// A class with the number of its connections on both sides.
+/// A class with the numbers of its connections in both sets.
 pub(crate) fn class_title(rows: &[Row]) -> String {
     let Some(row) = rows.first() else { return String::new() };
     format!(
@@ -88,32 +85,14 @@ pub(crate) fn class_title(rows: &[Row]) -> String {
     )
 }
 
-/// A row for each quantity.
-pub(crate) fn table(rows: &[Row]) -> Grid {
-    let cells = |row: &Row| {
-        let difference = |show: fn(&Row, crate::comparison::Difference) -> String| {
-            row.difference.map_or_else(|| "-".to_owned(), |difference| show(row, difference))
-        };
-        vec![
-            row.quantity.name.to_owned(),
-            row.shown(row.a.median),
-            row.a.count.to_string(),
-            row.shown(row.b.median),
-            row.b.count.to_string(),
-            difference(Row::estimate),
-            difference(Row::interval),
-            difference(|_, difference| difference.units()),
-        ]
-    };
-    let titles = [
-        ("median of", Left),
-        ("A", Right),
-        ("of", Right),
-        ("B", Right),
-        ("of", Right),
-        ("difference", Right),
-        ("95 % interval", Right),
-        ("from", Left),
-    ];
-    Grid { columns: titles.to_vec(), rows: rows.iter().map(cells).collect() }
-}
+/// The values of both sets and their difference.
+pub(crate) const COLUMNS: &[Column<Row>] = &[
+    ("median of", Left, |row| row.quantity.name.to_owned()),
+    ("A", Right, |row| or_dash(row.a.median.map(|value| row.quantity.show(value)))),
+    ("of", Right, |row| row.a.count.to_string()),
+    ("B", Right, |row| or_dash(row.b.median.map(|value| row.quantity.show(value)))),
+    ("of", Right, |row| row.b.count.to_string()),
+    ("difference", Right, |row| or_dash(row.difference.map(|difference| row.estimate(difference)))),
+    ("95 % interval", Right, |row| or_dash(row.difference.map(|difference| row.interval(difference)))),
+    ("from", Left, |row| or_dash(row.difference.map(|difference| difference.units()))),
+];

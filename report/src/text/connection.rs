@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection in full: its ends, what it carried, its findings, its subflows and its timeline.
+//! A connection in full: ends, payload, findings, subflows and timeline.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use mpwatch_model::metric::{self, CONNECTION, Unit};
 
 use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid};
-use super::words::{bytes, of_subflow, or_dash, seconds, shown};
+use super::words::{Fact, bytes, known, of_subflow, or_dash, seconds, shown};
 use super::{cost, timeline};
 
 /// A connection in full, as `mpwatch show` prints it. Ends with a newline.
@@ -21,11 +21,11 @@ pub fn connection(connection: &Connection) -> String {
     within(connection, usize::MAX)
 }
 
-/// The same with tables of at most this width.
+/// As [`connection`], with tables of at most this width.
 pub(super) fn within(connection: &Connection, width: usize) -> String {
     let mut text = format!("{}\n", heading(connection));
-    for (word, fact) in facts(connection) {
-        let _ = writeln!(text, "  {word:<13}  {fact}");
+    for (label, fact) in facts(connection) {
+        let _ = writeln!(text, "  {label:<13}  {fact}");
     }
     let tables = tables(connection);
     if !tables.is_empty() {
@@ -46,8 +46,8 @@ pub(crate) fn heading(connection: &Connection) -> String {
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// Labels with their text, without those that do not apply.
-pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
+/// The facts that apply.
+pub(crate) fn facts(connection: &Connection) -> Vec<Fact> {
     let facts = [
         ("between", Some(ends(connection))),
         ("where", Some(whereabouts(connection))),
@@ -66,14 +66,13 @@ pub(crate) fn facts(connection: &Connection) -> Vec<(&'static str, String)> {
         ("energy", cost::energy(connection)),
         ("joined", cost::joined(connection)),
     ];
-    facts.into_iter().filter_map(|(word, fact)| Some((word, fact?))).collect()
+    known(facts).collect()
 }
 
 fn metric(connection: &Connection, name: &str) -> String {
     shown(CONNECTION, &format!("mpwatch_connection_{name}"), connection)
 }
 
-/// The payload that it carried.
 pub(crate) fn payload(connection: &Connection) -> String {
     let [sent, acked, received] =
         ["sent", "acked", "received"].map(|what| metric(connection, &format!("{what}_bytes_total")));
@@ -166,7 +165,7 @@ fn times(connection: &Connection) -> String {
     }
 }
 
-/// A connection ends when its MPTCP socket closes. TCP may close its subflows afterwards. `None`: it did not.
+/// A connection ends when its MPTCP socket closes, but TCP may close subflows later. `None`: it did not.
 fn ended_later(connection: &Connection) -> Option<String> {
     let closed = connection.closed_at?;
     let last = connection.subflows.iter().filter_map(|subflow| subflow.closed).map(|end| end.at).max()?;
@@ -177,7 +176,7 @@ fn ended_later(connection: &Connection) -> Option<String> {
     ))
 }
 
-/// The times at which the second path joined and carried a share of the traffic `[ICPE19]`.
+/// When the second path joined, and when it carried a share of the traffic `[ICPE19]`.
 fn second_path(connection: &Connection) -> Option<String> {
     let path = connection.second_path?;
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
@@ -204,13 +203,13 @@ fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Explains the column of the tables whose title is not a common term. `None`: the column has no values.
+/// Explains the column whose title is not a common term. `None`: the column has no values.
 pub(crate) fn legend(connection: &Connection) -> Option<&'static str> {
     let is_known = connection.subflows.iter().any(|subflow| subflow.scheduler.is_some());
     is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of those in which it could have")
 }
 
-/// Tables of its subflows, a row for each. Empty: it has none.
+/// Tables with a row for each subflow. Empty: there are no subflows.
 pub(crate) fn tables(connection: &Connection) -> Vec<Grid> {
     let costs = connection.cpu.map(|_| cost::COLUMNS);
     let tables = [Some(TRAFFIC), Some(TIMING), costs].into_iter().flatten();
@@ -241,7 +240,7 @@ const TRAFFIC: &[Column<Subflow>] = &[
     ("end", Left, |s| end(s).to_owned()),
 ];
 
-/// The end of a subflow; for an open subflow, its unusual state.
+/// How a subflow ended, or the state of an open subflow.
 fn end(subflow: &Subflow) -> &'static str {
     match subflow.closed {
         Some(closed) => closed.reason.short(),

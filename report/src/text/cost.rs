@@ -15,7 +15,10 @@ use mpwatch_model::unit::{Bytes, Microjoules, Nanos, sum_if_all_known};
 
 use super::grid::Align::Right;
 use super::grid::Column;
-use super::words::{bytes, count, of_subflow, or_dash};
+use super::words::{Fact, bytes, count, of_subflow, or_dash};
+
+/// Labels of the cost by protocol, in the order of [`CarriedBy::ALL`].
+const LABELS: [&str; 3] = ["mptcp cost", "fallback to TCP cost", "tcp cost"];
 
 /// CPU time of a connection by the kind of work. `None`: not accounted for.
 pub(super) fn cpu(connection: &Connection) -> Option<String> {
@@ -57,7 +60,7 @@ pub(super) fn energy(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// Payload and cost of the subflows that joined. `None`: no subflow joined, or the cost is unknown.
+/// Payload and cost of the subflows that joined. `None`: none joined, or the cost is unknown.
 pub(super) fn joined(connection: &Connection) -> Option<String> {
     let others: Vec<&Subflow> = connection.subflows.iter().filter(|subflow| !subflow.initial).collect();
     let cpu = sum_if_all_known(others.iter().map(|subflow| subflow.cpu))?;
@@ -75,7 +78,6 @@ pub(super) fn joined(connection: &Connection) -> Option<String> {
     Some(text)
 }
 
-/// The cost of each subflow.
 pub(super) const COLUMNS: &[Column<Subflow>] = &[
     ("CPU", Right, |s| of_subflow(s, "cpu_seconds_total")),
     ("system calls", Right, |s| part(s, |cpu| cpu.syscall)),
@@ -93,28 +95,25 @@ fn part(subflow: &Subflow, read: fn(CpuTimes) -> Option<Nanos>) -> String {
     or_dash(subflow.cpu.and_then(read).map(time_of))
 }
 
-/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: all of it is unknown.
-pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
-    let mut lines = Vec::new();
+/// The cost of all connections by protocol, and the energy of the machine by consumer. Empty: both are unknown.
+pub(super) fn facts(report: &Report) -> Vec<Fact> {
     let flows = flows(&report.connections);
-    for protocol in CarriedBy::ALL {
-        let of_protocol = flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol);
-        lines.extend(total(protocol, of_protocol));
-    }
-    // A full ledger is reported as a loss.
+    let total = |(label, protocol): (&'static str, CarriedBy)| {
+        Some((label, total(flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol))?))
+    };
+    let mut facts: Vec<Fact> = LABELS.into_iter().zip(CarriedBy::ALL).filter_map(total).collect();
+    // If the ledger was full, the losses say so.
     let unknown = flows.iter().filter(|flow| flow.cpu().is_none()).count();
     if unknown > 0 && (report.energy.is_some() || unknown < flows.len()) && report.losses.ledger_full == 0 {
         let why = "ended before the sampled ledger had measured any connection; --ledger exact measures all";
-        lines.push(("cost not known".to_owned(), format!("{}: {why}", count(unknown, "connection"))));
+        facts.push(("cost not known", format!("{}: {why}", count(unknown, "connection"))));
     }
-    if let Some(energy) = &report.energy {
-        lines.extend(zones(energy));
-    }
-    lines
+    facts.extend(report.energy.iter().flat_map(zones));
+    facts
 }
 
-/// CPU time and energy of the connections of one protocol, at all of their ends, also per gigabyte of payload.
-fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Option<(String, String)> {
+/// CPU time and energy of some connections at all their ends, in total and per gigabyte of payload.
+fn total<'a>(flows: impl Iterator<Item = Flow<'a>>) -> Option<String> {
     let known: Vec<(Flow<'a>, CpuTimes)> = flows.filter_map(|flow| Some((flow, flow.cpu()?))).collect();
     if known.is_empty() {
         return None;
@@ -146,10 +145,10 @@ fn total<'a>(protocol: CarriedBy, flows: impl Iterator<Item = Flow<'a>>) -> Opti
             origin(sum.source, sum.idle)
         );
     }
-    Some((format!("{} cost", protocol.as_str()), text))
+    Some(text)
 }
 
-fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
+fn zones(energy: &SnapshotEnergy) -> Vec<Fact> {
     let mark = energy.source.mark();
     let zone = |zone: &mpwatch_model::host::energy::ZoneEnergy| {
         let parts = zone.parts().into_iter().filter(|(.., part)| part.0 > 0);
@@ -169,16 +168,16 @@ fn zones(energy: &SnapshotEnergy) -> Vec<(String, String)> {
             joules(zone.zone_uj),
             origin(energy.source, energy.idle)
         );
-        [("energy".to_owned(), whole), (String::new(), parts.join(", "))]
+        [("energy", whole), ("", parts.join(", "))]
     };
-    let mut lines: Vec<_> = energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
-    // A zone without any known window shows why, not 0.
+    let mut facts: Vec<Fact> =
+        energy.zones.iter().flat_map(zone).filter(|(_, fact)| !fact.is_empty()).collect();
+    // If no window is known, show the reason instead of 0.
     if let (true, Some(lost)) = (energy.zones.is_empty(), energy.lost.first()) {
-        let whole = format!("{}: not known, {}", lost.zone, why(lost.reason));
-        lines.push(("energy".to_owned(), whole));
+        facts.push(("energy", format!("{}: not known, {}", lost.zone, why(lost.reason))));
     }
-    lines.extend(energy.advice.iter().map(|advice| (String::new(), advice.clone())));
-    lines
+    facts.extend(energy.advice.iter().map(|advice| ("", advice.clone())));
+    facts
 }
 
 fn why(reason: LostReason) -> &'static str {
@@ -205,7 +204,7 @@ fn origin(source: EnergySource, idle: IdleSource) -> String {
         IdleSource::Calibrated => "idle calibrated",
         IdleSource::Observed => "idle observed",
         IdleSource::Fitted => "idle fitted",
-        // The model has typical values for idle and for active power.
+        // The model has typical values for both idle and active power.
         IdleSource::Unknown if source == EnergySource::Model => "idle estimated too",
         IdleSource::Unknown => "idle not known",
     };

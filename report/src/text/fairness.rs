@@ -14,10 +14,10 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid, Overview};
 use super::words::or_dash;
 
-/// Fast retransmit takes three duplicate acknowledgements: a smaller window has to wait for a timeout.
+/// Fast retransmit needs three duplicate ACKs. With a smaller window, TCP must wait for a timeout.
 const MIN_FAST_RETRANSMIT_WINDOW: u32 = 4;
 
-/// The long flows of one protocol, summed up.
+/// The long flows of one protocol together.
 struct LongFlows {
     protocol: CarriedBy,
     jain: f64,
@@ -70,7 +70,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<LongFlows> {
     })
 }
 
-/// Mean rate of a flow that mostly sends, bit/s. A receiver is left out: its sender may be listed too.
+/// Mean rate of a flow that mostly sends, bit/s. Receivers are omitted, because their senders may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
     let observed = flow.observed.map(|observed| (observed.bytes_sent, observed.duration.seconds()));

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// The text with its longer lines wrapped at spaces. Continuation lines are indented as far as the text after the label.
+/// Wraps longer lines at spaces. Continuation lines are indented as far as the text after the label.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     text.lines().map(|line| wrapped_line(line, width) + "\n").collect()
 }
@@ -16,7 +16,7 @@ fn wrapped_line(line: &str, width: usize) -> String {
     let indent = line.len() - text.len();
     let (label, words) =
         label(text).filter(|(label, _)| indent + label.width() <= width / 3).unwrap_or(("", text));
-    // A line without a label of its own may continue one above.
+    // A line without a label may continue the line above.
     let hanging = match label.width() {
         0 if indent > 4 => indent,
         0 => indent + 2,

@@ -8,32 +8,26 @@ use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::BitsPerSecond;
 
-use super::words::{bytes, count};
+use super::words::{Fact, bytes, count, known};
 
-/// Labels with their text. Empty: there are no connections.
-pub(super) fn facts(report: &Report) -> Vec<(String, String)> {
+/// Empty: there are no connections.
+pub(super) fn facts(report: &Report) -> impl Iterator<Item = Fact> {
     let flows = flows(&report.connections);
-    let mut facts = Vec::new();
-    facts.extend(goodput(report).map(|text| ("goodput".to_owned(), text)));
-    facts.extend(overhead(&flows).map(|text| ("overhead".to_owned(), text)));
     let both = flows.iter().filter(|flow| flow.other.is_some()).count();
-    if both > 0 {
-        let text = format!(
-            "of {}: sums have their payload once, and CPU time and energy of both ends",
-            count(both, "connection")
-        );
-        facts.push(("both ends".to_owned(), text));
-    }
-    facts
+    let both = (both > 0).then(|| {
+        let both = count(both, "connection");
+        format!("of {both}: sums have their payload once, and CPU time and energy of both ends")
+    });
+    known([("goodput", goodput(report)), ("overhead", overhead(&flows)), ("both ends", both)])
 }
 
-/// `None`: nothing was on the wire.
+/// `None`: the wire carried nothing.
 fn overhead(flows: &[Flow<'_>]) -> Option<String> {
     let share = metric::display(Unit::Ratio, Some(class_totals::excess_ratio(flows)?));
     Some(format!("about {share} of the wire bytes were not new payload: headers and retransmissions"))
 }
 
-/// `None`: the period has no duration, or no connection.
+/// `None`: the period has no duration or no connection.
 fn goodput(report: &Report) -> Option<String> {
     let goodput = Goodput::new(report)?;
     let show =
@@ -57,7 +51,7 @@ mod tests {
     #[test]
     fn goodput_of_a_run_is_of_all_its_connections() {
         let report = fixture::report(vec![fixture::closed(1), fixture::closed(2)]);
-        let facts = facts(&report);
+        let facts: Vec<Fact> = facts(&report).collect();
         assert_eq!(facts.len(), 2, "the other ends are on another host");
         assert!(facts[1].1.starts_with("about "), "{}", facts[1].1);
         // 2 * 120 MB in 12.75 s, or in the 12 s from their opening to their end.

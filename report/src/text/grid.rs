@@ -5,7 +5,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::words::capital;
 
-/// Between two columns.
 const GAP: &str = "  ";
 
 /// How the cells of a column align.
@@ -21,7 +20,7 @@ pub enum Align {
 pub struct Grid {
     /// Title and alignment of each column.
     pub columns: Vec<(&'static str, Align)>,
-    /// As many cells each as there are columns.
+    /// Each row has a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -40,8 +39,7 @@ impl Grid {
         (!rows.is_empty()).then_some(Self { columns, rows })
     }
 
-    /// As [`Self::text`], in lines of at most `width` if the columns allow it: as many tables as needed, each beginning with the first
-    /// column.
+    /// As [`Self::text`], in lines of at most `width` if the columns allow it: several tables, each beginning with the first column.
     pub fn text_within(&self, indent: &str, width: usize) -> String {
         self.parts(width.saturating_sub(indent.len())).iter().map(|part| part.text(indent)).collect()
     }
@@ -68,7 +66,6 @@ impl Grid {
         parts.iter().map(part).collect()
     }
 
-    /// The width of each column.
     fn widths(&self) -> Vec<usize> {
         let width = |(column, (title, _)): (usize, &(&str, Align))| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width());
@@ -77,7 +74,7 @@ impl Grid {
         self.columns.iter().enumerate().map(width).collect()
     }
 
-    /// A line with the titles and one for each row, each after `indent`; two spaces between columns.
+    /// A line with the titles and a line for each row, each after `indent`.
     pub fn text(&self, indent: &str) -> String {
         let titles: Vec<String> = self.columns.iter().map(|(title, _)| (*title).to_owned()).collect();
         let lines = || std::iter::once(&titles).chain(&self.rows);
@@ -103,7 +100,7 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
-    /// Its notes as sentences.
+    /// The notes as sentences.
     pub(crate) fn paragraph(&self) -> String {
         self.notes.iter().map(|note| format!("{}.", capital(note))).collect::<Vec<_>>().join(" ")
     }

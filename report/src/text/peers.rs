@@ -19,16 +19,16 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid, Overview};
 use super::words::bytes;
 
-/// Maximum rows for single peers. All other peers share one more row.
+/// Maximum number of rows for single peers. All other peers share one row more.
 const MAX_ROWS: usize = 10;
 
-/// The connections with one peer, or with all that have no row of their own.
+/// The connections with one peer, or with all peers without a row of their own.
 struct PeerRow {
     name: String,
     connections: usize,
     /// Connections that asked for MPTCP but are plain TCP.
     fallbacks: usize,
-    /// Subflows whose path failed, as the end noticed that noticed more of them.
+    /// Subflows whose path failed. If both ends were observed: the larger number of the two.
     failed_paths: usize,
     payload: u64,
     rtt: Option<f64>,
@@ -74,7 +74,7 @@ const COLUMNS: &[Column<PeerRow>] = &[
     ("J/GB", Right, |p| joules_per_gigabyte(p.energy)),
 ];
 
-/// A row for each peer. `None`: there are fewer than two, so that the rows of the flow classes have the same sums.
+/// A row for each peer. `None`: there are fewer than two peers, so the table of flow classes has the same sums.
 pub(crate) fn overview(report: &Report) -> Option<Overview> {
     let mut by_address: BTreeMap<Option<IpAddr>, Vec<Flow<'_>>> = BTreeMap::new();
     for flow in flows(&report.connections) {
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to 192.0.2.`peer`, of which one subflow has failed.
+    /// A connection to 192.0.2.`peer` with a failed subflow.
     fn failed(token: u32, peer: u8) -> Connection {
         let remote = format!("192.0.2.{peer}:80").parse().ok();
         let mut connection = Connection { remote, ..fixture::closed(token) };
@@ -125,7 +125,7 @@ mod tests {
     fn the_peer_with_most_payload_comes_first() {
         let rows = rows(vec![failed(1, 7), failed(2, 8), failed(3, 8)]).unwrap();
         assert_eq!((rows[0][0].as_str(), rows[1][0].as_str()), ("192.0.2.8", "192.0.2.7"));
-        // Connections, of which none fell back, and subflows whose path failed.
+        // Connections, fallbacks, and subflows whose path failed.
         assert_eq!(rows[0][1..4], ["2", "0", "2"]);
         assert_eq!(rows[1][1..4], ["1", "0", "1"]);
     }

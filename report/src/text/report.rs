@@ -19,7 +19,7 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid, Overview};
 use super::selection::Selection;
 use super::summary::{NO_PROBLEM, problems, summary};
-use super::words::{bytes, count, or_dash, seconds, shown};
+use super::words::{Fact, bytes, count, known, or_dash, seconds, shown};
 use super::{classes, cost, fairness, goodput, peers};
 
 /// Maximum number of connections that a summary lists.
@@ -65,7 +65,6 @@ pub fn report_summary(report: &Report, width: usize) -> String {
     wrapped(&text, width)
 }
 
-/// A connection in a line.
 const LINE: &[Column<Connection>] = &[
     ("id", Left, |c| c.id.short()),
     ("process", Left, |c| or_dash(c.process.map(|process| printable(&process.comm.text()).into_owned()))),
@@ -82,7 +81,7 @@ const LINE: &[Column<Connection>] = &[
 /// Prefix of the heading of a connection's other end.
 pub(crate) const OTHER_END: &str = "other end";
 
-/// The connections without problems that carried little, with a title. `None`: there are none.
+/// A table of the connections that are listed in a line each, with a title. `None`: there are none.
 pub(crate) fn in_brief(selection: &Selection<'_>) -> Option<(String, Grid)> {
     let grid = Grid::from_rows(LINE, selection.in_brief.iter().map(|flow| flow.end))?;
     let what = if selection.in_full.is_empty() { "connection" } else { "more connection" };
@@ -101,9 +100,9 @@ fn head(report: &Report, width: usize) -> String {
     }
     text.push('\n');
     let facts = facts(report);
-    let words = facts.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
-    for (word, fact) in facts {
-        let _ = writeln!(text, "{word:<words$}  {fact}");
+    let indent = facts.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+    for (label, fact) in facts {
+        let _ = writeln!(text, "{label:<indent$}  {fact}");
     }
     for Overview { title, notes, grid } in overviews(report) {
         let _ = write!(text, "\n{title}\n  {}\n{}", notes.join("\n  "), grid.text_within("  ", width));
@@ -111,44 +110,48 @@ fn head(report: &Report, width: usize) -> String {
     text
 }
 
-/// The tables over all connections that have rows.
 pub(crate) fn overviews(report: &Report) -> impl Iterator<Item = Overview> {
     [classes::overview, peers::overview, fairness::overview].into_iter().filter_map(|table| table(report))
 }
 
-/// The origin of the report, and the cost of all connections: labels with their text.
-pub(crate) fn facts(report: &Report) -> Vec<(String, String)> {
+/// The origin of the report, and the cost of all connections.
+pub(crate) fn facts(report: &Report) -> Vec<Fact> {
     let mut facts = provenance(&report.run);
     facts.extend(goodput::facts(report));
     facts.extend(cost::facts(report));
     facts
 }
 
-/// The machine, the period and the version that observed them: labels with their text.
-pub(crate) fn provenance(run: &Run) -> Vec<(String, String)> {
+/// The machine, the period and the version that observed them.
+pub(crate) fn provenance(run: &Run) -> Vec<Fact> {
     let host = &run.host;
     let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));
     let asked: Vec<String> = limit("since", run.since).into_iter().chain(limit("until", run.until)).collect();
-    let asked = (!asked.is_empty()).then(|| ("asked for".to_owned(), asked.join(" ")));
+    let asked = ("asked for", Some(asked.join(" ")).filter(|limits| !limits.is_empty()));
     if host.boot_id.is_empty() && host.kernel.is_empty() {
-        let none = ("observed on".to_owned(), "no host: the file has no data of this period".to_owned());
-        return std::iter::once(none).chain(asked).collect();
+        let none = "no host: the file has no data of this period".to_owned();
+        return known([("observed on", Some(none)), asked]).collect();
     }
     let micros = (run.to.as_nanosecond() - run.from.as_nanosecond()).max(0) / 1_000;
     let duration = seconds(u64::try_from(micros).unwrap_or(u64::MAX));
     let [name, kernel, boot, version] =
         [&host.name, &host.kernel, &host.boot_id, &host.mpwatch].map(|text| printable(text));
-    let mut facts = vec![
-        ("observed on".to_owned(), format!("{name}, Linux {kernel}, boot {boot}")),
-        ("from".to_owned(), format!("{} for {duration}", run.from)),
-        ("by".to_owned(), format!("mpwatch {version}")),
+    let interval = run.setup.interval_ms;
+    let facts = [
+        ("observed on", Some(format!("{name}, Linux {kernel}, boot {boot}"))),
+        ("from", Some(format!("{} for {duration}", run.from))),
+        ("by", Some(format!("mpwatch {version}"))),
+        asked,
+        ("labels", pairs(&run.setup.labels)),
+        ("interval", interval.map(|ms| metric::display(Unit::Seconds, Some(ms as f64 / 1e3)))),
+        ("CPU", cpu(&run.setup)),
+        ("net.mptcp", pairs(&run.setup.mptcp_sysctls)),
     ];
-    facts.extend(asked);
-    facts.extend(settings(&run.setup));
+    let mut facts: Vec<Fact> = known(facts).collect();
     for missing in &host.missing {
         let [costs, what, why] = [&missing.costs, &missing.what, &missing.why].map(|text| printable(text));
-        let word = if missing.is_reduction() { "reduced" } else { "not known" };
-        facts.push((word.to_owned(), format!("{costs} ({what}: {why})")));
+        let label = if missing.is_reduction() { "reduced" } else { "not known" };
+        facts.push((label, format!("{costs} ({what}: {why})")));
     }
     facts
 }
@@ -160,22 +163,9 @@ pub(crate) fn pairs(entries: &BTreeMap<String, String>) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// The settings of the run, without unknown ones.
-fn settings(setup: &Setup) -> Vec<(String, String)> {
-    let cpu = setup.cpu_model.as_deref().map(|model| {
-        let governor = setup
-            .governor
-            .as_deref()
-            .map_or("frequencies not scaled by Linux".to_owned(), |governor| format!("governor {governor}"));
-        format!("{}, {}", printable(model), printable(&governor))
-    });
-    let interval =
-        setup.interval_ms.map(|interval| metric::display(Unit::Seconds, Some(interval as f64 / 1e3)));
-    let facts = [
-        ("labels", pairs(&setup.labels)),
-        ("interval", interval),
-        ("CPU", cpu),
-        ("net.mptcp", pairs(&setup.mptcp_sysctls)),
-    ];
-    facts.into_iter().filter_map(|(word, fact)| Some((word.to_owned(), fact?))).collect()
+/// Model and frequency governor of the CPU. `None`: unknown.
+fn cpu(setup: &Setup) -> Option<String> {
+    let model = printable(setup.cpu_model.as_deref()?);
+    let governor = setup.governor.as_deref().map(|governor| format!("governor {}", printable(governor)));
+    Some(format!("{model}, {}", governor.unwrap_or_else(|| "frequencies not scaled by Linux".to_owned())))
 }

@@ -12,7 +12,7 @@ use super::words::{bytes, count};
 
 /// Maximum number of connections described in full; CSV and JSON have all of them.
 const MAX_IN_FULL: usize = 50;
-/// Maximum number of other connections listed in a line each.
+/// Maximum number of connections listed in a line each.
 const MAX_IN_BRIEF: usize = 20;
 /// Without a problem, a connection that carried less than this share of the largest one is listed in brief.
 const MIN_SHARE_IN_FULL: f64 = 0.01;
@@ -20,9 +20,7 @@ const MIN_SHARE_IN_FULL: f64 = 0.01;
 /// The connections of a report, both ends together, most important first: connections with problems, then the most expensive in energy, then
 /// the largest.
 pub(crate) struct Selection<'a> {
-    /// To describe in full.
     pub(crate) in_full: Vec<Flow<'a>>,
-    /// To list in a line each.
     pub(crate) in_brief: Vec<Flow<'a>>,
     /// To count only.
     others: Vec<Flow<'a>>,
@@ -47,7 +45,7 @@ impl<'a> Selection<'a> {
         Self { in_full, in_brief, others }
     }
 
-    /// A sentence on the connections that are only counted. `None`: there are none.
+    /// A sentence about the connections that are only counted. `None`: there are none.
     pub(crate) fn others(&self) -> Option<String> {
         let payload: Bytes = self.others.iter().map(|flow| payload(*flow)).sum();
         let (number, payload) = (count(self.others.len(), "smaller connection"), bytes(payload.0));
@@ -61,7 +59,7 @@ fn payload(flow: Flow<'_>) -> Bytes {
     flow.ends().map(mpwatch_model::flow::connection::Connection::payload).max().unwrap_or_default()
 }
 
-/// Severity of the worst finding of both ends; at least [`Severity::Good`] if there is no problem.
+/// The severity of the worst problem of both ends. [`Severity::Good`]: there is none.
 fn worst_problem(flow: Flow<'_>) -> Severity {
     let findings = flow.ends().flat_map(finding::of_connection);
     findings.filter(Finding::is_problem).map(|finding| finding.severity()).min().unwrap_or(Severity::Good)

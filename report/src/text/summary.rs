@@ -13,9 +13,9 @@ use mpwatch_model::snapshot::Report;
 
 use super::words::count;
 
-/// Maximum number of lines on problems of one kind; a fleet's report would otherwise contain nothing else.
+/// Maximum number of lines for problems of one kind, which would otherwise fill a fleet's report.
 const MAX_OF_A_KIND: usize = 10;
-/// Replaces the problems if there are none.
+/// Shown if there are no problems.
 pub(crate) const NO_PROBLEM: &str = "no fallback, no failed path, no outage";
 
 /// The number of connections with problems, in a few words.
@@ -79,7 +79,7 @@ fn paths_with_payload(connection: &Connection) -> usize {
     connection.subflows.iter().filter(carried).count()
 }
 
-/// The problems of a report, a line for each cause and peer, most important first. Empty: none was found.
+/// The problems of a report, a line for each cause and peer, most important first.
 pub(crate) fn problems(report: &Report) -> Vec<String> {
     let groups = finding::problems_of_report(report);
     groups.chunk_by(|a, b| a.rank() == b.rank()).flat_map(limited).collect()

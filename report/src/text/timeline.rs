@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grid::{Align, Grid};
 
-/// The events: time of the day and from the opening, `!` for a failure, the event, and its source.
+/// The events: time of day and time since the opening, `!` for a failure, the event, and its source.
 fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     let outages = outages(connection);
     let clock = clock_format(&connection.timeline);
@@ -23,13 +23,13 @@ fn lines(connection: &Connection) -> Vec<(String, char, String, &'static str)> {
     connection.timeline.iter().map(line).collect()
 }
 
-/// Its title, with the origin and the accuracy of the times.
+/// The title, with the origin and accuracy of the times.
 pub(crate) fn title(connection: &Connection) -> String {
     let start = if connection.opened_at.is_some() { "its opening" } else { "when mpwatch first saw it" };
     format!("timeline, UTC and from {start}; {}", ObservedBy::legend())
 }
 
-/// All events as a table. `None`: there are none.
+/// The events as a table. `None`: there are none.
 pub(crate) fn grid(connection: &Connection) -> Option<Grid> {
     let row = |(offset, mark, sentence, source): (String, char, String, &str)| {
         vec![offset, format!("{mark} {sentence}").trim_start().to_owned(), source.to_owned()]
@@ -39,7 +39,7 @@ pub(crate) fn grid(connection: &Connection) -> Option<Grid> {
     (!rows.is_empty()).then_some(Grid { columns, rows })
 }
 
-/// The section of a connection's report. Empty without events.
+/// The events as text. Empty: there are none.
 pub(super) fn section(connection: &Connection, width: usize) -> String {
     let lines = lines(connection);
     if lines.is_empty() {

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values in words.
+//! Values in words, and facts with their labels.
 
 use mpwatch_model::flow::subflow::Subflow;
 pub(crate) use mpwatch_model::metric::count;
 use mpwatch_model::metric::{self, HasEnergy, Metric, SUBFLOW, Unit};
 
-/// A metric of the table for people. An unknown name is shown as it is, which a test detects.
+/// A fact with its label. Without a label it continues the fact above.
+pub type Fact = (&'static str, String);
+
+/// The facts that are known.
+pub(crate) fn known<const N: usize>(
+    facts: [(&'static str, Option<String>); N],
+) -> impl Iterator<Item = Fact> {
+    facts.into_iter().filter_map(|(label, fact)| Some((label, fact?)))
+}
+
+/// A metric of the table as text. An unknown name is shown between question marks, which a test detects.
 pub(crate) fn shown<T: HasEnergy>(table: &'static [Metric<T>], name: &str, subject: &T) -> String {
     metric::find(table, name).map_or_else(|| format!("?{name}?"), |metric| metric.display(subject))
 }
@@ -29,7 +39,7 @@ pub fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The value, or a dash if it is unknown.
+/// A dash: unknown.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

@@ -78,7 +78,7 @@ impl Scraped {
     }
 
     fn text(&self) -> String {
-        expose(&self.latest, &self.totals.values(), &service()).unwrap()
+        expose(&self.latest, &self.totals.values(), &service())
     }
 }
 

@@ -3,14 +3,13 @@
 
 use mpwatch_exporters::clickhouse::check::{self, Difference};
 use mpwatch_exporters::clickhouse::schema::{self, Place};
-
-use mpwatch_exporters::send::{Target, answer_of_clickhouse, with_weight};
+use mpwatch_exporters::send::{Sender, answer_of_clickhouse, with_weight};
 use mpwatch_store::end_columns;
 
 use super::send::send;
 use crate::cli::ClickhouseOptions;
 use crate::command::output::print;
-use crate::error::{Failure, RUNTIME, target_error};
+use crate::error::{Failure, RUNTIME};
 
 pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let target = &options.target.options;
@@ -23,7 +22,7 @@ pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     if options.check {
         return check(options);
     }
-    send(Target::clickhouse(target, end_columns()).map_err(target_error)?, target.batch, &options.delivery)
+    send(Sender::clickhouse(target, end_columns())?, target.batch, &options.delivery)
 }
 
 /// Reports how the server's tables differ from this version's, and prints the statements that create missing ones; fails if they differ.
@@ -31,7 +30,7 @@ fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let target = &options.target.options;
     let place = Place { database: &target.database, cluster: options.cluster.as_deref() };
     let columns = with_weight(end_columns());
-    let answer = |query: &str| answer_of_clickhouse(target, query).map_err(target_error);
+    let answer = |query: &str| answer_of_clickhouse(target, query);
     let found = answer(&check::query(place.database))?;
     let differences = check::differences(&columns, place, &found);
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));

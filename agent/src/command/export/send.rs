@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use jiff::Zoned;
 #[cfg(feature = "otlp")]
 use mpwatch_exporters::send::Signal;
-use mpwatch_exporters::send::{Backoff, Target};
+use mpwatch_exporters::send::{Backoff, Sender};
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
@@ -20,22 +20,19 @@ use crate::error::Failure;
 pub(super) fn otlp(options: &crate::cli::OtlpOptions) -> anyhow::Result<()> {
     let signal = if options.spans { Signal::Traces } else { Signal::Logs };
     let target = &options.target.options;
-    let otlp =
-        Target::otlp(target, signal, mpwatch_store::end_columns()).map_err(crate::error::target_error)?;
-    send(otlp, target.batch, &options.delivery)
+    send(Sender::otlp(target, signal, mpwatch_store::end_columns())?, target.batch, &options.delivery)
 }
 
-pub(super) fn send(mut target: Target, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {
+pub(super) fn send(mut sender: Sender, batch: u32, options: &DeliveryOptions) -> anyhow::Result<()> {
     let since = options.since.map(|since| since.resolve(&Zoned::now())).transpose()?;
-    let mut outbox = Outbox::open(&options.db, &target.name)
+    let mut outbox = Outbox::open(&options.db, &sender.name)
         .map_err(|error| Failure::at_start(error.is_denied(), error.to_string()))?;
     if options.resend {
         outbox.rewind();
     }
-    let sender = &mut target.sender;
     let (mut retries, mut failing) = (0_u64, None);
     loop {
-        match step(sender, &mut outbox, since, batch) {
+        match step(&mut sender, &mut outbox, since, batch) {
             Ok(Step::Idle) => break,
             Ok(Step::Confirmed(rejected)) => {
                 failing = None;

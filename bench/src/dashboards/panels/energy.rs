@@ -135,7 +135,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Time without energy values",
                     Lines,
                     "percentunit",
-                    "Share of the time with unknown energy. It is in no total.",
+                    "Share of the time for which energy is unknown. No total includes it.",
                     &[("sum by (zone) (rate(mpwatch_zone_lost_seconds_total{$m}[$r]))", "{{zone}}")],
                 ),
             ],

@@ -82,7 +82,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Wasted energy",
                     Lines,
                     "watt",
-                    "The part of extra subflows, which share a bottleneck with another one of their connection, estimated by their part of the subflows.",
+                    "Energy of extra subflows, which share a bottleneck with another subflow of their connection, estimated by their share of the subflows.",
                     &[(
                         per_second!(
                             "concat(client_host, ' - ', server_host)",
@@ -141,7 +141,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Retransmissions",
                     Table,
                     "short",
-                    "Retransmitted bytes as a part of what subflows sent.",
+                    "Retransmitted bytes as a share of the bytes sent.",
                     file!("retransmissions"),
                 ),
                 panel(

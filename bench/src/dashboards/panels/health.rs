@@ -53,7 +53,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Lost data",
                     Lines,
                     "cps",
-                    "What mpwatch missed per second, by counter. docs/runbook.md says what to do.",
+                    "Losses of mpwatch per second, by counter. docs/runbook.md explains what to do.",
                     &[
                         ("sum(rate(mpwatch_loss_records_total{$m}[$r]))", "final records"),
                         ("sum(rate(mpwatch_loss_storage_failed_total{$m}[$r]))", "no memory for a socket"),
@@ -125,7 +125,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Exported connections",
                     Lines,
                     "cps",
-                    "Connections that targets have confirmed. One that changed afterwards counts again.",
+                    "Connections that targets have confirmed. A connection that changes afterwards counts again.",
                     &[("sum by (target) (rate(mpwatch_export_connections_total{$m}[$r]))", "{{target}}")],
                 ),
                 panel(

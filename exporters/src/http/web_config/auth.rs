@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User names and passwords. bcrypt takes tens of milliseconds, so it runs on a separate thread, one check at a time, and matches are cached. The
-//! number of clients bounds the queue.
+//! User names and passwords. bcrypt takes tens of milliseconds, so passwords are checked on a separate thread, one at a time, and correct
+//! passwords are cached. The limit on clients bounds the queue.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,9 @@ use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 use tokio::sync::Semaphore;
 
-/// Maximum number of cached passwords: one for each user, and more after changes.
+/// Maximum number of cached passwords: one per user, and more after changes.
 const MAX_CACHED: usize = 100;
 
-/// The users and their password hashes.
 pub(in crate::http) struct Users {
     hashes: BTreeMap<String, String>,
     /// Digests of user names, hashes and passwords that matched.
@@ -40,8 +39,8 @@ impl Users {
         Ok(Self { hashes, verified: Mutex::default(), permit: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Whether an `Authorization` header has the name and password of a user. For an unknown user the password is compared with the hash of
-    /// another user, which depends on the name only, so that the response time does not reveal which users exist.
+    /// Whether an `Authorization` header has the name and password of a user. For an unknown name, the password is compared with the hash of
+    /// another user, always the same for a name, so that the response time does not reveal which users exist.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
         let known = self.hashes.get(&user);
@@ -53,8 +52,8 @@ impl Users {
             return true;
         }
         let Ok(permit) = Arc::clone(&self.permit).acquire_owned().await else { return false };
-        // The permit is kept until the work is done, also if the client has left by then; after a wrong password for as long again, so that
-        // guesses take half of one CPU.
+        // The thread holds the permit until the check ends, even if the client has left. After a wrong password it sleeps as long as the check
+        // took, so that guessing uses at most half a CPU.
         let check = move || {
             let began = Instant::now();
             let is_correct = bcrypt::verify(password, &hash).unwrap_or(false) && is_known;

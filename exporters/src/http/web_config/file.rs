@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The format of the web-config file. An unsupported key is an error: ignoring it could leave access open that the user meant to restrict.
+//! The format of the web-config file. An unsupported key is an error: ignoring it could permit access that the user meant to restrict.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) struct TlsServer {
     pub(super) max_version: Version,
 }
 
-/// As named by Go's crypto/tls. The two values that request a certificate without verifying it are not supported.
+/// The names in Go's crypto/tls, without the two values that request a certificate and do not verify it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) enum ClientAuth {
     #[default]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! TLS and basic auth by the web-config file of Prometheus exporters. Changed files are reloaded; on failure the previous rules stay.
+//! TLS and basic auth from the web-config file of Prometheus exporters. Changed files are reloaded; if that fails, the previous rules stay.
 
 mod auth;
 mod file;
@@ -31,7 +31,7 @@ pub(super) struct Rules {
     pub(super) tls: Option<TlsAcceptor>,
     /// `None`: no basic auth.
     pub(super) users: Option<Users>,
-    /// Whether every client proves who it is.
+    /// Whether every client must authenticate.
     pub(super) is_authenticated: bool,
 }
 
@@ -48,10 +48,10 @@ struct State {
     versions: Versions,
 }
 
-/// All files that the rules were loaded from, each with its version. `None`: it did not exist.
+/// The files from which the rules were loaded, with their versions. `None`: the file did not exist.
 type Versions = BTreeMap<PathBuf, Option<Version>>;
 
-/// Modification time, size, and inode: a file that was replaced within the resolution of the time has another inode.
+/// Modification time, size and inode. The inode reveals a replacement within the resolution of the time.
 type Version = (i64, i64, u64, u64);
 
 impl Access {
@@ -67,14 +67,14 @@ impl Access {
         Ok(Self { path: Some(path.to_owned()), state: Mutex::new(State { rules, versions }) })
     }
 
-    /// The rules in force. If a file has changed, reloads them first and also returns the outcome.
+    /// The rules in force. If a file has changed, reloads them first and returns the outcome too.
     pub(super) fn current(&self) -> (Arc<Rules>, Option<Result<(), WebConfigError>>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.path else { return (Arc::clone(&state.rules), None) };
         if state.versions.iter().all(|(file, version)| version_of(file) == *version) {
             return (Arc::clone(&state.rules), None);
         }
-        // After a failure, a change of any file known so far causes another attempt.
+        // After a failure, a change of any known file causes another attempt.
         let mut versions: Versions =
             state.versions.keys().map(|file| (file.clone(), version_of(file))).collect();
         let loaded = load(path, &mut versions);
@@ -84,7 +84,7 @@ impl Access {
     }
 }
 
-/// Loads a web-config file and the files that it names. Takes the version of each before reading it, so that no change is missed.
+/// Loads a web-config file and the files that it names. Records the version of each file before reading it, so that no change is missed.
 fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
     let invalid = |reason: String| WebConfigError { path: path.to_owned(), reason };
     versions.insert(path.to_owned(), version_of(path));
@@ -105,7 +105,7 @@ fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
     })
 }
 
-/// Checks the text of a web-config file, but not the files that it names. `path` is where it is.
+/// Checks the text of the web-config file at `path`, but not the files that it names.
 #[cfg(feature = "fuzz")]
 pub(super) fn check_text(path: &Path, text: &str) -> Result<(), String> {
     let parsed = file::parse(text)?;
