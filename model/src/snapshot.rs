@@ -120,7 +120,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of one snapshot, on some of its connections.
+    /// The report on some connections of a snapshot.
     pub fn from_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
@@ -146,7 +146,7 @@ impl Report {
         .with(connections)
     }
 
-    /// The report on these connections.
+    /// The same report with these connections.
     #[must_use]
     pub fn with(self, connections: Vec<Connection>) -> Self {
         Self { flow_classes: class_totals(&connections), connections, ..self }

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-/// With fewer values in one of the samples, there is no 95 % interval, or it covers nearly everything.
+/// Minimum number of values in each sample. With fewer, there is no 95 % interval, or it covers nearly everything.
 const MIN_VALUES: usize = 4;
 /// Quantile of the normal distribution for an interval of 95 %.
 const Z_95: f64 = 1.96;
@@ -22,7 +22,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Whether the interval excludes 0: the samples differ.
+    /// Whether the interval excludes 0, so that the samples differ.
     pub fn is_shown(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
@@ -171,13 +171,13 @@ fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> u64 {
         .sum()
 }
 
-/// The place of a floating-point number in the order of all of them.
+/// The rank of a floating-point number among all floating-point numbers.
 fn order(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The number at a place.
+/// The number with this rank.
 fn from_order(place: u64) -> f64 {
     f64::from_bits(if place >> 63 == 1 { place & !(1 << 63) } else { !place })
 }

@@ -36,7 +36,7 @@ impl Observed {
         (self.active.0 > 0).then(|| self.bytes.per(self.active))
     }
 
-    /// Two parts of the same flow together, or the payload and time of two flows.
+    /// The sum of two parts of a flow, or of two flows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

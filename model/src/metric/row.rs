@@ -5,7 +5,7 @@ use super::format::display;
 use super::unit::Unit;
 use crate::host::energy::FlowEnergy;
 
-/// How a metric moves.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows while the flow lives.
@@ -40,7 +40,7 @@ pub struct Metric<T> {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// How it moves.
+    /// Its kind.
     pub kind: Kind,
     /// Unit of the value.
     pub unit: Unit,
@@ -58,7 +58,7 @@ impl<T> Metric<T> {
         self.unit != Unit::BitsPerSecond
     }
 
-    /// Name of its sum by a subject: with `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
+    /// Name of its sum over the flows of a subject: for `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
     pub fn name_of(&self, subject: &str) -> String {
         let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
         format!("mpwatch_{subject}_{thing}")
