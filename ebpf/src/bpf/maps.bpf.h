@@ -31,7 +31,7 @@ struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
 	__u64 first_received;
-	/* Of the connection's socket. */
+	/* Cookie of the connection's socket. */
 	__u64 cookie;
 	__u32 token;
 	__u32 remote_token;
@@ -78,7 +78,7 @@ struct subflow_state {
 	__u32 cost_slot;
 	/* 1: the final record of this generation has been sent. */
 	__u8 final_sent;
-	/* The last change of state that was processed. */
+	/* State after the last change that was processed. */
 	__u8 last_state;
 	/* 1: at received_ns, the connection had no unsent payload. */
 	__u8 all_sent;
@@ -108,7 +108,7 @@ struct connection_state {
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
-	/* The last change of state that was processed. */
+	/* State after the last change that was processed. */
 	__u8 last_state;
 	/* 1: the final record was lost, and its payload is counted. */
 	__u8 lost;

@@ -203,7 +203,7 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, int reason)
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state)
 		return 0;
-	/* By helper calls, which yield numbers. */
+	/* Read by helper calls, because the verifier allows arithmetic on their results. */
 	transport = (__u64)BPF_CORE_READ(skb, head) + skb->transport_header;
 	if (bpf_probe_read_kernel(&words, 1, (void *)(transport + TCP_DATA_OFFSET)))
 		return 0;
