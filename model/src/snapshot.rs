@@ -91,7 +91,7 @@ impl Snapshot {
 }
 
 /// All connections of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Report>)]
 pub struct Report {
@@ -125,23 +125,12 @@ impl Report {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
             schema: snapshot.schema,
-            run: Run {
-                host,
-                setup,
-                from: snapshot.at,
-                to: snapshot.at,
-                since: None,
-                until: None,
-                cut_short: None,
-            },
-            connections: Vec::new(),
-            flow_classes: Vec::new(),
+            run: Run { host, setup, from: snapshot.at, to: snapshot.at, ..Run::default() },
             counters: snapshot.counters,
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
-            filtered_out: 0,
-            run_starts: Vec::new(),
+            ..Self::default()
         }
         .with(connections)
     }
@@ -154,7 +143,7 @@ impl Report {
 }
 
 /// A period of observation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The machine.
     pub host: Host,

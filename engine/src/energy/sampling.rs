@@ -25,7 +25,7 @@ use super::unit_cost::{PACKET, UnitCosts};
 const PRIOR_WORK: f64 = 64.0 * PACKET;
 /// The same for packets of the whole machine.
 const PRIOR_PACKETS: f64 = 64.0;
-/// How much an older window counts compared with the next one, in the ratio of the ledger's busy time to the kernel's.
+/// Weight of a window relative to the next one, in the ratio of the ledger's busy time to the kernel's.
 const DECAY: f64 = 0.99;
 /// Weight of the ratio 1, as busy time, nanoseconds: the kernel rounds its idle time to 10 ms.
 const PRIOR_BUSY: f64 = 100_000_000.0;
@@ -60,7 +60,7 @@ impl Busy {
         self.totals = sums;
     }
 
-    /// Busy time by the ledger, for busy time by the kernel.
+    /// Converts busy time as counted by the kernel to busy time as the ledger would count it.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
     fn by_ledger(&self, kernel: Nanos) -> Nanos {
         let [wall, idle, kernel_idle] = self.recent;

@@ -97,7 +97,7 @@ impl Flows {
         self.active.remove(&key)
     }
 
-    /// Idle connections that the kernel side has not listed for too long, and those whose names changed, take part in ticks again.
+    /// Lets idle connections take part in ticks again if the kernel side has not listed them for too long, or their names have changed.
     pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
         let missing = self.idle.check(now);
         self.wake(missing, now);
@@ -121,7 +121,7 @@ impl Flows {
         }
     }
 
-    /// Takes the connections to which nothing happens out of the ticks.
+    /// Moves the connections without activity from the ticks to the idle ones.
     pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
         let may_be_idle = |(key, flow): &(&Key, &Flow)| {
             let detector = self.detectors.get(*key).map(|detector| &**detector);

@@ -27,9 +27,9 @@ impl SubflowStalls<'_> {
 }
 
 /// The overlap of two stalls. `unacked` is taken from the stall that begins later: it is the newer observation.
-fn overlap(one: Stall, other: Stall) -> Stall {
-    let unacked = if other.from > one.from { other.unacked } else { one.unacked };
-    Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
+fn overlap(a: Stall, b: Stall) -> Stall {
+    let unacked = if b.from > a.from { b.unacked } else { a.unacked };
+    Stall { from: a.from.max(b.from), to: a.to.min(b.to), unacked }
 }
 
 /// Stalls of the connection with unacknowledged data, oldest first: from, to.

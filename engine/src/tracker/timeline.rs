@@ -9,7 +9,8 @@ use mpwatch_model::unit::Nanos;
 
 use super::close;
 
-/// Entries kept per connection, about 25 kB: the first ones tell how it began, the last ones how it is. Those between are counted as dropped.
+/// Maximum number of entries per connection, about 25 kB: the first show how it began, the last its recent state. Entries between are dropped and
+/// counted.
 const MAX_ENTRIES: usize = 256;
 const FIRST_ENTRIES: usize = MAX_ENTRIES / 2;
 
@@ -33,7 +34,7 @@ impl Timeline {
         &self.entries
     }
 
-    /// Gives back unused memory.
+    /// Frees unused memory.
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }
