@@ -133,7 +133,7 @@ int BPF_PROG(ledger_packet)
 	return 0;
 }
 
-/* A softirq sends a packet, from a timer or a queue. In the receive path, the packet answers the current segment, and its socket is charged already. */
+/* A softirq sends a packet, from a timer or a queue. In the receive path, the packet answers a segment whose socket is charged already. */
 static __always_inline void charge_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
 {
 	struct subflow_state *state;

@@ -97,7 +97,7 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 
 /*
  * After a SYN cookie the kernel computes the RTT from the time stamp of the SYN-ACK, in milliseconds, but the low bits of this stamp encode options
- * of the SYN (cookie_init_timestamp()), so the RTT is wrong by up to 64 ms. Of other RTTs of whole milliseconds, 1 in 32 is taken for such an RTT.
+ * of the SYN (cookie_init_timestamp()), so the RTT is wrong by up to 64 ms. One in 32 correct RTTs of whole milliseconds is rejected as well.
  */
 static __always_inline bool is_sample_of_cookie(const struct tcp_sock *tp)
 {

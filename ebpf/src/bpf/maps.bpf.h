@@ -185,7 +185,7 @@ static __always_inline struct connection_state *adopt_connection(struct sock *sk
 	return connection;
 }
 
-/* The name of the process, not of the thread. The process id comes last: it shows that the owner is known. */
+/* Stores the name of the process, not of the thread. The process id is stored last, because it marks the owner as known. */
 static __always_inline void set_owner(struct mpw_owner *owner, struct task_struct *task)
 {
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);

@@ -18,7 +18,7 @@ extern const volatile struct mpw_settings settings;
 #define READ(pointer, field) \
 	(settings.has_cast ? CAST(pointer)->field : BPF_CORE_READ(pointer, field))
 
-/* Reads a field of the structure to which the field `way` points. */
+/* Reads a field of the structure that is referenced by the field `way`. */
 #define READ_VIA(pointer, way, field) \
 	(settings.has_cast ? CAST(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
 

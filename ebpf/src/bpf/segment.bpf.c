@@ -85,8 +85,8 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 }
 
 /*
- * Whether to sample this segment, which costs more than the rest of the program: every segment of a slow subflow, thousands per second of a
- * fast one, every segment of a second path until it carries its share.
+ * Whether to sample this segment, because a sample costs more than the rest of the program: every segment of a slow subflow, thousands per second
+ * of a fast subflow, every segment of a second path until it carries its share.
  */
 static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {

@@ -104,7 +104,7 @@ static __always_inline struct member *join_group(struct group *group, struct sub
 	return NULL;
 }
 
-/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so the others do not count it. */
+/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so other subflows ignore it. */
 static __always_inline __u32 publish(struct group *group, struct subflow_control *own, __u32 cwnd,
 				     __u32 rtt_us, __u64 now)
 {

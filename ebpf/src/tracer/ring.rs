@@ -221,7 +221,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Decodes the records in the queue. Others may arrive meanwhile.
+    /// Decodes the records in the queue. More records may arrive at the same time.
     fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
         mem::swap(&mut *lock(&self.queue), &mut self.decoded);
         // Decoding a burst may take longer than the rings need to fill.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share it vary together, in
-//! absolute microseconds. Equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
-//! throughput from each other, and those on separate links do not. All evidence adds up to log-odds (`odds.rs`).
+//! absolute microseconds. Delays on equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
+//! throughput from each other, and subflows on separate links do not. All evidence adds up to log-odds (`odds.rs`).
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ struct Pair {
     verdict: Verdict,
     since: Option<Nanos>,
     evidence: Option<Evidence>,
-    /// The verdict that the last evaluations suggest, and how many consecutive ones.
+    /// The verdict that the last evaluations suggest, and the number of consecutive evaluations that suggest it.
     candidate: Verdict,
     agreeing: u32,
     /// The last evaluation with evidence.

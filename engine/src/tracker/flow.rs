@@ -97,7 +97,7 @@ impl Flow {
         self.subflows.iter().map(|subflow| subflow.record.id)
     }
 
-    /// When its own socket closed or, for plain TCP and for a socket that was never seen, its last subflow.
+    /// When its own socket closed or, for plain TCP and for a socket without records, when its last subflow closed.
     pub(super) fn closed_at(&self) -> Option<Nanos> {
         if self.socket.is_known {
             return self.closed;
@@ -122,7 +122,7 @@ impl Flow {
         self.complete_ticks >= 2
     }
 
-    /// Whether it has been complete for so many ticks that missing CPU charges will not arrive any more.
+    /// Whether it has been complete for enough ticks that missing CPU charges will not arrive any more.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= MIN_MISSED_TICKS
     }

@@ -26,7 +26,7 @@ use crate::bottleneck::Detector;
 const QUIET_TICKS: u32 = 2;
 /// Age from which samples no longer affect verdicts.
 const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
-/// Bit of the connection's own socket among those that were seen. A connection with as many subflows, ended ones included, is never idle.
+/// Bit of the connection's own socket; lower bits belong to subflows. A connection with more subflows, ended ones included, is never idle.
 const SOCKET: usize = 63;
 
 /// A connection as it was when it became idle. Serialized it takes a quarter of the memory, and there may be 100 000 of them.

@@ -60,7 +60,8 @@ impl PathState {
         self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. Returns the evidence, and when and how its path failed or worked again.
+    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. Returns the evidence, and the event and time if its path failed
+    /// or works again.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,

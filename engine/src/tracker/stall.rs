@@ -7,7 +7,7 @@ use mpwatch_model::unit::Nanos;
 
 /// The stalls of one subflow.
 pub(super) struct SubflowStalls<'a> {
-    /// Those that have ended, oldest first.
+    /// Stalls that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
     /// Its last progress, when a stall may have begun. `None`: it never made progress.
     pub(super) progress: Option<Nanos>,

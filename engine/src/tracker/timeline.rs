@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection: its entries, and those that follow from the difference of two records.
+//! The timeline of a connection. Some entries follow from the difference between two records.
 
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;

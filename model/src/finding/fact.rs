@@ -14,7 +14,7 @@ use crate::kernel::endpoint::Name;
 use crate::kernel::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::{BitsPerSecond, Micros, Nanos};
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Something failed, or data was lost.
@@ -77,7 +77,7 @@ pub enum Fact {
         sum: BitsPerSecond,
         since: Micros,
     },
-    /// The RTT of a path is so much longer than the best one that it can hold up the others. Medians.
+    /// The median RTT of a path is so long, compared with the best path, that it can delay data of the others.
     SlowPath {
         subflow: usize,
         rtt: Micros,
@@ -118,7 +118,7 @@ pub struct FailedJoin {
     pub remote: IpAddr,
     pub interface: Option<Name>,
     pub reason: CloseReason,
-    /// Number of others with this reason.
+    /// Number of further subflows with this reason.
     pub others: usize,
 }
 

@@ -151,7 +151,7 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
     }
 }
 
-/// How long the path was down, and how often it worked for a short time meanwhile.
+/// How long the path was down, and how often it worked for a short time in between.
 fn recovered(path: &FailedPath) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
     if let (Some(time), Some(end)) = (path.duration(), path.recovered) {

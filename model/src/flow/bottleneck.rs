@@ -125,8 +125,8 @@ pub struct PairVerdict {
     pub evidence: Option<Evidence>,
 }
 
-/// A rate cap that subflows share without sharing a queue: what one of them gains the others lose, while all are congested. Caused by a policer,
-/// a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
+/// A rate cap that subflows share without sharing a queue: all are congested, and throughput that one of them gains is lost by the others. Caused by
+/// a policer, a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SharedCap {
     /// The subflows that share it.

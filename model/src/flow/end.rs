@@ -3,7 +3,7 @@
 
 use crate::table::{Cell, Column, Row};
 
-/// The columns of the rows of an [`End`]: those of the database's views.
+/// The columns of the rows of an [`End`], which are the columns of the database's views.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndColumns {
     /// Columns of connections.

@@ -109,7 +109,7 @@ fn part(id: ConnectionId) -> usize {
 pub struct OpenCounts {
     /// Open connections, by state: in the order of [`TcpState::ALL`].
     pub states: [i64; TcpState::ALL.len()],
-    /// Of those, connections that asked for MPTCP and continue as plain TCP.
+    /// Open connections that asked for MPTCP and continue as plain TCP.
     pub fallbacks: i64,
     /// Open subflows, including subflows of closed connections.
     pub subflows: i64,

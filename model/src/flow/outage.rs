@@ -168,8 +168,8 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     })
 }
 
-/// Whether a subflow was reset well after the connection had closed and others had closed normally. Its path may have failed before: the
-/// sender notices that, the receiver does not.
+/// Whether a subflow was reset well after the connection and another subflow had closed normally. Its path may have failed earlier, which only the
+/// sender notices.
 pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;

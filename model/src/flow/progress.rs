@@ -9,7 +9,7 @@ json_words! {
     pub enum Progress {
         /// It carries data, or waits for the acknowledgement of data that it has just sent.
         Working = "working",
-        /// Nothing is in flight, or was when the subflow ended.
+        /// Nothing is in flight; of a closed subflow, nothing was in flight at its end.
         #[default]
         Idle = "idle",
         /// Data waits because the peer's receive window is closed: the program there does not read.

@@ -57,7 +57,8 @@ pub struct CpuLoad {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTimes {
     /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows it is
-    /// divided by the bytes that each carried meanwhile. `null`: the kernel does not report which socket a call uses (before 6.3).
+    /// divided in proportion to the bytes that each carried since the last tick. `null`: the kernel does not report which socket a call uses
+    /// (before 6.3).
     pub syscall: Option<Nanos>,
     /// Softirqs that received its segments, including processing, waking the application and sending what an acknowledgement allows.
     pub rx_softirq: Nanos,

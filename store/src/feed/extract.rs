@@ -64,7 +64,7 @@ impl Archive {
     /// the period are included whole.
     ///
     /// # Errors
-    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
     pub fn extract<E: From<StoreError>>(
         &self,
         what: Extract,

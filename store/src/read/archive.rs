@@ -77,7 +77,7 @@ impl Archive {
     /// is at least one.
     ///
     /// # Errors
-    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
     pub fn parts<E: From<StoreError>>(
         &self,
         period: Period,
