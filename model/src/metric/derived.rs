@@ -32,10 +32,12 @@ struct WithDerived<'a, T> {
     derived: &'a T,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
 fn serialize_fields<T: Tabled, S: Serializer>(subject: &&T, serializer: S) -> Result<S::Ok, S::Error> {
     subject.serialize_fields(serializer)
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
 fn serialize_derived<T: Tabled, S: Serializer>(subject: &&T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(columns::<T>().map(|(column, metric)| (column, (metric.read)(subject))))
 }
