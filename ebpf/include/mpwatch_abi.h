@@ -38,7 +38,7 @@ enum mpw_record_kind {
 
 /* Flags of a subflow. */
 enum mpw_subflow_flag {
-	/* Traced from its SYN or accept on. Otherwise it was open before the programs were attached. */
+	/* Its opening was traced. Otherwise it was open before the programs were attached. */
 	MPW_SF_SEEN_OPEN = 1u << 0,
 	/* Part of an MPTCP connection; otherwise plain TCP. */
 	MPW_SF_MPTCP = 1u << 1,
@@ -195,7 +195,7 @@ struct mpw_msk {
 	__u64 bytes_acked;
 	/* Retransmitted by the MPTCP timer, without data reinjected at the end of a subflow. */
 	__u64 bytes_retrans;
-	/* Payload that no subflow has been given yet, and payload without a DATA_ACK. */
+	/* Payload that is not assigned to a subflow yet, and payload without a DATA_ACK. */
 	__u64 unsent;
 	__u64 unacked;
 	/* The peer's receive window, from the first byte without a DATA_ACK. Data in flight does not reduce it. */
@@ -284,7 +284,7 @@ struct mpw_observed {
 	__u64 busy_ns;
 	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
 	__u64 bytes_resent;
-	/* Payload in packets that queues of this host dropped. TCP knows of it only if the queue refused the whole packet. */
+	/* Payload in packets that queues of this host dropped. The kernel informs TCP only if the queue refused the whole packet. */
 	__u64 bytes_dropped;
 	/* Payload in the SYN (TCP Fast Open), which the kernel's counters of the connection exclude. */
 	__u64 syn_bytes;
@@ -387,7 +387,7 @@ struct mpw_sample_batch {
 	struct mpw_delay_sample samples[MPW_BATCH_SAMPLES];
 };
 
-/* Path of a control group, cut to its inner levels if too deep. Bytes after a NUL are arbitrary. */
+/* Path of a control group; if it has too many levels, only the inner ones. Bytes after a NUL are arbitrary. */
 struct mpw_cgroup {
 	__u32 kind;
 	/* Names in this record, innermost first. */

@@ -2,7 +2,7 @@
 //! The heap of the C library, which Rust and SQLite use. In this crate because it needs `unsafe`.
 
 /// Returns free pages of the heap to the kernel. glibc by itself returns only pages at the end of the heap, where a small allocation is almost
-/// always in use: after a burst of connections, most of the heap was free and stayed resident. Takes a few milliseconds for a heap of 100 MB.
+/// always in use: after a burst of connections, most of the heap was free and stayed resident. Costs a few milliseconds for a heap of 100 MB.
 /// Does nothing with other C libraries, which return memory by themselves.
 pub fn trim() {
     #[cfg(target_env = "gnu")]

@@ -32,8 +32,8 @@ const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 /// Path of this process's own namespace.
 pub const OWN: &str = "/proc/self/ns/net";
 
-/// All namespaces, sorted by inode. Skips namespaces that disappear meanwhile, and processes that it may not read: `mpwatch doctor` names the
-/// missing capability.
+/// All namespaces, sorted by inode. Skips namespaces that disappear during the call, and processes that this process may not read: `mpwatch
+/// doctor` names the missing capability.
 pub fn all() -> Vec<Namespace> {
     let mut found = BTreeMap::new();
     let mut add = |path: PathBuf, name: Option<String>| {
@@ -54,7 +54,7 @@ pub fn all() -> Vec<Namespace> {
     found.into_values().collect()
 }
 
-/// Name of the namespace that is bound to a file. One that is called [`OWN_NAME`] has its path as its name.
+/// Name of the namespace that is bound to a file: the name of the file, or its path if the file is called [`OWN_NAME`].
 pub fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     let name = if name == OWN_NAME { path.as_os_str() } else { name };

@@ -35,8 +35,8 @@ impl CookieReader {
         Some(Self { program: program.as_fd().try_clone_to_owned().ok()? })
     }
 
-    /// The cookie of the network namespace of a file such as `/run/netns/NAME`. `Ok(None)`: it is not a network namespace but, for example, a
-    /// plain file, as before the namespace is mounted there and after it is unmounted.
+    /// The cookie of the network namespace of a file such as `/run/netns/NAME`. `Ok(None)`: it is not a network namespace. For example, it is a
+    /// plain file before the namespace is mounted on it and after it is unmounted.
     /// Fails if the file cannot be opened, or the kernel cannot run the program.
     pub fn cookie(&self, path: &Path) -> io::Result<Option<NetnsCookie>> {
         let file = File::open(path)?;

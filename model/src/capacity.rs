@@ -10,7 +10,7 @@ const MIN_CAPACITY: usize = 1_024;
 /// A collection with room for this many times its elements shrinks to room for twice as many.
 const MAX_FACTOR: usize = 4;
 
-/// Whether a collection of this many elements has far more room than it needs. Growing again costs little against the inserts between.
+/// Whether a collection of `len` elements has far more room than it needs. Growing it again costs little compared with the inserts in between.
 pub fn is_excessive(capacity: usize, len: usize) -> bool {
     capacity > MIN_CAPACITY && capacity / MAX_FACTOR > len
 }

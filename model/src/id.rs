@@ -26,7 +26,7 @@ pub struct SocketCookie(pub u64);
 pub struct Token(pub u32);
 
 impl Token {
-    /// `None` for the zero that stands for "no token".
+    /// The token. `None`: zero, which means "no token".
     pub fn known(self) -> Option<Self> {
         (self.0 != 0).then_some(self)
     }

@@ -91,7 +91,7 @@ impl Snapshot {
 }
 
 /// All connections of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Report>)]
 pub struct Report {
@@ -120,33 +120,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of one snapshot, on some of its connections.
+    /// The report on some connections of a snapshot.
     pub fn from_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {
             schema: snapshot.schema,
-            run: Run {
-                host,
-                setup,
-                from: snapshot.at,
-                to: snapshot.at,
-                since: None,
-                until: None,
-                cut_short: None,
-            },
-            connections: Vec::new(),
-            flow_classes: Vec::new(),
+            run: Run { host, setup, from: snapshot.at, to: snapshot.at, ..Run::default() },
             counters: snapshot.counters,
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,
-            filtered_out: 0,
-            run_starts: Vec::new(),
+            ..Self::default()
         }
         .with(connections)
     }
 
-    /// The report on these connections.
+    /// The same report with these connections.
     #[must_use]
     pub fn with(self, connections: Vec<Connection>) -> Self {
         Self { flow_classes: class_totals(&connections), connections, ..self }
@@ -154,7 +143,7 @@ impl Report {
 }
 
 /// A period of observation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The machine.
     pub host: Host,

@@ -5,12 +5,12 @@
 
 use serde::Serialize;
 
-/// With fewer values in one of the samples, there is no 95 % interval, or it covers nearly everything.
+/// Minimum number of values in each sample. With fewer, there is no 95 % interval, or it covers nearly everything.
 const MIN_VALUES: usize = 4;
 /// Quantile of the normal distribution for an interval of 95 %.
 const Z_95: f64 = 1.96;
 
-/// How much larger one sample is than another, with an interval that contains the true shift with a probability of 95 %.
+/// The amount by which one sample exceeds another, with an interval that contains the true amount with a probability of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shift {
     /// The median of all differences between a value of the second sample and one of the first.
@@ -22,7 +22,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Whether the interval excludes 0: the samples differ.
+    /// Whether the interval excludes 0, so that the samples differ.
     pub fn is_shown(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
@@ -64,7 +64,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// How much the values of `b` exceed the values of `a`. `None`: fewer than 4 in one of them.
+/// The amount by which the values of `b` exceed the values of `a`. `None`: one of the samples has fewer than 4 values.
 ///
 /// The number of differences outside of the interval follows the normal approximation of the Mann-Whitney statistic, which is conservative
 /// for small and for tied samples. Values are finite.
@@ -132,8 +132,8 @@ pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     compare_logarithms(change, a, b)
 }
 
-/// How much the mean of `b` exceeds the mean of `a`: Welch's interval, which assumes normally distributed values. `None`: fewer than two in
-/// one of them.
+/// The amount by which the mean of `b` exceeds the mean of `a`, with Welch's interval, which assumes normally distributed values. `None`: one of the
+/// samples has fewer than two values.
 pub fn change(a: &[f64], b: &[f64]) -> Option<Shift> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     let variance = variance_a + variance_b;
@@ -171,13 +171,13 @@ fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> u64 {
         .sum()
 }
 
-/// The place of a floating-point number in the order of all of them.
+/// The rank of a floating-point number among all floating-point numbers.
 fn order(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The number at a place.
+/// The number with this rank.
 fn from_order(place: u64) -> f64 {
     f64::from_bits(if place >> 63 == 1 { place & !(1 << 63) } else { !place })
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use mpwatch_fixtures as fixture;
+use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::metric::derived::{Tabled, columns};
 use mpwatch_model::snapshot::{Report, Snapshot};
@@ -18,6 +19,15 @@ fn json_has_the_fields_and_the_computed_values() {
     }
     assert_eq!(json["subflows"].as_array().unwrap().len(), 2);
     assert_eq!(serde_json::from_value::<Connection>(json).unwrap(), connection);
+}
+
+#[test]
+fn a_value_of_an_enumeration_has_the_same_word_everywhere() {
+    for method in DetectionMethod::ALL {
+        assert_eq!(serde_json::to_value(method).unwrap(), method.as_str());
+        assert_eq!(DetectionMethod::from_word(method.as_str()), Some(method));
+    }
+    assert_eq!(DetectionMethod::from_word("guess"), None);
 }
 
 #[test]

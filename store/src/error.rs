@@ -22,7 +22,7 @@ pub struct StoreError {
 /// How an error can be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// As its text says.
+    /// By the action that its text names.
     Lasting,
     /// The same call may succeed later, for example because the disk was full.
     Temporary,
@@ -75,8 +75,8 @@ impl StoreError {
     /// Another process is writing the file.
     pub(crate) fn in_use(path: &Path) -> Self {
         let advice = "stop it, or name another file";
-        let text = format!("{} is being written by another mpwatch; {advice}", path.display());
-        Self { text, kind: ErrorKind::InUse }
+        Self::lasting(format!("{} is being written by another mpwatch; {advice}", path.display()))
+            .with_kind(ErrorKind::InUse)
     }
 
     /// The file already contains this run, under this number. A second import would count everything twice.

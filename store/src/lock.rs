@@ -45,7 +45,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
-            // If another process has removed the file meanwhile, the lock does not exclude others.
+            // If another process removed the file before it was locked, the lock does not exclude other writers.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
                 return Ok(Self { name, _file: file });
             }

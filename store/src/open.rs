@@ -42,7 +42,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     refuse_folder(path)?;
     let lock = Lock::acquire(path)?;
     let refused = |error: rusqlite::Error| StoreError::open(path, &error, None);
-    // SQLite would create it readable by all users, and gives its log the same permissions. SQLite reports errors of this call when it opens
+    // SQLite would create the file readable by all users, and its log with the same permissions. An error of this call recurs when SQLite opens
     // the file.
     let _ = create(path, None);
     let database = Database::open(path).map_err(refused)?;

@@ -4,7 +4,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* The path is repeated after this time, in nanoseconds, because user space keeps only names that were used lately. */
+/* Interval between two reports of one path, in nanoseconds: user space keeps only names that were used recently. */
 #define REPEAT_PATH_NS 60000000000ull
 
 /* When the path of a group was last sent, by its id. */

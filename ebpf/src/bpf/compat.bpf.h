@@ -36,7 +36,7 @@ static __always_inline bool tcp_counts_rto(void)
 	return bpf_core_field_exists(struct tcp_sock, total_rto);
 }
 
-/* The control group above. The root has none. */
+/* Parent of a control group. NULL: it is the root. */
 static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *node)
 {
 	struct kernfs_node___rcu *renamed = (void *)node;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Records how a subflow ends, before the kernel clears that. User space derives the close reason from these flags (close.rs). */
+/* Records how a subflow ends, before the kernel clears the state. User space derives the close reason from these flags (close.rs). */
 #ifndef MPWATCH_ENDING_BPF_H
 #define MPWATCH_ENDING_BPF_H
 
@@ -25,7 +25,7 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 	return 0;
 }
 
-/* Flags of the removed addresses of a subflow. The kernel keeps the last REMOVE_ADDR in each direction, also when an id is used again. */
+/* Flags of the removed addresses of a subflow. The kernel keeps the last REMOVE_ADDR in each direction, even if the id is reused. */
 static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
 	return (rm_list_has(&msk->pm.rm_list_rx, observed->remote.id) ? MPW_SF_RM_ADDR_RECEIVED
@@ -34,9 +34,9 @@ static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct 
 }
 
 /*
- * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. An old REMOVE_ADDR
- * explains no reset; with a FIN the address was probably removed again. If the peer sent MP_FASTCLOSE on one subflow, the kernel resets the
- * others, maybe before the peer's own resets arrive.
+ * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. If the REMOVE_ADDR is
+ * older than the subflow, it does not explain a reset; with a FIN, the address was probably removed a second time. If the peer sent
+ * MP_FASTCLOSE on one subflow, the kernel resets the others, possibly before the peer's own resets arrive.
  */
 static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
@@ -56,7 +56,7 @@ static __always_inline bool is_open(int state)
 	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || has_queued_fin(state);
 }
 
-/* Excludes listeners and failed handshakes. */
+/* False for listeners and failed handshakes. */
 static __always_inline bool has_carried_data(struct tcp_sock *tp)
 {
 	return tp->bytes_acked || tp->bytes_received;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Marks of the CPU ledger without a socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
+/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
 #include "ledger.bpf.h"
 #include "task.bpf.h"
 
@@ -133,7 +133,7 @@ int BPF_PROG(ledger_packet)
 	return 0;
 }
 
-/* A softirq sends a packet, from a timer or a queue. In the receive path the packet answers the current segment, whose socket is charged already. */
+/* A softirq sends a packet, from a timer or a queue. In the receive path, the packet answers a segment whose socket is charged already. */
 static __always_inline void charge_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
 {
 	struct subflow_state *state;
@@ -163,7 +163,7 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	return 0;
 }
 
-/* The process has run its own code until here. */
+/* Until this mark, the process has run its own code. */
 static __always_inline void enter_syscall(struct cpu_ledger *cpu)
 {
 	cpu->level_unknown = 0;
@@ -203,7 +203,7 @@ static __always_inline bool in_worker(struct cpu_ledger *cpu)
 	return cpu->kind == TASK_KERNEL && !in_softirq(cpu);
 }
 
-/* The time between two work items, mostly of waking up, is charged to the socket of the previous item, if known, else to the socket of the next. */
+/* The time between two work items is mostly wake-up time. It is charged to the socket of the previous item, if known, else of the next item. */
 static __always_inline void start_work(struct cpu_ledger *cpu, struct work_struct *work)
 {
 	if (!in_worker(cpu))
@@ -251,7 +251,7 @@ static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct c
 	out->at_ns = now;
 }
 
-/* Adds the time since the last mark. If the mark is ahead of the clock, the end of the accounts moves beyond now, because no account may shrink. */
+/* Adds the time since the last mark. If the mark is later than the clock, at_ns is moved beyond now instead, because no account may shrink. */
 static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct level *level,
 					   __u64 clock)
 {

@@ -52,7 +52,7 @@ struct cpu_user {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time from before the task last slept that is not charged yet; meanwhile in MPW_ACCOUNT_PENDING. */
+	/* Time from before the task last slept that is not charged yet. Until it is, MPW_ACCOUNT_PENDING includes it. */
 	__u64 carried;
 	/* Default user for the time since the last mark. */
 	struct cpu_user current;
@@ -60,13 +60,13 @@ struct level {
 };
 
 struct cpu_ledger {
-	/* Begin of the sampling window; for an exact ledger, of the ledger. 0: marks do nothing. */
+	/* Start of the sampling window or, for an exact ledger, of the ledger. 0: marks do nothing. */
 	__u64 since_ns;
 	/* Total length of earlier sampling windows. */
 	__u64 elapsed_ns;
-	/* Estimated time of the marks of a sampled ledger. It stops the clocks of all levels, because outside of windows there are no marks. */
+	/* Estimated time of the marks of a sampled ledger. The clocks of all levels exclude it, because outside of windows there are no marks. */
 	__u64 programs_ns;
-	/* Total time of device interrupts, and begin of the current interrupt (0: none). */
+	/* Total time of device interrupts, and start of the current interrupt (0: none). */
 	__u64 hard_ns;
 	__u64 hard_since;
 	/* The same for softirqs, on their clock. */
@@ -115,11 +115,11 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 }
 
 /*
- * The time of a mark varies, without the kernel's dispatch, from nothing to several times the dispatch, depending on its charges and on the
- * caches. Reading the clock twice takes as long as a short mark, so one mark in TIMED_ONE_IN is timed and stands for all.
+ * In addition to the kernel's dispatch, a mark takes from nearly nothing to several times the dispatch, depending on its charges and on the
+ * caches. Reading the clock twice takes as long as a short mark, so only one mark in TIMED_ONE_IN is timed, as a sample of all.
  */
 #define TIMED_ONE_IN 16
-/* A mark that took longer was interrupted and does not count. */
+/* A timed mark that took longer was interrupted. Its time is ignored. */
 #define MAX_RUN_NS 2000
 
 /* Time at which the mark began; 0: it is not timed. */
@@ -156,7 +156,7 @@ static __always_inline __u64 softirq_clock_at(struct cpu_ledger *cpu, __u64 now)
 	return now - cpu->hard_ns - cpu->programs_ns;
 }
 
-/* The time is read first. An interrupt after that makes this clock late, which the next mark corrects, and never early. */
+/* Reads the time first: an interrupt after that makes this clock late, never early, and the next mark corrects it. */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -175,7 +175,7 @@ static __always_inline bool in_softirq(struct cpu_ledger *cpu)
 	return cpu->soft_since;
 }
 
-/* Several CPUs may work for one socket at a time. False: the socket is gone, and its slot may belong to another socket. */
+/* Atomic: several CPUs may work for a socket at the same time. False: the socket is gone, and its slot may belong to another socket. */
 static __always_inline bool add_cost(const struct cpu_user *to, __u64 amount)
 {
 	struct cost *cost = bpf_map_lookup_elem(&costs, &to->slot);
@@ -213,7 +213,7 @@ static __always_inline void switch_account(struct level *level, __u64 clock, __u
 	level->current = (struct cpu_user){.account = account};
 }
 
-/* A thread uses a traced socket for the first time. The other threads of its process become siblings, except in mpwatch itself (demo, selftest). */
+/* Called when a thread first uses a traced socket. The other threads of its process become siblings, except in mpwatch itself (demo, selftest). */
 static __noinline int track_thread(struct cpu_ledger *cpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -245,7 +245,7 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 		level = &cpu->process;
 		clock = process_clock(cpu);
 		to.class = cpu->kind == TASK_KERNEL ? MPW_CPU_WORKER : MPW_CPU_SYSCALL;
-		/* Its system calls were not marked so far, so the begin of this call is unknown. */
+		/* Its system calls were not marked so far, so the start of this call is unknown. */
 		if (cpu->kind == TASK_OTHER || cpu->kind == TASK_SELF)
 			charge(level, clock, &level->current);
 		if (cpu->kind != TASK_USER && cpu->kind != TASK_KERNEL)
@@ -271,7 +271,7 @@ static __noinline int charge_socket(__u32 *slot, __u64 tag)
 	return 0;
 }
 
-/* Subflows and connections whose final record has been sent get no slot any more: nothing would free it. */
+/* After its final record, a subflow or connection is not charged: nothing would free the slot. */
 static __always_inline void charge_subflow(struct subflow_state *state)
 {
 	if (settings.ledger && state->observed.cookie && !state->final_sent)
@@ -296,7 +296,7 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 		cpu->mptcp_worker = cpu->work_function;
 }
 
-/* A received segment of a subflow. If a system call processes it (from the backlog), the time is charged to the call. */
+/* Charges a received segment. If a system call processes it (from the backlog), the time is charged to the call. */
 static __always_inline void charge_segment(struct subflow_state *state)
 {
 	struct cpu_ledger *cpu;
@@ -312,7 +312,7 @@ static __always_inline void charge_segment(struct subflow_state *state)
 	end_timing(cpu, began);
 }
 
-/* A received segment of a TCP connection that is not traced. */
+/* Charges a received segment of a TCP connection that is not traced. */
 static __always_inline void charge_untraced(void)
 {
 	struct cpu_ledger *cpu;

@@ -12,8 +12,8 @@ const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 static const struct subflow_state new_subflow;
 
 /*
- * Owner of an accepted socket, unless it is known: the process that calls close() or shutdown(). That call holds the socket's lock. All other
- * changes of state happen in softirqs, without the lock, or in kernel threads.
+ * If the owner of a socket is unknown (it was accepted), it is the process that calls close() or shutdown(). Such a call holds the socket's
+ * lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
  */
 static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
 {
@@ -96,8 +96,8 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
 }
 
 /*
- * After a SYN cookie the kernel takes the RTT sample from the time stamp of the SYN-ACK, in milliseconds, but its low bits are options of the SYN
- * (cookie_init_timestamp()): the sample is wrong by up to 64 ms. Of other samples of whole milliseconds, 1 in 32 looks the same.
+ * After a SYN cookie the kernel computes the RTT from the time stamp of the SYN-ACK, in milliseconds, but the low bits of this stamp encode options
+ * of the SYN (cookie_init_timestamp()), so the RTT is wrong by up to 64 ms. One in 32 correct RTTs of whole milliseconds is rejected as well.
  */
 static __always_inline bool is_sample_of_cookie(const struct tcp_sock *tp)
 {
@@ -130,7 +130,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	if (!state)
 		return;
 	state->observed.established_ns = now;
-	/* A backup may be idle from here on until it is needed. */
+	/* A backup may be idle from now until it is needed. */
 	state->received_ns = now;
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
@@ -195,7 +195,7 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		return;
 	if (state && !(state->observed.flags & MPW_SF_MPTCP))
 		note_closing_owner(&state->observed.owner, sk, new);
-	/* Decides for sockets that open only: a traced subflow stays traced even if it leaves its connection. */
+	/* Matters only when a socket opens: a traced subflow stays traced even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
 	/* Its opening was missed, or there was no memory for its storage. It may never carry payload, so trace it now. */
 	if (!state && wanted && is_open(old))

@@ -41,8 +41,8 @@ static __noinline int count_lost_subflow(struct subflow_state *state, struct soc
 }
 
 /*
- * For a socket that is destroyed and had no storage, for lack of memory. Its flags are unknown. If no queue refused a segment, the kernel's
- * counter is exact; otherwise sequence numbers are, except that they may include SYN and FIN. The smaller of both counts.
+ * For a destroyed socket that had no storage, for lack of memory. Its flags are unknown. If no queue refused a segment, the kernel's counter is
+ * exact; otherwise sequence numbers are exact, except that they may include SYN and FIN. The smaller of the two is counted.
  */
 static __always_inline void count_lost_untraced(struct tcp_sock *tp)
 {

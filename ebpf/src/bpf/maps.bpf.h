@@ -31,7 +31,7 @@ struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
 	__u64 first_received;
-	/* Of the connection's socket. */
+	/* Cookie of the connection's socket. */
 	__u64 cookie;
 	__u32 token;
 	__u32 remote_token;
@@ -79,7 +79,7 @@ struct subflow_state {
 	__u32 cost_slot;
 	/* 1: the final record of this generation has been sent. */
 	__u8 final_sent;
-	/* The last change of state that was processed. */
+	/* State after the last change that was processed. */
 	__u8 last_state;
 	__u8 _reserved[2];
 	/* Handshake of the connection. */
@@ -107,7 +107,7 @@ struct connection_state {
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
-	/* The last change of state that was processed. */
+	/* State after the last change that was processed. */
 	__u8 last_state;
 	/* 1: the final record was lost, and its payload is counted. */
 	__u8 lost;
@@ -184,7 +184,7 @@ static __always_inline struct connection_state *adopt_connection(struct sock *sk
 	return connection;
 }
 
-/* The name of the process, not of the thread. The process id comes last: it shows that the owner is known. */
+/* Stores the name of the process, not of the thread. The process id is stored last, because it marks the owner as known. */
 static __always_inline void set_owner(struct mpw_owner *owner, struct task_struct *task)
 {
 	BPF_CORE_READ_INTO(&owner->comm, task, group_leader, comm);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The scheduler. The other MPTCP tracepoints identify no subflow, and the kernel's MIB counts the errors that they report (mib.rs). */
+/* Rounds of the MPTCP scheduler. The other MPTCP tracepoints do not identify a subflow; the MIB counts the errors that they report (mib.rs). */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"

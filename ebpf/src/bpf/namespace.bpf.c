@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Identifies a network namespace by an open file of it. Entering the namespace would require CAP_SYS_ADMIN. */
+/* Reads the cookie of a network namespace from an open file descriptor. Entering the namespace would require CAP_SYS_ADMIN. */
 #include "kernel.bpf.h"
 
 /*
- * User space runs this program. Arguments: a descriptor of its own that refers to a network namespace (NS_GET_NSTYPE), and 0 or 1 for the
- * low or high half of the cookie. Returns that half.
+ * User space runs this program. Arguments: one of its descriptors, which refers to a network namespace (NS_GET_NSTYPE), and 0 or 1 for the low or
+ * high half of the cookie. Returns that half.
  */
 SEC("raw_tp")
 int netns_cookie(struct bpf_raw_tracepoint_args *ctx)

@@ -59,7 +59,7 @@ int BPF_PROG(on_receive, struct sock *sk)
 	return 0;
 }
 
-/* Runs over all open files of all processes, in all namespaces at once. */
+/* Runs for each open file of each process, in all namespaces. */
 SEC("iter/task_file")
 int find_owners(struct bpf_iter__task_file *ctx)
 {

@@ -20,8 +20,8 @@ static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 }
 
 /*
- * Without the peer's key there is no data yet, or the connection fell back and its only subflow has the counts. Fields may change meanwhile,
- * so each is read once.
+ * If the peer's key is unknown, there is no data yet, or the connection fell back and its only subflow has the counts. Fields may change
+ * during this function, so each is read once.
  */
 static __always_inline void
 count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)

@@ -18,7 +18,7 @@ extern const volatile struct mpw_settings settings;
 #define READ(pointer, field) \
 	(settings.has_cast ? CAST(pointer)->field : BPF_CORE_READ(pointer, field))
 
-/* Reads a field of the structure that the field `way` refers to. */
+/* Reads a field of the structure that is referenced by the field `way`. */
 #define READ_VIA(pointer, way, field) \
 	(settings.has_cast ? CAST(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
 
@@ -26,7 +26,7 @@ extern const volatile struct mpw_settings settings;
 	(settings.has_cast ? BPF_CORE_READ_BITFIELD(CAST(pointer), field) \
 			   : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
 
-/* The kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context and its connection. */
+/* As the kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context, and to its connection. */
 static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
 {
 	return tp->inet_conn.icsk_ulp_data;

@@ -140,7 +140,7 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	return 0;
 }
 
-/* Interfaces in one of the 256 lists of a namespace. */
+/* Maximum number of interfaces searched in one of the 256 lists of a namespace. */
 #define MAX_INTERFACES_IN_LIST 16
 
 /* Reads the name of the interface with an index. The socket has no pointer to the interface through which segments arrive. */
@@ -159,7 +159,7 @@ static __noinline int read_interface_name(__u8 *name, struct net *net, int ifind
 	return 0;
 }
 
-/* The interface of the cached route, saved because a closing socket drops its route first, and the interface of the last segments. */
+/* Reads the interface of the cached route, which a closing socket drops first, and the interface of the last segments. */
 static __always_inline void read_interfaces(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -202,7 +202,7 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	return 0;
 }
 
-/* The time of a tick of the kernel's timer. Two readings differ by less than a tick, so `known` stays unless it differs by two. */
+/* Boot-clock time of a timer tick. Two conversions of one tick differ by less than a tick, so `known` is kept unless it differs by two ticks. */
 static __always_inline __u64 time_of_tick(__u64 known, __u32 tick, __u64 now)
 {
 	__u64 at = now - (__u64)((__u32)bpf_jiffies64() - tick) * settings.tick_ns;
@@ -211,7 +211,7 @@ static __always_inline __u64 time_of_tick(__u64 known, __u32 tick, __u64 now)
 	return error < 2 * settings.tick_ns ? known : at;
 }
 
-/* What the socket waits for. User space derives the state of the path from it (progress.rs). */
+/* Reads data in flight, window and timers. User space derives the progress of the subflow from them (progress.rs). */
 static __noinline int read_waiting(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	__u64 now = bpf_ktime_get_boot_ns();
@@ -273,7 +273,7 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	return 0;
 }
 
-/* Otherwise the connection's socket has connected again since. */
+/* Whether the connection's socket still has the known connection. Otherwise it has connected again. */
 static __always_inline bool is_same_connection(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u32 token = READ(msk, token);

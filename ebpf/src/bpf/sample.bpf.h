@@ -14,7 +14,7 @@
 #define SAMPLES_PER_RTT 16
 /* Age of its first sample at which a batch is sent even if it is not full. */
 #define MAX_BATCH_AGE_US 100000
-/* Interval of checks whether a connection with one subflow has a second one. */
+/* Interval between checks whether a connection with one subflow has a second one. */
 #define RECHECK_US 50000
 
 /* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */

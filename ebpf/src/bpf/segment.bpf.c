@@ -85,8 +85,8 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 }
 
 /*
- * Whether to sample this segment, which costs more than the rest of the program: every segment of a slow subflow, thousands per second of a
- * fast one, every segment of a second path until it carries its share.
+ * Whether to sample this segment, because a sample costs more than the rest of the program: every segment of a slow subflow, thousands per second
+ * of a fast subflow, every segment of a second path until it carries its share.
  */
 static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {
@@ -203,7 +203,7 @@ int BPF_PROG(on_drop, struct sk_buff *skb, void *location, int reason)
 	state = bpf_sk_storage_get(&subflows, sk, 0, 0);
 	if (!state)
 		return 0;
-	/* By helper calls, which yield numbers. */
+	/* Read by helper calls, because the verifier allows arithmetic on their results. */
 	transport = (__u64)BPF_CORE_READ(skb, head) + skb->transport_header;
 	if (bpf_probe_read_kernel(&words, 1, (void *)(transport + TCP_DATA_OFFSET)))
 		return 0;

@@ -22,7 +22,7 @@ static __always_inline __u64 mix_words(__u64 mixed, const __u64 *words, int from
 }
 
 /*
- * An unchanged socket is reported after 8 to 15 seconds; the spread divides them among snapshots. This is well below MAX_UNSEEN (seen.rs).
+ * An unchanged socket is reported after 8 to 15 seconds, so that not all are due in one snapshot. This is well below MAX_UNSEEN (seen.rs).
  * Both use CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
  */
 #define MIN_RELIST_S 8
@@ -32,7 +32,7 @@ static __always_inline bool is_due(__u64 listed_ns, __u64 now, __u64 cookie)
 	return now - listed_ns >= (MIN_RELIST_S + cookie % 8) * 1000000000;
 }
 
-/* A read holds the CPU if the kernel is not preemptible. This limits it to a few milliseconds. */
+/* If the kernel is not preemptible, a read occupies the CPU until it ends. This limit ends it after a few milliseconds. */
 #define MAX_SKIPPED_PER_READ 8192
 
 /* Sockets skipped in this read. One snapshot is read at a time. */
@@ -56,8 +56,8 @@ static __always_inline long write_unchanged(struct seq_file *seq, __u32 kind, __
 }
 
 /*
- * Fingerprint of a few fields: each segment, each change of state and each found owner changes one of them. 0: there is no such fingerprint,
- * because timers change a socket with data in flight and an exact ledger charges a socket at any time.
+ * Fingerprint of a few fields: each segment, each change of state and each found owner changes one of them. 0: none, because timers change a
+ * socket with data in flight, and an exact ledger charges a socket at any time.
  */
 static __always_inline __u64 subflow_fingerprint(struct subflow_state *state, struct tcp_sock *tp)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The process level of the CPU ledger: which task runs, and what is saved while it does not. */
+/* The process level of the CPU ledger: the running task, and the saved state of threads that do not run. */
 #ifndef MPWATCH_TASK_BPF_H
 #define MPWATCH_TASK_BPF_H
 
@@ -61,7 +61,7 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 	if (thread) {
 		set_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
 		cpu->process.carried = thread->carried;
-		/* It stopped in an earlier window. Most threads wake up inside a system call. */
+		/* The thread stopped in an earlier window, so its state is old. Most threads wake up inside a system call. */
 		if (thread->window != cpu->window) {
 			cpu->in_syscall = 1;
 			return;

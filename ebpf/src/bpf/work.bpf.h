@@ -10,7 +10,7 @@
 #include "maps.bpf.h"
 
 /*
- * Counts work units. Payload carried across the begin of a sampling window counts in the window, payload carried across its end does not; on
+ * Counts work units. Payload carried across the start of a sampling window counts in the window, payload carried across its end does not; on
  * average the two errors cancel.
  */
 static __always_inline void add_work(struct subflow_state *state, __u64 units)

@@ -66,8 +66,8 @@ static __always_inline __u64 increase_per_segment(__u32 cwnd, __u32 rtt_us, __u6
 }
 
 /*
- * Adds the increase for an ACK of `acked` segments to *credit. Returns by how many whole segments the window grows: at most one, because a
- * window of segments is acknowledged once per round trip.
+ * Adds the increase for an ACK of `acked` segments to *credit. Returns the number of whole segments by which the window grows: at most one, because
+ * a window of segments is acknowledged once per round trip.
  */
 static __always_inline __u32 add_increase(__u32 cwnd, __u32 acked, __u64 increase, __u64 *credit)
 {

@@ -46,7 +46,7 @@ struct others {
 /* A subflow's own state, in its socket (icsk_ca_priv). */
 struct subflow_control {
 	struct group_key key;
-	/* Fraction of a segment by which the window is still to grow. */
+	/* Fraction of a segment that the window has not grown by yet. */
 	__u64 credit;
 	/* 0: has not joined its group yet. */
 	__u64 id;
@@ -82,7 +82,7 @@ static __always_inline struct group *find_or_create_group(const struct group_key
 	return bpf_map_lookup_elem(&groups, key);
 }
 
-/* Takes a free place, or the place of an inactive subflow, which will take another place at its next ACK. NULL: all are in use. */
+/* Claims a free place, or the place of an inactive subflow, which joins again at its next ACK. NULL: all are in use. */
 static __always_inline struct member *join_group(struct group *group, struct subflow_control *own,
 						 __u64 now)
 {
@@ -104,7 +104,7 @@ static __always_inline struct member *join_group(struct group *group, struct sub
 	return NULL;
 }
 
-/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so the others do not count it. */
+/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so other subflows ignore it. */
 static __always_inline __u32 publish(struct group *group, struct subflow_control *own, __u32 cwnd,
 				     __u32 rtt_us, __u64 now)
 {

@@ -64,7 +64,6 @@ impl Registration {
     }
 
     /// Number of MPTCP connections with a group of subflows in the kernel, in all namespaces.
-    /// Fails if the map cannot be found.
     pub fn connections(&self) -> Result<usize, CongestionError> {
         let groups = crate::tracer::object::map(&self.object, GROUPS)?;
         Ok(groups.keys().count())

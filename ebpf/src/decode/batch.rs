@@ -12,7 +12,7 @@ use crate::abi;
 /// Length of a batch without its samples.
 const HEAD: usize = offset_of!(abi::mpw_sample_batch, samples);
 
-/// Length of the batch at the begin of these bytes. `None`: too few bytes, or more samples than a batch can hold.
+/// Length of the batch at the start of these bytes. `None`: too few bytes, or more samples than a batch can hold.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     let count = bytes.get(offset_of!(abi::mpw_sample_batch, count)..HEAD)?;
     let count = u32::from_ne_bytes(*count.first_chunk::<4>()?);

@@ -5,7 +5,7 @@ use mpwatch_model::kernel::event::CgroupName;
 
 use crate::abi;
 
-/// Replaces the outer levels of a path with more levels than fit into a record.
+/// Stands for the outer levels of a path that has more levels than fit into a record.
 const CUT: &str = "/...";
 
 pub(super) fn cgroup(raw: &abi::mpw_cgroup) -> CgroupName {

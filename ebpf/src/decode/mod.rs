@@ -36,7 +36,7 @@ fn plain<T: bytemuck::Pod>(bytes: &[u8]) -> Option<T> {
     bytemuck::try_pod_read_unaligned(bytes).ok()
 }
 
-/// Length of the record at the begin of these bytes. `None`: too few bytes, or not a record.
+/// Length of the record at the start of these bytes. `None`: too few bytes, or not a record.
 pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     match u32::from_ne_bytes(*bytes.first_chunk::<4>()?) {
         abi::MPW_RECORD_SUBFLOW => Some(SUBFLOW_BYTES),

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
-    /// Payload sent, retransmitted, refused and dropped, for attempts to send, retransmissions, payload, and what the programs counted.
+    /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the programs.
     fn counters(
         bytes_sent: u64,
         bytes_retrans: u64,

@@ -29,7 +29,7 @@ pub enum Part {
     Flows,
     /// The CPU ledger.
     Ledger {
-        /// Without this hook there is no ledger. Without any other hook of the ledger, only some figures are unknown.
+        /// Whether there is no ledger without this hook. Without another hook of the ledger, only some figures are unknown.
         vital: bool,
     },
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel supports: [`hook`] (the table of programs), [`kernel`] (facts about a kernel, from its BTF), [`plan`] (the programs to load
-//! there), [`core_check`] (whether the object would load on another kernel).
+//! Support of a kernel for mpwatch: [`hook`] (the table of programs), [`kernel`] (facts about a kernel, from its BTF), [`plan`] (the programs to
+//! load there), [`core_check`] (whether the object would load on another kernel).
 
 mod congestion;
 pub mod core_check;

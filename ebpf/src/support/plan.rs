@@ -55,11 +55,7 @@ impl AttachPlan {
 
     /// Removes the programs of the CPU ledger.
     pub fn remove_ledger(&mut self) {
-        let is_ledger = |program: &&str| {
-            let hook = HOOKS.iter().find(|hook| *program == hook.program);
-            hook.is_some_and(|hook| hook.part != Part::Flows)
-        };
-        self.programs.retain(|program| !is_ledger(program));
+        self.programs.retain(|name| !HOOKS.iter().any(|hook| hook.program == *name && hook.is_for_ledger()));
     }
 
     /// Whether the plan has all vital programs of the CPU ledger.

@@ -32,7 +32,7 @@ pub(crate) fn for_each(link: &Link, buffer: &mut Vec<u8>, mut each: impl FnMut(&
         let read = match iterator.read(&mut buffer[kept..]) {
             Ok(0) => return Ok(()),
             Ok(read) => read,
-            // The program ended the read early, or the kernel did, after very many sockets without a record.
+            // The program or the kernel ended the read early, because too many sockets in a row had no record.
             Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {
                 continue;
             }

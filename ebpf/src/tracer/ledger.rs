@@ -75,8 +75,8 @@ fn run(object: &Object, name: &str, arguments: &[u64]) {
     }
 }
 
-/// Decodes accounts. Pending time counts as APP until its system call ends. If a call changed CPUs, pending time of the second CPU is negative
-/// and reduces FLOW.
+/// Decodes accounts. Pending time counts as APP until its system call ends. If a call moved to another CPU, the pending time of that CPU may be
+/// negative; the excess is subtracted from FLOW.
 fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     let account = |index: u32| raw.ns[index as usize];
     let app = account(abi::MPW_ACCOUNT_APP).wrapping_add(account(abi::MPW_ACCOUNT_PENDING));

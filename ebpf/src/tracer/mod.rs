@@ -164,8 +164,8 @@ impl Tracer {
     }
 
     /// Reads every connection and subflow that has changed, and reports unchanged ones every 8 to 15 seconds. Reads connections again after
-    /// subflows; otherwise data that subflows have sent meanwhile would count as reinjected. Then reads new final records, so that a flow that
-    /// ended during the snapshot is reported as ended. Until [`Tracer::poll`] is called next, a thread empties the rings.
+    /// subflows; otherwise data that subflows sent between the two reads would count as reinjected. Then reads new final records, so that a flow
+    /// that ended during the snapshot is reported as ended. Until the next call of [`Tracer::poll`], a thread empties the rings.
     /// Fails if an iterator or a ring buffer cannot be read.
     pub fn snapshot(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.begin_tick();

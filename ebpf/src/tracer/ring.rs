@@ -19,8 +19,8 @@ use crate::error::{TracerError, bpf_error};
 /// Bytes that the kernel puts before each record of a ring.
 const HEADER_BYTES: usize = libbpf_sys::BPF_RINGBUF_HDR_SZ as usize;
 
-/// Memory kept for the next records, in bytes. A burst needs dozens of times as much, for example after this process was not scheduled for
-/// some seconds.
+/// Memory kept for the next records, in bytes. After a burst, for example because this process was not scheduled for some seconds, the rest is
+/// freed.
 const KEPT_BYTES: usize = 256 << 10;
 /// Lengths kept for the next records; the shortest record has a few dozen bytes.
 const KEPT_LENGTHS: usize = KEPT_BYTES / 64;
@@ -221,10 +221,10 @@ impl Rings {
         Ok(())
     }
 
-    /// Decodes the records in the queue. Others may arrive meanwhile.
+    /// Decodes the records in the queue. More records may arrive at the same time.
     fn deliver(&mut self, sink: &mut dyn FnMut(&KernelEvent)) {
         mem::swap(&mut *lock(&self.queue), &mut self.decoded);
-        // Decoding a burst takes so long that the rings might fill.
+        // Decoding a burst may take longer than the rings need to fill.
         if self.decoded.bytes.len() > KEPT_BYTES {
             self.set_helper_active(true);
         }

@@ -16,7 +16,7 @@ pub(crate) const PER_RECORD: Nanos = Nanos(8_000);
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 40..=2_000;
 
 const CALLS: u32 = 500;
-/// Batches per measurement. The shortest counts, because interruptions only lengthen a batch.
+/// Batches per measurement. The shortest one is used, because interruptions only lengthen a batch.
 const BATCHES: u32 = 7;
 /// One program runs at the entry of a system call, another at its exit.
 const RUNS_PER_CALL: u32 = 2;

@@ -46,7 +46,7 @@ impl Default for TracerSettings {
 /// Sampling rate of received segments and RTTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplingRate {
-    /// Number of segments of a subflow that are sampled at the begin of each tick of the kernel's timer.
+    /// Number of segments of a subflow that are sampled at the start of each tick of the kernel's timer.
     pub segments_per_tick: u32,
     /// After these, every n-th segment is sampled: a power of two.
     pub every_nth: u32,

@@ -12,7 +12,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 use super::evaluation::{Cap, SubflowPair};
 use super::feature::{Features, Total};
 
-/// Shorter windows have too little variation.
+/// Minimum length of a window: shorter windows have too little variation.
 const MIN_WINDOW: Micros = Micros(2_000_000);
 /// Maximum partial correlation of the rates.
 const MAX_CORRELATION: f64 = -0.6;
@@ -31,7 +31,7 @@ const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
 /// Consecutive evaluations that must find a cap, or contrary evidence.
 const EVALUATIONS_TO_DECIDE: u32 = 4;
-/// Steady rates show nothing: without new evidence a cap is kept for this many evaluations (10 s).
+/// Number of evaluations (10 s) for which a cap is kept without new evidence: steady rates are not evidence.
 const CAP_LIFETIME: u32 = 40;
 
 /// Evidence of one evaluation for or against a cap that a pair shares.
@@ -65,7 +65,7 @@ impl CapEvidence {
     }
 }
 
-/// A pair that may share a cap: consecutive evaluations for it, against it, and without evidence for it.
+/// A pair that may share a cap, with the number of consecutive evaluations for a cap, against a cap, and without evidence for one.
 #[derive(Clone, Copy, Default)]
 struct Candidate {
     supporting: u32,

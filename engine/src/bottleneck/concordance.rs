@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share it vary together, in
-//! absolute microseconds. Equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
-//! throughput from each other, and those on separate links do not. All evidence adds up to log-odds (`odds.rs`).
+//! absolute microseconds. Delays on equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
+//! throughput from each other, and subflows on separate links do not. All evidence adds up to log-odds (`odds.rs`).
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ const DECISIVE_LOG_ODDS: f64 = 2.2;
 /// Consecutive evaluations that must agree to reach a verdict, and to withdraw one.
 const EVALUATIONS_TO_DECIDE: u32 = 2;
 const EVALUATIONS_TO_WITHDRAW: u32 = 4;
-/// Maximum weight of the evidence from third subflows.
+/// Maximum absolute log-odds from the other subflows.
 const MAX_IMPLIED: f64 = 4.0;
 /// The last second, in bins. If it contradicts the verdict, the route may have changed.
 const LAST_SECOND: u64 = 200;
@@ -51,12 +51,12 @@ pub struct Concordance {
 #[derive(Clone, Copy, Default)]
 struct Pair {
     odds: Option<f64>,
-    /// Log-odds added by third subflows.
+    /// Log-odds that follow from the verdicts with other subflows.
     implied: f64,
     verdict: Verdict,
     since: Option<Nanos>,
     evidence: Option<Evidence>,
-    /// The verdict that the last evaluations suggest, and how many consecutive ones.
+    /// The verdict that the last evaluations suggest, and the number of consecutive evaluations that suggest it.
     candidate: Verdict,
     agreeing: u32,
     /// The last evaluation with evidence.
@@ -175,8 +175,8 @@ impl Concordance {
     }
 }
 
-/// The evidence of third subflows on a pair: if one shares with both, they share; if it shares with one of them only, they do not. Each
-/// counts with the smaller of its two log-odds; the result is their mean.
+/// Log-odds of a pair that follow from the other subflows: a subflow that shares with both supports sharing, a subflow that shares with only one
+/// of them contradicts it. Each contributes the smaller of its two log-odds; the result is the mean.
 fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
     let odds_of = |a: SubflowId, b: SubflowId| odds.get(&pair_of(a, b)).copied();
     let through = |other: &SubflowId| {
@@ -225,13 +225,13 @@ impl Pair {
         true
     }
 
-    /// Reaches or withdraws a verdict. `implied`: log-odds from third subflows.
+    /// Reaches or withdraws a verdict. `implied`: log-odds from the other subflows.
     fn decide(&mut self, implied: f64, at: Nanos) {
         let candidate = match self.odds.map(|odds| odds + implied) {
             None if self.is_uncongested => Verdict::NoBottleneck,
             Some(odds) if odds > DECISIVE_LOG_ODDS => Verdict::Shared,
             Some(odds) if odds < -DECISIVE_LOG_ODDS => Verdict::Disjoint,
-            // No longer decisive, but not contradictory either.
+            // The odds are no longer decisive, but do not contradict the verdict.
             Some(odds) if self.verdict == Verdict::Shared && odds > 0.0 => Verdict::Shared,
             Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
             _ => Verdict::Unknown,

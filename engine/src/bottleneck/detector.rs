@@ -13,12 +13,13 @@ use super::method::Method;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 250_000_000;
-/// The kernel sends a batch after 100 ms and user space reads it every 50 ms: this long after a time, all samples up to it have arrived.
+/// An evaluation runs this long after its time, when all samples up to that time have arrived: the kernel sends a batch after at most 100 ms, and
+/// user space reads batches every 50 ms.
 const DELAY: u64 = 300_000_000;
-/// Evaluations missed in a longer gap between samples are skipped.
+/// Maximum gap between samples for which missed evaluations are made up; older ones are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
 
-/// One connection under a method.
+/// Applies a method to one connection.
 pub struct Detector {
     method: Box<dyn Method + Send>,
     /// Number of the last evaluation, in multiples of [`INTERVAL`].

@@ -32,6 +32,6 @@ pub trait Method {
     /// Removes a subflow that has ended.
     fn forget(&mut self, subflow: SubflowId);
 
-    /// Continues after evaluation was suspended for this long; samples were added meanwhile.
+    /// Continues after evaluation was suspended for this long. Samples were added during that time.
     fn resume(&mut self, _suspended_for: Nanos) {}
 }

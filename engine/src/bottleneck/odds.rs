@@ -38,13 +38,13 @@ pub(super) fn log_odds(evidence: &Evidence) -> f64 {
     BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.value)(evidence)).sum::<f64>()
 }
 
-/// How much the absence of evidence counts. Without rates it counts only as far as the delays are not noise.
+/// Weight of the absence of evidence, 0 to 1. Without rates, it is the part of the delays that is not noise.
 fn absence(evidence: &Evidence) -> f64 {
     if evidence.rate_variation.is_some() { 1.0 } else { evidence.queue_signal.unwrap_or(0.0) }
 }
 
-/// How much similar delays count. Subflows that share a link disturb each other's rates within a second or two. If both rates are
-/// steady, each subflow has a link of its own, and equal links that fill and drain in step have the same delays.
+/// Weight of similar delays, 0 to 1. Subflows that share a link disturb each other's rates within a second or two. If both rates are steady, each
+/// subflow has a link of its own, and the delays are similar because equal links fill and drain in step.
 fn credit(evidence: &Evidence) -> f64 {
     const STEADY: f64 = 0.015;
     const DISTURBED: f64 = 0.035;

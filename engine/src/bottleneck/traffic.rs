@@ -11,19 +11,19 @@ use super::feature::MIN_SAMPLES_PER_SECOND;
 
 /// Rates are measured over this time.
 const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// After this long with too few samples to evaluate, traffic counts as new.
+/// Traffic counts as new after this time with too few samples to evaluate.
 const IDLE_AFTER: Nanos = Nanos(3_000_000_000);
 /// A value above the highest earlier value times this, or below the lowest divided by it, is out of range.
 const CHANGE_FACTOR: f64 = 1.5;
 
-/// How traffic has changed; a later variant outranks an earlier one.
+/// A change of traffic; a later variant outranks an earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     #[default]
     None,
     /// A rate or RTT is out of its range.
     OutOfRange,
-    /// A subflow has come or gone, or traffic resumes after an idle period.
+    /// A subflow was added or removed, or traffic resumes after an idle period.
     Restart,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accounts of one zone. Each has one slot, found by its account, and keeps it until it is removed; windows visit slots in one order, on
-//! which the rounding of energies depends.
+//! The accounts of one zone. Each keeps its slot until it is removed, because windows visit the slots in order, and the rounding of energies
+//! depends on that order.
 
 use std::collections::HashMap;
 
@@ -19,6 +19,7 @@ pub(crate) struct Bounds {
 }
 
 /// The CPU time and energy of one account.
+#[derive(Default)]
 pub(crate) struct AccountState {
     pub(crate) account: Account,
     /// CPU time in the open window, nanoseconds.
@@ -26,25 +27,11 @@ pub(crate) struct AccountState {
     /// Energy above idle.
     pub(crate) active: Share,
     pub(crate) idle: Share,
-    /// Of the energy above idle.
+    /// Bounds of the energy above idle.
     pub(crate) bounds: Bounds,
     pub(crate) deferred: Deferred,
-    /// Weakest idle power of its windows. `None`: no window with its CPU time was closed.
+    /// Least reliable source of the idle power in its windows. `None`: no window with its CPU time was closed.
     pub(crate) idle_source: Option<IdleSource>,
-}
-
-impl AccountState {
-    fn new(account: Account) -> Self {
-        Self {
-            account,
-            time: 0,
-            active: Share::default(),
-            idle: Share::default(),
-            bounds: Bounds::default(),
-            deferred: Deferred::default(),
-            idle_source: None,
-        }
-    }
 }
 
 #[derive(Default)]
@@ -59,8 +46,8 @@ impl Accounts {
         if time == 0 {
             return;
         }
-        let slot =
-            *self.slots.entry(account).or_insert_with(|| self.states.insert(AccountState::new(account)));
+        let new = || self.states.insert(AccountState { account, ..AccountState::default() });
+        let slot = *self.slots.entry(account).or_insert_with(new);
         self.states[slot].time += time;
     }
 

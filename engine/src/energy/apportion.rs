@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides microjoules in proportion to CPU time, as integers, so that no energy is lost or invented. Pure. An account keeps its fraction of
-//! a microjoule for the next window: over a run it gets at most its due, and at least its due minus 2 uJ.
+//! Divides microjoules in proportion to CPU time, as integers, so that no energy is lost or invented. Pure. The fraction of a microjoule that is
+//! due to an account is kept for the next window: over a run, an account gets at most its exact share, and at least 2 uJ less.
 
 /// Fractional bits of a remainder.
 const FRACTION: u32 = 32;
@@ -43,7 +43,7 @@ fn add_due(total: u64, all: u64, claims: &mut [Claim<'_>]) -> u64 {
     let (mut passed, mut before, mut sum) = (0_u128, 0_u128, 0);
     for (time, share) in claims {
         passed += u128::from(*time);
-        // Rounding the running sum, not the part, makes the fractions add up.
+        // The running sum is rounded, not each part, so that the fractions add up.
         let until = scaled * passed / u128::from(all);
         let due = u128::from(share.remainder) + (until - before);
         before = until;

@@ -7,13 +7,12 @@ use std::collections::VecDeque;
 use mpwatch_model::host::energy::power::MachinePower;
 use mpwatch_model::host::energy::window::{EnergyWindow, ZoneOutcome};
 use mpwatch_model::host::energy::{
-    Convention, EnergySource, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
+    Convention, EnergySource, FlowEnergy, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
 };
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 
 use super::calibration::Calibration;
-use super::charge::Charge;
 use super::ledger::{Account, Ledger};
 use super::zone::ZoneSplit;
 
@@ -35,12 +34,12 @@ pub struct Split {
 }
 
 impl Split {
-    /// For this machine.
+    /// A split for this machine.
     pub fn from_machine(machine: &MachinePower) -> Self {
         Self::new(machine.cpus, Calibration::from_zones(&machine.calibrated))
     }
 
-    /// For a machine with this many CPUs. Without a matching calibration, `calibration` is empty.
+    /// A split for a machine with this many CPUs. Without a matching calibration, `calibration` is empty.
     pub fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }
     }
@@ -77,10 +76,12 @@ impl Split {
         }
     }
 
-    /// Energy charged to a subflow so far. `None`: no window in which it used a CPU has been closed with energy.
-    pub fn flow(&self, id: SubflowId) -> Option<Charge> {
+    /// Energy charged to a subflow so far, without its CPU time. `None`: no window in which it used a CPU has been closed with energy.
+    pub fn flow(&self, id: SubflowId) -> Option<FlowEnergy> {
         let zones = self.zones.iter().flatten();
-        zones.filter_map(|zone| zone.charge(Account::Flow(id))).reduce(Charge::plus)
+        zones
+            .filter_map(|zone| zone.charge(Account::Flow(id)))
+            .reduce(|sum, zone| FlowEnergy::sum([&sum, &zone]))
     }
 
     /// Whether all CPU time of a subflow is charged; not while the window of a zone is pending.
@@ -90,7 +91,7 @@ impl Split {
         accounts.all(|account| account.time == 0)
     }
 
-    /// In how many zones the idle power is known.
+    /// Number of zones whose idle power is known.
     pub fn zones_with_idle_power(&self) -> usize {
         self.zones.iter().flatten().filter(|zone| zone.is_idle_known).count()
     }

@@ -18,7 +18,7 @@ const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
 pub(crate) struct Baseline {
     samples: Samples,
     found: Option<IdlePower>,
-    /// Quiet windows since then.
+    /// Quiet windows since the last estimate.
     new_windows: usize,
     /// A buffer that is reused.
     scratch: Vec<f64>,
@@ -51,7 +51,7 @@ impl IdlePower {
 }
 
 impl Baseline {
-    /// The latest estimate. It stays when there are no more quiet windows.
+    /// The latest estimate. It is kept if there are no more quiet windows.
     pub(crate) fn idle_power(&self) -> Option<IdlePower> {
         self.found
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power against load, and the bounds it gives for the part of one load among several, whatever the order in which they started. Pure.
+//! Power against load, and bounds for the power that one of several loads adds, whatever the order in which they started. Pure.
 
 use mpwatch_model::host::energy::power::CurvePoint;
 

@@ -20,7 +20,7 @@ impl Deferred {
         self.length += length;
     }
 
-    /// The idle energy in its share, and by how much its upper bound decreases, in microjoules.
+    /// The idle energy in its share, and the amount by which its upper bound decreases, in microjoules.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "energies, never negative")]
     pub(crate) fn settle(self, idle: IdlePower) -> (u64, f64) {
         ((idle.power as f64 * self.share).round() as u64, idle.lo as f64 * self.length)

@@ -38,7 +38,7 @@ impl Idle {
         Self { calibrated, ..Self::default() }
     }
 
-    /// The best that is known now. Once known, it stays known.
+    /// The most reliable idle power so far. Once known, it never becomes unknown.
     pub(crate) fn known(&self) -> Option<(IdlePower, IdleSource)> {
         let calibrated = self.calibrated.filter(|(_, source)| *source == IdleSource::Calibrated);
         let observed = || Some((self.observed.idle_power()?, IdleSource::Observed));

@@ -6,13 +6,14 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuAccounts, divide};
 
 /// Account to which CPU time, and then energy, is charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
     /// Network path of a subflow.
     Flow(SubflowId),
     /// Code of processes that own sockets.
     App,
     /// Everything else.
+    #[default]
     Other,
     /// Network work that could not be attributed to a flow.
     NetShared,
@@ -87,7 +88,8 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Calls `add` with each account's time on some CPUs. Flows share theirs by their time on all CPUs; unknown flows are `NetShared`.
+    /// Calls `add` with each account's time on some CPUs. The time of flows there is divided by each flow's time on all CPUs; time of unknown
+    /// flows is `NetShared`.
     pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             add(entry.account, entry.time);

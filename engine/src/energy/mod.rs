@@ -7,7 +7,6 @@ mod apportion;
 pub mod attribute;
 mod baseline;
 pub mod calibration;
-pub mod charge;
 mod curve;
 mod deferred;
 pub mod fit;

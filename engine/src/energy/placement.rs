@@ -48,7 +48,7 @@ impl EstimatedTimes {
     }
 }
 
-/// How much an older window counts compared with the next one.
+/// Weight of a window relative to the next one.
 const DECAY: f64 = 0.8;
 
 /// Where the accounts ran in the latest windows.

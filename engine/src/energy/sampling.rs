@@ -3,8 +3,8 @@
 //! docs/ledger.md.
 //!
 //! * **Window**: 50 ms in which the programs of the ledger (task switches, softirqs, system calls) are attached and charge every nanosecond to
-//!   an account. `ebpf/src/bpf/ledger.bpf.h` does it, and subtracts its own cost. `agent/src/windows` opens a window in a random part of a
-//!   period, if the flows have probably used enough CPU time since the previous one.
+//!   an account. `ebpf/src/bpf/ledger.bpf.h` charges, and subtracts its own cost. `agent/src/windows` opens a window at a random time in each
+//!   period, if the flows have probably used enough CPU time since the previous window.
 //! * **Work**: counted all the time, by the programs on the packet path: a constant per packet, and payload ([`WORK_PER_PACKET`]). Each flow
 //!   has two counts: all work, and work in windows.
 //! * **Unit cost** ([`super::unit_cost`]): CPU time in windows divided by work in windows, of a flow and of its class.
@@ -25,7 +25,7 @@ use super::unit_cost::{PACKET, UnitCosts};
 const PRIOR_WORK: f64 = 64.0 * PACKET;
 /// The same for packets of the whole machine.
 const PRIOR_PACKETS: f64 = 64.0;
-/// How much an older window counts compared with the next one, in the ratio of the ledger's busy time to the kernel's.
+/// Weight of a window relative to the next one, in the ratio of the ledger's busy time to the kernel's.
 const DECAY: f64 = 0.99;
 /// Weight of the ratio 1, as busy time, nanoseconds: the kernel rounds its idle time to 10 ms.
 const PRIOR_BUSY: f64 = 100_000_000.0;
@@ -60,7 +60,7 @@ impl Busy {
         self.totals = sums;
     }
 
-    /// Busy time by the ledger, for busy time by the kernel.
+    /// Converts busy time as counted by the kernel to busy time as the ledger would count it.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
     fn by_ledger(&self, kernel: Nanos) -> Nanos {
         let [wall, idle, kernel_idle] = self.recent;

@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use mpwatch_model::host::energy::window::{WindowEnergy, ZoneId};
-use mpwatch_model::host::energy::{EnergySource, IdleSource, ZoneEnergy};
+use mpwatch_model::host::energy::{EnergySource, FlowEnergy, IdleSource, ZoneEnergy};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::accounts::{AccountState, Accounts};
 use super::apportion::divide;
 use super::baseline::IdlePower;
 use super::calibration::ZonePower;
-use super::charge::Charge;
 use super::idle::Idle;
 use super::ledger::Account;
 
@@ -34,7 +33,7 @@ pub(crate) struct ZoneSplit {
 struct Parts {
     idle: u64,
     active: u64,
-    /// How much higher and lower the idle energy may be.
+    /// The amounts by which the idle energy may be higher and lower.
     above: f64,
     below: f64,
     source: IdleSource,
@@ -138,8 +137,8 @@ impl ZoneSplit {
         self.totals.lost_ns += elapsed;
     }
 
-    /// The energy charged to an account. `None`: no window in which it used a CPU of this zone was closed.
-    pub(crate) fn charge(&self, account: Account) -> Option<Charge> {
+    /// The energy charged to an account, without its CPU time. `None`: no window in which it used a CPU of this zone was closed.
+    pub(crate) fn charge(&self, account: Account) -> Option<FlowEnergy> {
         let state = self.accounts.get(account)?;
         let source = state.idle_source?;
         let (active, idle) = (state.active.given, state.idle.given);
@@ -150,13 +149,14 @@ impl ZoneSplit {
         )]
         let (lo, hi) = (state.bounds.lo.floor() as u64, state.bounds.hi.ceil() as u64);
         let is_known = source != IdleSource::Unknown || self.zone.source == EnergySource::Model;
-        Some(Charge {
+        Some(FlowEnergy {
             active: is_known.then_some(Microjoules(active)),
-            lo: Microjoules(lo.min(active)),
-            hi: Microjoules(hi.max(active)),
-            full: Microjoules(active + idle),
+            lo: Some(Microjoules(lo.min(active))),
+            hi: Some(Microjoules(hi.max(active))),
+            full: Some(Microjoules(active + idle)),
             source: self.zone.source,
             idle: source,
+            ..FlowEnergy::default()
         })
     }
 
@@ -217,7 +217,8 @@ impl Window<'_> {
         }
     }
 
-    /// Adds the window's bounds: unknown order in which loads started, energy at the window's edges, uncertainty of the idle power.
+    /// Widens the bounds of the accounts by this window: the order in which loads started, the energy at the window's edges and the idle power
+    /// are uncertain.
     fn widen_bounds(&self, idle: &Idle, calibrated: Option<&ZonePower>, accounts: &mut [&mut AccountState]) {
         let Self { spent, parts, time, busy } = self;
         let active = parts.active as f64;

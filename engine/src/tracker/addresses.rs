@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ADD_ADDR and REMOVE_ADDR of both ends, as far as the MPTCP socket shows them.
+//! ADD_ADDR and REMOVE_ADDR of both ends, as far as the MPTCP socket records them.
 
 use std::collections::BTreeSet;
 

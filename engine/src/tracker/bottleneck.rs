@@ -11,10 +11,10 @@ use super::flow::Flow;
 use super::subflow::SubflowState;
 use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
 
-/// How long a subflow that ended first stays in detection: if its connection has ended too, the last verdicts on it are kept.
+/// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
-/// Pairs grow with the square of the number of subflows, and a peer may join and leave without end. The kernel has at most 8 subflows open unless
-/// limits are raised.
+/// Maximum number of subflows with verdicts: pairs grow with the square of their number, and a peer may join and leave without end. The kernel has
+/// at most 8 subflows open unless limits are raised.
 const MAX_JUDGED: usize = 32;
 /// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
@@ -92,9 +92,9 @@ pub(super) fn summarise(
     }
     let evaluated = detector.map_or(&[][..], Detector::pairs);
     let find = |ids| evaluated.binary_search_by_key(&ids, |pair| (pair.a, pair.b)).ok();
-    let pairs = subflows.iter().enumerate().flat_map(|(index, one)| {
+    let pairs = subflows.iter().enumerate().flat_map(|(index, subflow)| {
         subflows[index + 1..].iter().map(move |other| {
-            let (a, b) = (*one.min(other), *one.max(other));
+            let (a, b) = (*subflow.min(other), *subflow.max(other));
             pair_verdict(a, b, find((a, b)).map(|index| &evaluated[index]), from)
         })
     });

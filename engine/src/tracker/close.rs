@@ -22,7 +22,7 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     reason_for(record.error, record.end)
 }
 
-/// How a socket ended that was closed in SYN_SENT. The kernel then gives it the error `ECONNRESET` without any reset.
+/// The reason for a socket that was closed in SYN_SENT. The kernel sets the error `ECONNRESET` then, even without a reset.
 fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
     match error {
         ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
@@ -81,119 +81,43 @@ pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
 mod tests {
     use super::*;
 
-    const NOTHING: EndFlags = EndFlags {
-        reset_sent: false,
-        reset_received: false,
-        fin_sent_first: false,
-        fin_received_first: false,
-        alone: false,
-        removed_by_peer: false,
-        removed_by_us: false,
-        never_established: false,
-        fin_received: false,
-    };
-    const SENT: EndFlags = EndFlags { fin_sent_first: true, ..NOTHING };
-    const RECEIVED: EndFlags = EndFlags { fin_received_first: true, ..NOTHING };
-    const SILENT: EndFlags = EndFlags { never_established: true, ..NOTHING };
-    const REFUSED: EndFlags = EndFlags { reset_received: true, never_established: true, ..NOTHING };
-
-    /// Case, error, observations, reason: mostly from kernel 6.18 (`root_close.rs`). The failed path and the late reset are derived.
-    const TABLE: &[(&str, u32, EndFlags, CloseReason)] = &[
-        ("closed here", 0, SENT, CloseReason::Fin),
-        ("closed there", 0, RECEIVED, CloseReason::Fin),
-        ("aborted here", 0, EndFlags { reset_sent: true, ..NOTHING }, CloseReason::ResetSent),
-        (
-            "killed here",
-            ECONNABORTED,
-            EndFlags { reset_sent: true, alone: true, ..NOTHING },
-            CloseReason::RemovedByAdmin,
-        ),
-        (
-            "killed here with the connection",
-            ECONNABORTED,
-            EndFlags { reset_sent: true, ..NOTHING },
-            CloseReason::ResetSent,
-        ),
-        (
-            "killed there",
-            ECONNRESET,
-            EndFlags { reset_received: true, alone: true, ..NOTHING },
-            CloseReason::ResetReceived,
-        ),
-        ("no listener", ECONNREFUSED, REFUSED, CloseReason::Refused),
-        ("join not answered, closed with the connection", ECONNRESET, SILENT, CloseReason::Unanswered),
-        ("connect gave up", 0, SILENT, CloseReason::Unanswered),
-        ("SYNs timed out", ETIMEDOUT, SILENT, CloseReason::Unanswered),
-        ("no route for a join", ENETUNREACH, SILENT, CloseReason::Unreachable),
-        (
-            "closed here, reset by the peer",
-            ECONNRESET,
-            EndFlags { reset_received: true, ..SENT },
-            CloseReason::ResetReceived,
-        ),
-        (
-            "announcement withdrawn here with data unread",
-            0,
-            EndFlags { alone: true, removed_by_us: true, reset_sent: true, ..NOTHING },
-            CloseReason::RemovedByAdmin,
-        ),
-        (
-            "announcement withdrawn there with data unread",
-            ECONNRESET,
-            EndFlags { alone: true, removed_by_peer: true, reset_received: true, ..NOTHING },
-            CloseReason::RemovedByPeer,
-        ),
-        ("blackhole", ETIMEDOUT, EndFlags { alone: true, ..NOTHING }, CloseReason::Timeout),
-        ("blackhole, detected at the connection's end", ETIMEDOUT, SENT, CloseReason::Timeout),
-        ("link down", ENETUNREACH, EndFlags { alone: true, ..NOTHING }, CloseReason::Unreachable),
-        (
-            "endpoint deleted",
-            0,
-            EndFlags { alone: true, removed_by_us: true, ..SENT },
-            CloseReason::RemovedByAdmin,
-        ),
-        (
-            "endpoint deleted, data in flight",
-            ECONNRESET,
-            EndFlags { alone: true, removed_by_us: true, reset_received: true, ..SENT },
-            CloseReason::RemovedByAdmin,
-        ),
-        (
-            "endpoint of a failed path deleted",
-            ETIMEDOUT,
-            EndFlags { alone: true, ..SENT },
-            CloseReason::RemovedByAdmin,
-        ),
-        (
-            "REMOVE_ADDR",
-            0,
-            EndFlags { alone: true, removed_by_peer: true, ..RECEIVED },
-            CloseReason::RemovedByPeer,
-        ),
-        (
-            "REMOVE_ADDR before its FIN",
-            0,
-            EndFlags { alone: true, removed_by_peer: true, ..SENT },
-            CloseReason::RemovedByPeer,
-        ),
-        (
-            "REMOVE_ADDR, data in flight",
-            ECONNRESET,
-            EndFlags { alone: true, removed_by_peer: true, reset_received: true, ..RECEIVED },
-            CloseReason::RemovedByPeer,
-        ),
-        (
-            "the peer's path manager, address kept",
-            0,
-            EndFlags { alone: true, ..RECEIVED },
-            CloseReason::ClosedByPeer,
-        ),
-        ("nothing seen", 0, NOTHING, CloseReason::Unknown),
-    ];
+    /// Case, error, flags and reason, mostly from kernel 6.18 (`root_close.rs`). The cases of the failed path and the late reset are derived.
+    macro_rules! cases {
+        ($($case:literal: $error:expr, [$($flag:ident)*] => $reason:ident;)*) => {
+            [$(($case, $error, EndFlags { $($flag: true,)* ..EndFlags::default() }, CloseReason::$reason)),*]
+        };
+    }
 
     #[test]
     fn every_end_has_the_right_reason() {
-        for &(case, error, end, reason) in TABLE {
+        let cases = cases! {
+            "closed here": 0, [fin_sent_first] => Fin;
+            "closed there": 0, [fin_received_first] => Fin;
+            "aborted here": 0, [reset_sent] => ResetSent;
+            "killed here": ECONNABORTED, [reset_sent alone] => RemovedByAdmin;
+            "killed here with the connection": ECONNABORTED, [reset_sent] => ResetSent;
+            "killed there": ECONNRESET, [reset_received alone] => ResetReceived;
+            "no listener": ECONNREFUSED, [reset_received never_established] => Refused;
+            "join not answered, closed with the connection": ECONNRESET, [never_established] => Unanswered;
+            "connect gave up": 0, [never_established] => Unanswered;
+            "SYNs timed out": ETIMEDOUT, [never_established] => Unanswered;
+            "no route for a join": ENETUNREACH, [never_established] => Unreachable;
+            "closed here, reset by the peer": ECONNRESET, [fin_sent_first reset_received] => ResetReceived;
+            "announcement withdrawn here with data unread": 0, [alone removed_by_us reset_sent] => RemovedByAdmin;
+            "announcement withdrawn there with data unread": ECONNRESET, [alone removed_by_peer reset_received] => RemovedByPeer;
+            "blackhole": ETIMEDOUT, [alone] => Timeout;
+            "blackhole, detected at the connection's end": ETIMEDOUT, [fin_sent_first] => Timeout;
+            "link down": ENETUNREACH, [alone] => Unreachable;
+            "endpoint deleted": 0, [fin_sent_first alone removed_by_us] => RemovedByAdmin;
+            "endpoint deleted, data in flight": ECONNRESET, [fin_sent_first alone removed_by_us reset_received] => RemovedByAdmin;
+            "endpoint of a failed path deleted": ETIMEDOUT, [fin_sent_first alone] => RemovedByAdmin;
+            "REMOVE_ADDR": 0, [fin_received_first alone removed_by_peer] => RemovedByPeer;
+            "REMOVE_ADDR before its FIN": 0, [fin_sent_first alone removed_by_peer] => RemovedByPeer;
+            "REMOVE_ADDR, data in flight": ECONNRESET, [fin_received_first alone removed_by_peer reset_received] => RemovedByPeer;
+            "the peer's path manager, address kept": 0, [fin_received_first alone] => ClosedByPeer;
+            "nothing seen": 0, [] => Unknown;
+        };
+        for (case, error, end, reason) in cases {
             assert_eq!(reason_for(error, end), reason, "{case}");
         }
     }

@@ -18,6 +18,7 @@ use crate::energy::sampling::Sampling;
 const QUIET_CHARGES: u32 = 2;
 
 /// Energy and CPU time charged so far.
+#[derive(Default)]
 pub(super) struct Energy {
     mode: LedgerMode,
     split: Split,
@@ -33,15 +34,7 @@ pub(super) struct Energy {
 
 impl Energy {
     pub(super) fn new(machine: &MachinePower, mode: LedgerMode) -> Self {
-        Self {
-            mode,
-            split: Split::from_machine(machine),
-            ledger: Ledger::default(),
-            cpus: Vec::new(),
-            sampling: Sampling::default(),
-            deferred: None,
-            is_charging: false,
-        }
+        Self { mode, split: Split::from_machine(machine), ..Self::default() }
     }
 
     /// Charges one tick, after the flows have applied everything up to it.
@@ -131,8 +124,8 @@ impl Energy {
 
     /// Energy of a subflow. `None`: nothing was charged to it yet.
     pub(super) fn flow_energy(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
-        let charge = self.split.flow(subflow.record.id)?;
-        let energy = charge.energy(subflow.cpu(self.mode)?.total());
+        let cpu = subflow.cpu(self.mode)?.total();
+        let energy = FlowEnergy { cpu, ..self.split.flow(subflow.record.id)? };
         if self.mode != LedgerMode::Sampled {
             return Some(energy);
         }

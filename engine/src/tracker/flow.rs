@@ -22,7 +22,7 @@ use super::timeline::Timeline;
 /// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// For how long nothing has happened to a connection.
+/// Time without activity of a connection, in ticks and in charges.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Quiet {
     pub(super) ticks: u32,
@@ -38,7 +38,7 @@ pub(super) struct TickOutcome {
 }
 
 /// Serialized while it is idle, without its timeline.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flow {
     serial: u64,
     pub(super) netns: NetnsCookie,
@@ -65,7 +65,7 @@ pub(super) struct Flow {
     pub(super) stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
-    /// The outage that lasts.
+    /// Start of the outage that has not ended.
     pub(super) outage_since: Option<Nanos>,
     /// The last tick at which no data waited for a path, and at which the peer's window was closed.
     pub(super) calm_at: Nanos,
@@ -79,36 +79,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(serial: u64, netns: NetnsCookie, netns_inode: u32) -> Self {
-        Self {
-            serial,
-            netns,
-            netns_inode,
-            token: Token(0),
-            birth: SocketCookie(0),
-            msk: None,
-            opened: None,
-            first_seen: None,
-            closed: None,
-            owner: None,
-            addresses_of_socket: None,
-            cgroup: 0,
-            subflows: Vec::new(),
-            timeline: Timeline::default(),
-            observation: Observation::default(),
-            cpu: ConnectionCpu::default(),
-            socket: Socket::default(),
-            quiet: Quiet::default(),
-            complete_ticks: 0,
-            stalls_until: Nanos(0),
-            addresses: Addresses::default(),
-            fell_back: false,
-            outage_since: None,
-            calm_at: Nanos(0),
-            limited_at: Nanos(0),
-            acked: Bytes(0),
-            delivered: None,
-            delivered_at: Nanos(0),
-        }
+        Self { serial, netns, netns_inode, ..Self::default() }
     }
 
     pub(super) fn serial(&self) -> u64 {
@@ -128,7 +99,7 @@ impl Flow {
         self.subflows.iter().map(|subflow| subflow.record.id)
     }
 
-    /// When its own socket closed or, for plain TCP and for a socket that was never seen, its last subflow.
+    /// When its own socket closed or, for plain TCP and for a socket without records, when its last subflow closed.
     pub(super) fn closed_at(&self) -> Option<Nanos> {
         if self.socket.is_known {
             return self.closed;
@@ -138,7 +109,7 @@ impl Flow {
         ends?.into_iter().max()
     }
 
-    /// Every final counter has arrived. Records come in any order, so the final record of a socket is awaited even if it was never seen.
+    /// Whether every final counter has arrived. Records arrive in any order, so the final record of a socket is awaited even if no other arrived.
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
         let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
@@ -148,17 +119,17 @@ impl Flow {
         socket_done && self.closed_at().is_some() && subflows_done
     }
 
-    /// Complete for a whole interval: the final record of another subflow may arrive one tick later.
+    /// Whether it has been complete for a whole interval: the final record of another subflow may arrive one tick later.
     pub(super) fn is_forgettable(&self) -> bool {
         self.complete_ticks >= 2
     }
 
-    /// Complete long enough: missing CPU charges will not arrive any more.
+    /// Whether it has been complete for enough ticks that missing CPU charges will not arrive any more.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= MIN_MISSED_TICKS
     }
 
-    /// A socket that has not connected yet is not reported.
+    /// Whether it is reported: not before its socket has connected.
     pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
     }
@@ -302,7 +273,7 @@ impl Flow {
         vanished
     }
 
-    /// What it has carried in both directions. `None`: its payload is unknown.
+    /// Bytes that it has carried in both directions. `None`: its payload is unknown.
     fn totals(&self) -> Option<Totals> {
         let (sent, received) = self.bytes()?;
         let wire = self.subflows.iter().map(SubflowState::wire_bytes).sum();
@@ -379,7 +350,7 @@ impl Flow {
 
     fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
         let mut subflow = SubflowState::new(record);
-        // The first record is compared with these values, so that everything in it is added to the timeline.
+        // With these values, the update with its first record adds everything in the record to the timeline.
         subflow.record.established = None;
         subflow.record.last = false;
         self.subflows.push(subflow);

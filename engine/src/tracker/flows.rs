@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All connections: those that take part in ticks, with their detectors, and the idle ones.
+//! All connections: active ones, which take part in ticks, with their detectors, and idle ones.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::bottleneck::Detector;
 
 #[derive(Default)]
 pub(super) struct Flows {
-    /// Those that take part in ticks.
+    /// The connections that take part in ticks.
     active: HashMap<Key, Flow>,
     /// Detectors of the active connections that have samples.
     detectors: HashMap<Key, Box<Detector>>,
@@ -42,12 +42,12 @@ impl Flows {
         self.active.entry(key).or_insert_with(new)
     }
 
-    /// A flow that takes part in ticks. `None`: it is idle, or forgotten.
+    /// An active flow. `None`: it is idle, or forgotten.
     pub(super) fn active(&self, key: Key) -> Option<&Flow> {
         self.active.get(&key)
     }
 
-    /// All flows that take part in ticks.
+    /// All active flows.
     pub(super) fn all_active(&self) -> impl Iterator<Item = (Key, &Flow)> {
         self.active.iter().map(|(key, flow)| (*key, flow))
     }
@@ -91,13 +91,13 @@ impl Flows {
         }
     }
 
-    /// Removes a flow that takes part in ticks.
+    /// Removes an active flow.
     pub(super) fn remove(&mut self, key: Key) -> Option<Flow> {
         self.detectors.remove(&key);
         self.active.remove(&key)
     }
 
-    /// Idle connections that the kernel side has not listed for too long, and those whose names changed, take part in ticks again.
+    /// Lets idle connections take part in ticks again if the kernel side has not listed them for too long, or their names have changed.
     pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
         let missing = self.idle.check(now);
         self.wake(missing, now);
@@ -121,7 +121,7 @@ impl Flows {
         }
     }
 
-    /// Takes the connections to which nothing happens out of the ticks.
+    /// Moves the connections without activity from the ticks to the idle ones.
     pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
         let may_be_idle = |(key, flow): &(&Key, &Flow)| {
             let detector = self.detectors.get(*key).map(|detector| &**detector);
@@ -138,7 +138,7 @@ impl Flows {
         shrink_map(&mut self.detectors);
     }
 
-    /// All connections in the order in which they were first seen, or only those that take part in ticks.
+    /// All connections, or only the active ones, in the order of their first records.
     pub(super) fn connections(&self, sources: &Sources<'_>, with_idle: bool) -> Vec<Connection> {
         let active = self.active.iter().filter(|(_, flow)| flow.is_reportable());
         let active = active.map(|(key, flow)| (*key, Found::Active(flow)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections to which nothing happens. They take no part in ticks, until a record, a sample or a name of theirs changes, or the kernel side
-//! does not list them any more. Snapshots share them.
+//! Connections without activity. They take no part in ticks until one of their records or names changes, a sample arrives, or the kernel side no
+//! longer lists them. Snapshots share them.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -24,9 +24,9 @@ use crate::bottleneck::Detector;
 
 /// Ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
 const QUIET_TICKS: u32 = 2;
-/// Samples that are older than this have no effect on verdicts any more.
+/// Age from which samples no longer affect verdicts.
 const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
-/// Bit of the connection's own socket among those that were seen. A connection with as many subflows, ended ones included, is never idle.
+/// Bit of the connection's own socket; lower bits belong to subflows. A connection with more subflows, ended ones included, is never idle.
 const SOCKET: usize = 63;
 
 /// A connection as it was when it became idle. Serialized it takes a quarter of the memory, and there may be 100 000 of them.
@@ -129,7 +129,7 @@ impl Idle {
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
         let (mut flow, _) = shared.unpack();
-        // All were seen before the previous check.
+        // All sockets were listed before the previous check.
         let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
         for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
             subflow.seen.resume(seen_at(bit));
@@ -193,7 +193,7 @@ fn expected(flow: &Flow) -> u64 {
     subflows.map(|(bit, _)| bit).chain(socket).fold(0, |bits, bit| bits | 1 << bit)
 }
 
-/// Whether ticks change nothing of this connection any more but its age.
+/// Whether ticks no longer change anything but the age of this connection.
 pub(super) fn may_be_idle(flow: &Flow, detector: Option<&Detector>, now: Nanos) -> bool {
     let is_settled =
         |subflow: &SubflowState| subflow.is_final() || (subflow.end.is_none() && subflow.seen.is_recent(now));

@@ -8,7 +8,7 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 
 use super::flow::Flow;
 
-/// Internal number of a connection, in the order in which they were first seen.
+/// Internal number of a connection, in the order of first records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub(super) serial: u64,

@@ -56,19 +56,21 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// Longest wait of a closed connection for its CPU time, which a sampled ledger estimates every few seconds.
+/// Maximum time for which a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds.
 const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
-/// What happens to a connection after it has closed and its final values were reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Treatment of a connection after it has closed and its final values were reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Closed {
     /// It is discarded, as in a live view.
+    #[default]
     Forget,
     /// It is kept for the report at the end of the run, if it is among the latest 50 000.
     Keep,
 }
 
 /// Tracks all connections.
+#[derive(Default)]
 pub struct Tracker {
     start: Start,
     closed: Closed,
@@ -100,19 +102,7 @@ impl Tracker {
             energy: start.machine.as_ref().map(|machine| Energy::new(machine, start.ledger)),
             start,
             closed,
-            flows: Flows::default(),
-            shares_idle: false,
-            zones_with_idle_power: 0,
-            index: Index::default(),
-            names: Names::default(),
-            pending: Pending::default(),
-            other_method: None,
-            previous_tick: None,
-            suspensions: Suspensions::default(),
-            vanished: 0,
-            timeline_dropped: 0,
-            archive: VecDeque::new(),
-            unreported: 0,
+            ..Self::default()
         }
     }
 
@@ -223,24 +213,19 @@ impl Tracker {
                 setup: Arc::clone(&self.start.setup),
                 from: view::timestamp(self.start.boot_epoch_ns, self.start.at),
                 to: view::timestamp(self.start.boot_epoch_ns, self.tick.at),
-                since: None,
-                until: None,
-                cut_short: None,
+                ..Run::default()
             },
-            connections: Vec::new(),
-            flow_classes: Vec::new(),
             counters: self.tick.counters,
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
-            filtered_out: 0,
-            run_starts: Vec::new(),
+            ..Report::default()
         }
         .with(connections)
     }
 
-    /// The measured or missing values have changed. A step of the budget does not wake idle connections: with 100 000 of them the next ticks
-    /// would cost so much that the budget would take the next step.
+    /// Applies a change of the measured or missing values. A reduction by the budget does not wake idle connections: with 100 000 of them, the
+    /// next ticks would cost so much that the budget would make another reduction.
     fn on_start(&mut self, start: &Start) {
         let changes_flows = (start.traces, start.ledger) != (self.start.traces, self.start.ledger);
         self.start = start.clone();
@@ -330,7 +315,7 @@ impl Tracker {
         self.flows.evaluate_bottlenecks(self.tick.at);
     }
 
-    /// The latest offset of the calendar dates all events, also earlier ones: it was wrong then.
+    /// Dates all events, including earlier ones, by the latest offset of the calendar, because the earlier offset was wrong.
     fn on_clock(&mut self, change: ClockChange) {
         let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
         self.start.boot_epoch_ns = change.boot_epoch_ns;

@@ -24,7 +24,7 @@ pub(super) struct Names {
     changed: Changed,
 }
 
-/// What has got another name.
+/// Namespaces and control groups whose names have changed.
 #[derive(Default)]
 pub(super) struct Changed {
     netns: HashSet<NetnsCookie>,
@@ -62,7 +62,7 @@ impl Names {
         }
     }
 
-    /// What has got another name since the last call.
+    /// Namespaces and control groups whose names have changed since the last call.
     pub(super) fn take_changed(&mut self) -> Changed {
         std::mem::take(&mut self.changed)
     }
@@ -99,7 +99,7 @@ impl<K: Copy + Eq + Hash, V: PartialEq + ToOwned + ?Sized> Recent<K, V>
 where
     Arc<V>: From<V::Owned>,
 {
-    /// Returns whether it had another name, or none.
+    /// Sets a name. Returns whether it is new or has changed.
     fn insert(&mut self, key: K, name: &V) -> bool {
         if let Some((known, used)) = self.names.get(&key)
             && **known == *name

@@ -19,11 +19,11 @@ pub(super) struct Life {
 pub(super) struct Totals {
     /// Each byte once.
     pub(super) payload: Bytes,
-    /// Of that, sent.
+    /// The sent part of `payload`.
     pub(super) sent: Bytes,
-    /// Of that, not acknowledged yet.
+    /// The part of `sent` that is not acknowledged yet.
     pub(super) in_flight: Bytes,
-    /// Estimated, with headers.
+    /// Estimated bytes on the wire, with headers.
     pub(super) wire: Bytes,
 }
 

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use super::suspension::Suspensions;
 use crate::progress::{self, PathEvidence};
 
-/// A shorter recovery does not end a failure (`outage::path_failures` has the same rule).
+/// Minimum length of a recovery that ends a failure (`outage::path_failures` has the same rule).
 const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
 /// With fewer timeouts in a row, an ACK may have been on its way when the path failed.
 const MIN_RETRANSMITTED: u8 = 2;
 /// Two readings of the time of one ACK differ by less.
 pub(super) const TICKS: Nanos = Nanos(20_000_000);
 
-/// Between two ticks.
+/// The interval between two ticks.
 #[derive(Clone, Copy)]
 pub(super) struct Interval<'a> {
     pub(super) previous: Nanos,
@@ -36,12 +36,12 @@ impl Interval<'_> {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct PathState {
     pub(super) progress: Progress,
-    /// Since when. `None`: unknown.
+    /// Start of this progress. `None`: unknown.
     pub(super) since: Option<Nanos>,
     /// Failures so far.
     pub(super) failures: u32,
     recovered: Option<Nanos>,
-    /// When it failed: payload acknowledged, and the last ACK.
+    /// State at the failure: payload acknowledged, and the time of the last ACK.
     failed: Option<(Bytes, Option<Nanos>)>,
     /// Payload acknowledged and received at the last evaluation.
     carried: (Bytes, Bytes),
@@ -65,7 +65,7 @@ pub(super) fn carries_data(record: &SubflowRecord) -> bool {
 }
 
 impl PathState {
-    /// Since when it waits: the last acknowledgement of data or, with data in flight, when this was sent. `None`: unknown.
+    /// Start of its wait: the last acknowledgement of data or, if data was sent after it, when that data was sent. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
         self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))

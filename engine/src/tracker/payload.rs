@@ -28,8 +28,8 @@ impl Flow {
         self.subflows.iter().map(SubflowState::unique_sent).sum()
     }
 
-    /// What the subflows sent beyond the connection's own bytes. One subflow alone cannot reinject. `None` for plain TCP, and if a subflow
-    /// may have ended before tracing began.
+    /// Bytes that the subflows sent in excess of the connection's payload. With one subflow there is no reinjection. `None`: plain TCP, or a
+    /// subflow may have ended before tracing began.
     pub(super) fn reinjected(&self) -> Option<Bytes> {
         let (sent, _) = self.bytes().filter(|_| self.msk.is_some() && self.opened.is_some())?;
         Some(if self.subflows.len() < 2 { Bytes(0) } else { self.sent_by_subflows().since(sent) })

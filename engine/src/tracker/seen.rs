@@ -4,10 +4,10 @@
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A socket has vanished if it was not seen for this many ticks. With fewer, the iterator over storage may have skipped it while others were
-/// removed.
+/// A socket has vanished if it was not listed for at least this many ticks (the iterator over storage may skip a socket while others are
+/// removed) ...
 pub(super) const MIN_MISSED_TICKS: u32 = 10;
-/// And not for this long: the kernel side lists an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
+/// ... and for at least this time: the kernel side lists an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
 
 /// When a socket was last seen.

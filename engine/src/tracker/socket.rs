@@ -60,8 +60,8 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
     })
 }
 
-/// What distinguishes the connection from others with its token. A subflow's cookie if nothing else identifies it: when it was first seen,
-/// the kernel had cleared the token, and had never assigned a cookie to its socket.
+/// The part of the id that distinguishes the connection from others with its token. It is a subflow's cookie if nothing else identifies the
+/// connection: at its first record, the kernel had cleared the token, and had never assigned a cookie to the socket.
 pub(super) fn birth(msk: &MskView, subflow: Option<SubflowId>) -> SocketCookie {
     let is_nameless = msk.token.0 == 0 && msk.cookie.0 == 0;
     subflow.filter(|_| is_nameless).map_or(msk.cookie, birth_of_tcp)

@@ -7,7 +7,7 @@ use mpwatch_model::unit::Nanos;
 
 /// The stalls of one subflow.
 pub(super) struct SubflowStalls<'a> {
-    /// Those that have ended, oldest first.
+    /// Stalls that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
     /// Its last progress, when a stall may have begun. `None`: it never made progress.
     pub(super) progress: Option<Nanos>,
@@ -32,11 +32,11 @@ impl SubflowStalls<'_> {
     }
 }
 
-/// The overlap of two stalls. Whether data was unacknowledged is known best by the stall that begins later.
-fn overlap(one: Stall, other: Stall) -> Stall {
-    let (later, earlier) = if other.from > one.from { (other, one) } else { (one, other) };
+/// The overlap of two stalls. `unacked` is taken from the stall that begins later, if it is known there.
+fn overlap(a: Stall, b: Stall) -> Stall {
+    let (later, earlier) = if b.from > a.from { (b, a) } else { (a, b) };
     let unacked = later.unacked.or(earlier.unacked);
-    Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
+    Stall { from: a.from.max(b.from), to: a.to.min(b.to), unacked }
 }
 
 /// Stalls of the connection with unacknowledged data, oldest first: from, to.

@@ -114,7 +114,7 @@ impl SubflowState {
         }
     }
 
-    /// The work for it since its payload is observed.
+    /// CPU time, work and payload since mpwatch has observed it.
     pub(super) fn sample(&self) -> FlowSample {
         let all = FlowSample {
             time: self.record.cpu.unwrap_or_default() + self.cpu_share,
@@ -155,7 +155,7 @@ impl SubflowState {
         self.observation.so_far(self.totals(), self.life(now))
     }
 
-    /// What it has carried in both directions.
+    /// Bytes that it has carried in both directions.
     fn totals(&self) -> Totals {
         let sent = self.unique_sent();
         let in_flight = sent.since(self.record.tcp.bytes_acked);
@@ -176,7 +176,7 @@ impl SubflowState {
         self.record.established.unwrap_or(self.record.first_seen)
     }
 
-    /// Opened by MP_CAPABLE, or plain TCP.
+    /// Whether it opened the connection (MP_CAPABLE), or is plain TCP.
     pub(super) fn is_initial(&self) -> bool {
         !self.record.mp_join
     }
@@ -186,7 +186,7 @@ impl SubflowState {
         Bytes(self.record.end.fin_received.into())
     }
 
-    /// How long it has been able to carry data, until `now` at most.
+    /// Time in which it could carry data, until `now` at most.
     pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
         let from = self.established_or_seen();
         self.end.map_or(now, |(at, _)| at.min(now)).since(from)

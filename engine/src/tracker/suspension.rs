@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Suspensions of the machine. The boot clock goes on meanwhile, so that a connection seems to make no progress. Pure.
+//! Suspensions of the machine. The boot clock runs on during a suspension, so a connection seems to make no progress. Pure.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection: its entries, and those that follow from the difference of two records.
+//! The timeline of a connection. Some entries follow from the difference between two records.
 
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
@@ -9,7 +9,8 @@ use mpwatch_model::unit::Nanos;
 
 use super::close;
 
-/// Entries kept per connection, about 25 kB: the first ones tell how it began, the last ones how it is. Those between are counted as dropped.
+/// Maximum number of entries per connection, about 25 kB: the first show how it began, the last its recent state. Entries between are dropped and
+/// counted.
 const MAX_ENTRIES: usize = 256;
 const FIRST_ENTRIES: usize = MAX_ENTRIES / 2;
 
@@ -33,7 +34,7 @@ impl Timeline {
         &self.entries
     }
 
-    /// Gives back unused memory.
+    /// Frees unused memory.
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }

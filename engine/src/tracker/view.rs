@@ -32,7 +32,7 @@ pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// What a run measures, the same for all flows.
+/// Measurements and methods of a run, the same for all flows.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) traces: Traces,
@@ -45,7 +45,7 @@ pub(super) struct Extras {
     pub(super) netns: Arc<str>,
     pub(super) cgroup: Option<Arc<str>>,
     pub(super) pod: Option<Arc<Pod>>,
-    /// By its detector. `None`: it has none.
+    /// The results of its detector. `None`: it has no detector.
     pub(super) bottlenecks: Option<Box<Bottlenecks>>,
 }
 
@@ -73,7 +73,7 @@ impl Sources<'_> {
         }
     }
 
-    /// Of each subflow, in the order of [`Flow::in_order`].
+    /// Energy of each subflow, in the order of [`Flow::in_order`].
     pub(super) fn energies(&self, flow: &Flow) -> Vec<Option<FlowEnergy>> {
         let energy = |subflow| self.energy.and_then(|energy| energy.flow_energy(subflow));
         flow.in_order().map(energy).collect()

@@ -15,7 +15,7 @@ pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
     [wire(sent, sent_segments(tcp)), wire(tcp.bytes_received, received_segments(tcp))]
 }
 
-/// Without those that a queue of this host refused or dropped, which the kernel counts too.
+/// Segments sent, without segments that a queue of this host refused or dropped, which the kernel counts too.
 fn sent_segments(tcp: &TcpCounters) -> Segments {
     let missing = (tcp.bytes_refused + tcp.bytes_dropped).0.checked_div(tcp.mss.into()).unwrap_or(0);
     let sent = |counted: u32| u64::from(counted).saturating_sub(missing);

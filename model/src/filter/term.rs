@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One term of a filter: its test, and what it reads of a connection.
+//! One term of a filter, and how it is evaluated for a connection.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -4,6 +4,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use ipnet::{IpNet, Ipv4Net};
+use wildmatch::WildMatch;
+
 use crate::flow::connection::Connection;
 use crate::flow::subflow::Subflow;
 use crate::words;
@@ -19,7 +22,7 @@ words! {
 }
 
 words! {
-    /// Longer signs first: `>=` begins with `>`.
+    /// Comparison operators. The longer ones come first, because `>=` begins with `>`.
     pub(super) enum Comparison {
         AtMost = "<=",
         AtLeast = ">=",
@@ -29,7 +32,7 @@ words! {
 }
 
 impl Subject {
-    /// In bit/s, microseconds, bytes or plain numbers. One value per open subflow with a working path for the RTT; none if unknown.
+    /// In bit/s, microseconds, bytes or plain numbers. The RTT has one value per open subflow with a working path. Empty: unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
             Self::Rate => c.rate().map(|rate| rate.0).into_iter().collect(),
@@ -61,10 +64,7 @@ impl Comparison {
 
 /// An address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
+pub(super) struct Network(IpNet);
 
 impl Network {
     /// `10.1.2.3`, `10.0.0.0/16`, for short `10.0/16` or `10.0`, `fd00::/8`.
@@ -73,53 +73,31 @@ impl Network {
             Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
             None => (text, None),
         };
-        let (address, natural) = match address.parse::<IpAddr>() {
-            Ok(address) => (address, bits(address)),
-            Err(_) => short_ipv4(address)?,
-        };
-        let prefix = prefix.unwrap_or(natural);
-        (prefix <= bits(address)).then(|| Self { address: masked(address, prefix), prefix })
+        let network = address.parse::<IpAddr>().map_or_else(|_| short_ipv4(address), |ip| Some(ip.into()))?;
+        let prefix = prefix.unwrap_or(network.prefix_len());
+        Some(Self(IpNet::new(network.addr(), prefix).ok()?.trunc()))
     }
 
     pub(super) fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
+        self.0.contains(&address)
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.prefix == bits(self.address) {
-            write!(f, "{}", self.address)
-        } else {
-            write!(f, "{}/{}", self.address, self.prefix)
-        }
-    }
-}
-
-fn bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn masked(address: IpAddr, prefix: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            IpAddr::V4((v4.to_bits() & u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)).into())
-        }
-        IpAddr::V6(v6) => {
-            IpAddr::V6((v6.to_bits() & u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)).into())
-        }
+        if self.0.prefix_len() == self.0.max_prefix_len() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
     }
 }
 
 /// The first one to three numbers of an IPv4 address, and the prefix length they imply.
-fn short_ipv4(text: &str) -> Option<(IpAddr, u8)> {
+fn short_ipv4(text: &str) -> Option<IpNet> {
     let mut octets = [0; 4];
     let mut count = 0;
     for part in text.split('.').filter(|part| !part.is_empty()) {
         *octets.get_mut(usize::from(count))? = part.parse().ok()?;
         count += 1;
     }
-    (count > 0).then(|| (IpAddr::V4(Ipv4Addr::from(octets)), count * 8))
+    Some(Ipv4Net::new(Ipv4Addr::from(octets), count * 8).ok().filter(|_| count > 0)?.into())
 }
 
 /// A name pattern: a part of the name; after `=`, or with `*` (any text) and `?` (one character), the whole name.
@@ -140,28 +118,7 @@ impl Pattern {
         if whole.is_none() && !self.0.contains(['*', '?']) {
             return name.contains(&self.0);
         }
-        let pattern = whole.unwrap_or(&self.0);
-        let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-        let (mut at, mut in_name) = (0, 0);
-        // Where to continue after a mismatch: the last star, and the number of characters it has matched so far.
-        let mut star: Option<(usize, usize)> = None;
-        while in_name < name.len() {
-            match pattern.get(at) {
-                Some('*') => {
-                    star = Some((at, in_name));
-                    at += 1;
-                }
-                Some(&letter) if letter == '?' || letter == name[in_name] => {
-                    (at, in_name) = (at + 1, in_name + 1);
-                }
-                _ => {
-                    let Some((star_at, taken)) = star else { return false };
-                    star = Some((star_at, taken + 1));
-                    (at, in_name) = (star_at + 1, taken + 1);
-                }
-            }
-        }
-        pattern[at..].iter().all(|&letter| letter == '*')
+        WildMatch::new(whole.unwrap_or(&self.0)).matches(name)
     }
 }
 
@@ -203,7 +160,7 @@ impl Amount {
     }
 }
 
-/// `.25` of 1000 is 250; anything smaller than the base unit is cut off.
+/// The fraction `.25` of 1000 is 250, rounded down to a whole number.
 fn fraction_of(scale: u64, digits: &str) -> u64 {
     let steps = digits.bytes().scan(scale, |rest, digit| {
         *rest /= 10;

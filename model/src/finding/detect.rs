@@ -18,8 +18,8 @@ use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 /// How long a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
 
-/// A path whose median RTT is this long, and this many times as long as the shortest one, can slow the connection down: data on it holds up
-/// what the others carried, until the buffers are full.
+/// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest one. It can slow the connection down:
+/// the receiver buffers data of the other paths until the slow path has delivered, and the buffer fills.
 const SLOW_RTT: Micros = Micros(150_000);
 const SLOW_FACTOR: u64 = 10;
 
@@ -111,7 +111,7 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
     })
 }
 
-/// Why a subflow did not join. `None`: it did, or may yet.
+/// Why a subflow did not join. `None`: it joined, or may still join.
 fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
     let waits_since = subflow.created_at.filter(|_| subflow.state == TcpState::SynSent);
     let is_late = waits_since.zip(connection.read_at()).is_some_and(|(since, now)| {
@@ -121,7 +121,7 @@ fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReaso
     reason.or(is_late.then_some(CloseReason::Unanswered)).filter(|_| !subflow.initial)
 }
 
-/// A fact for each reason for which subflows did not join.
+/// One fact per reason why subflows did not join.
 fn failed_joins(connection: &Connection) -> Vec<Fact> {
     let mut found: Vec<FailedJoin> = Vec::new();
     for (subflow, number) in connection.subflows.iter().zip(1..) {

@@ -14,29 +14,29 @@ use crate::kernel::endpoint::Name;
 use crate::kernel::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::{BitsPerSecond, Micros, Nanos};
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Something failed, or data was lost.
     Failure,
-    /// It works, but not as multipath should.
+    /// It works, but multipath gains less than it could.
     Warning,
-    /// As it should be.
+    /// It works as intended.
     Good,
-    /// Neither good nor bad.
+    /// Information, neither good nor bad.
     Note,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The connection that it is about. `None`: the host.
+    /// The connection that has it. `None`: the host.
     pub connection: Option<ConnectionId>,
     /// The fact.
     pub fact: Fact,
 }
 
-/// A fact about a connection or the host, most important first. Subflows are given by their names, 1 being the first.
+/// A fact about a connection or the host, most important first. Subflows are named by their number, from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// A kind of loss, with its count.
@@ -46,7 +46,7 @@ pub enum Fact {
     /// DSS checksum failures on this host.
     ChecksumFailures(u64),
     PathFailed(FailedPath),
-    /// A subflow was reset long after the connection had closed, so that its path may have failed before.
+    /// A subflow was reset long after the connection had closed, so its path may have failed earlier.
     ClosedLate {
         /// Number of the subflow.
         subflow: usize,
@@ -77,7 +77,7 @@ pub enum Fact {
         sum: BitsPerSecond,
         since: Micros,
     },
-    /// The RTT of a path is so much longer than the best one that it can hold up the others. Medians.
+    /// The median RTT of a path is so long, compared with the best path, that it can delay data of the others.
     SlowPath {
         subflow: usize,
         rtt: Micros,
@@ -109,7 +109,7 @@ pub enum DownTime {
     SoFar(Micros, Offset),
 }
 
-/// Subflows that never became paths, for one reason.
+/// Subflows that did not join, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedJoin {
     /// Number of the first of them.
@@ -118,7 +118,7 @@ pub struct FailedJoin {
     pub remote: IpAddr,
     pub interface: Option<Name>,
     pub reason: CloseReason,
-    /// Number of others with this reason.
+    /// Number of further subflows with this reason.
     pub others: usize,
 }
 
@@ -156,7 +156,7 @@ impl FailedPath {
     }
 }
 
-/// The outage of a connection that matters most: no path made progress.
+/// The most important outage of a connection: a time in which no path made progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MainOutage {
     pub from: Offset,
@@ -172,7 +172,7 @@ pub struct MainOutage {
     pub longest: Option<(Offset, Micros)>,
 }
 
-/// Subflows that share a bottleneck. Those after the first are extra: they add no throughput.
+/// Subflows that share a bottleneck. All but the first are extra: they add no throughput.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedBottleneck {
     pub subflows: Vec<String>,
@@ -192,7 +192,7 @@ pub struct OtherPairs {
     pub separate: usize,
     /// How certain the verdict is.
     pub certainty: Certainty,
-    /// Pairs of which neither subflow is congested.
+    /// Pairs without a congested subflow.
     pub not_congested: usize,
     /// Pairs without a verdict.
     pub undecided: usize,
@@ -212,7 +212,7 @@ pub struct Certainty {
 }
 
 impl Finding {
-    /// How much it matters.
+    /// Its severity.
     pub fn severity(&self) -> Severity {
         self.rank().0
     }
@@ -265,7 +265,7 @@ impl Finding {
 }
 
 impl OtherPairs {
-    /// Every subflow has a bottleneck of its own, or none.
+    /// Whether every subflow has a bottleneck of its own, or none.
     fn are_good(&self) -> bool {
         (self.separate == self.all && self.add_throughput) || self.not_congested == self.all
     }

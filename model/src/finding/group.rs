@@ -54,7 +54,7 @@ impl Peer {
     }
 }
 
-/// Problems with one cause; of the host, one problem.
+/// Problems with the same cause. A problem of the host is a group of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemGroup {
     /// Peers of its connections. Empty: the host, or no address is known.
@@ -68,8 +68,8 @@ pub struct ProblemGroup {
 /// The peer and the process of a connection, if they are known.
 type Ends = (Option<Peer>, Option<String>);
 
-/// The problems of a report: most important first, of one kind the most frequent first. If both ends of a connection are in the report, a
-/// problem that both have is listed once, from the connecting end.
+/// The problems of a report, the most important kind first, and within a kind the group with the most connections. If both ends of a connection
+/// are in the report, a problem that both have is listed once, from the connecting end.
 pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
     let mut groups: Vec<ProblemGroup> = Vec::new();
     let mut places: HashMap<((Severity, u8), String), usize> = HashMap::new();
@@ -134,7 +134,7 @@ fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool
     }
 }
 
-/// The subflow with this number as the other end has it. `None`: it has none, or addresses are translated in between.
+/// The other end's record of the subflow with this number. `None`: there is none, or NAT changes the addresses.
 fn counterpart<'a>(end: &Connection, number: usize, other: &'a Connection) -> Option<&'a Subflow> {
     let here = end.subflows.get(number.checked_sub(1)?)?;
     other.subflows.iter().find(|there| (there.local, there.remote) == (here.remote, here.local))
@@ -213,7 +213,7 @@ impl ProblemGroup {
         if more > 0 { format!("{names} and {more} more") } else { names }
     }
 
-    /// How long their outages were or their paths failed, or what their extra subflows cost. `None`: the cause has no such figure, or it is unknown.
+    /// Range of the durations of outages or path failures, or the cost of extra subflows. `None`: the cause has no such figure, or it is unknown.
     fn extent(&self, format: &Format<'_>) -> Option<String> {
         let facts = || self.findings.iter().map(|finding| &finding.fact);
         let times = facts().filter_map(|fact| match fact {
@@ -238,7 +238,7 @@ fn between((low, high): (Micros, Micros)) -> String {
     if low == high { format!("for {low}") } else { format!("for {low} to {high}") }
 }
 
-/// The problem as a predicate, after "N connections". `has_remote`: with the remote address of a failed path.
+/// The problem as a predicate, after "N connections". With `has_remote`, it includes the remote address of a failed path.
 fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {
@@ -274,14 +274,6 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             "are long flows over one path only: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)"
                 .to_owned()
         }
-        Fact::DataLost(_)
-        | Fact::InvalidMappings(_)
-        | Fact::ChecksumFailures(_)
-        | Fact::FellBack(_)
-        | Fact::LimitedByReceiver { .. }
-        | Fact::SinglePath { .. }
-        | Fact::DetectedBy(_)
-        | Fact::OtherPairs(_)
-        | Fact::Closed { .. } => finding.sentence(format),
+        _ => finding.sentence(format),
     }
 }

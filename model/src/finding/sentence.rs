@@ -13,11 +13,11 @@ use super::fact::{
     Certainty, DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck,
 };
 
-/// How a sentence writes values whose form the user chooses or hides.
+/// Formats the values of a sentence: energy in a unit that the user chooses, and addresses that the user may hide.
 pub struct Format<'a> {
-    /// Writes joules.
+    /// Formats joules.
     pub energy: &'a dyn Fn(f64) -> String,
-    /// Writes an address.
+    /// Formats an address.
     pub address: &'a dyn Fn(IpAddr) -> String,
 }
 
@@ -113,7 +113,7 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
         (None, Some(noticed)) => format!("{NO_ACKS} (noticed at {noticed})"),
         (None, None) => NO_ACKS.to_owned(),
     };
-    // Without a stall, the sample that noticed the failure is all that is known of its time.
+    // Without a stall, `at` is only the time of the sample that noticed the failure.
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
@@ -142,7 +142,7 @@ fn join_failed(join: &FailedJoin, format: &Format<'_>) -> String {
     format!("subflow {} ({name}) did not join: {}{others}", join.subflow, join.reason.description())
 }
 
-/// Why it failed, without times.
+/// Why the path failed, without times.
 pub(super) fn path_cause(path: &FailedPath) -> &'static str {
     match (path.ended, path.noticed) {
         (Some((_, end)), Some(noticed)) if noticed < end => NO_ACKS,
@@ -151,7 +151,7 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
     }
 }
 
-/// For how long the path failed, or how often it worked for a short time.
+/// How long the path was down, and how often it worked for a short time in between.
 fn recovered(path: &FailedPath) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
     if let (Some(time), Some(end)) = (path.duration(), path.recovered) {

@@ -40,7 +40,7 @@ pub struct ClassTotals {
     /// Mean of their goodputs. `null`: none is known.
     #[serde(rename = "goodput_bps")]
     pub goodput: Option<BitsPerSecond>,
-    /// Fraction of the observed wire bytes (estimated) that was not payload delivered once. `null`: nothing was on the wire.
+    /// Fraction of the observed wire bytes (estimated) that delivered no new payload: headers and retransmissions. `null`: nothing was on the wire.
     #[serde(rename = "excess_ratio")]
     pub excess: Option<f64>,
     /// Mean of Jain's fairness indices of their subflows. `null`: none has two.
@@ -49,7 +49,7 @@ pub struct ClassTotals {
     pub energy: Option<FlowEnergy>,
 }
 
-/// One for each protocol and class that has connections, in order of size.
+/// The totals of each protocol and class that has connections, the smallest class first.
 pub fn class_totals(connections: &[Connection]) -> Vec<ClassTotals> {
     let flows = flows(connections);
     let pairs = FlowClass::ALL.into_iter().flat_map(|class| CarriedBy::ALL.map(|protocol| (class, protocol)));

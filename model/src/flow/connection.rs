@@ -113,7 +113,7 @@ pub struct Connection {
     pub bottlenecks: Option<Bottlenecks>,
     /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: unknown.
     pub extra_subflows: Option<u32>,
-    /// Since when no path has made progress although data waits for it: the outage that lasts. `null`: there is none.
+    /// Start of the outage that has not ended: no path has made progress since then, although data waits. `null`: there is none.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub outage_since: Option<Timestamp>,
     /// Subflows in the order of their creation, closed ones included.
@@ -176,7 +176,7 @@ impl Connection {
         self.observed.map_or_else(all, |observed| (observed.bytes, observed.wire_bytes_estimate))
     }
 
-    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that was not payload delivered once. `None`: nothing was on the
+    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that delivered no new payload: headers and retransmissions. `None`: nothing was on the
     /// wire.
     pub fn excess_ratio(&self) -> Option<f64> {
         let (payload, wire) = self.payload_and_wire();

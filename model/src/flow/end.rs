@@ -3,16 +3,16 @@
 
 use crate::table::{Cell, Column, Row};
 
-/// The columns of ends, as the database's views have them.
+/// The columns of the rows of an [`End`], which are the columns of the database's views.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndColumns {
-    /// Of the connection.
+    /// Columns of connections.
     pub connection: Vec<Column>,
-    /// Of each subflow.
+    /// Columns of subflows.
     pub subflow: Vec<Column>,
-    /// Of the verdict on each pair of subflows.
+    /// Columns of verdicts on pairs of subflows.
     pub bottleneck: Vec<Column>,
-    /// Of each entry of the timeline.
+    /// Columns of timeline entries.
     pub event: Vec<Column>,
 }
 
@@ -25,7 +25,7 @@ pub struct End {
     pub subflows: Vec<Row>,
     /// The verdicts on pairs of its subflows. Empty: not evaluated, or fewer than two subflows.
     pub bottlenecks: Vec<Row>,
-    /// Its timeline. Empty: it was not asked for.
+    /// Its timeline. Empty: it was not requested.
     pub events: Vec<Row>,
 }
 

@@ -15,7 +15,7 @@ metrics! {
     RUN: Report {
         "mpwatch_run_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Goodput of all connections over the period: their observed payload in both directions, each byte once, also if both ends are in the report. `null`: no connection, or no duration." |r| rate(Goodput::new(r)?.over_period) => "goodput_bps";
         "mpwatch_run_open_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT OPEN" "The same payload over the time in which at least one connection was open." |r| rate(Goodput::new(r)?.while_open) => "open_goodput_bps";
-        "mpwatch_run_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) of all connections that was not payload delivered once. `null`: nothing was on the wire." |r| class_totals::excess_ratio(&flows(&r.connections)) => "excess_ratio";
+        "mpwatch_run_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) of all connections that delivered no new payload: headers and retransmissions. `null`: nothing was on the wire." |r| class_totals::excess_ratio(&flows(&r.connections)) => "excess_ratio";
     }
 }
 
@@ -51,7 +51,7 @@ impl Goodput {
     }
 }
 
-/// Zero if `to` is earlier.
+/// Time between two instants; zero if `to` is earlier.
 fn duration(from: Timestamp, to: Timestamp) -> Nanos {
     Nanos(u64::try_from(to.as_nanosecond() - from.as_nanosecond()).unwrap_or(0))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections of a snapshot: nothing has happened to them for some ticks. Consecutive snapshots share them, and each is built when it
-//! is read, so the cost of a snapshot depends on what changed, not on the number of connections.
+//! Idle connections of a snapshot: nothing has happened to them for some ticks. Consecutive snapshots share them, and a connection is built only
+//! when it is read, so the cost of a snapshot depends on what changed, not on the number of connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::id::ConnectionId;
 use crate::kernel::lifecycle::TcpState;
 use crate::unit::Nanos;
 
-/// Parts of the collection. A change copies the list of one part, unless no older snapshot shares it.
+/// Number of parts of the collection. A change copies only the part that it changes, and only if an older snapshot shares that part.
 const PARTS: usize = 256;
 
 /// A connection that is open and idle.
@@ -48,7 +48,7 @@ impl PartialEq for IdleConnections {
 }
 
 impl IdleConnections {
-    /// How many there are.
+    /// Number of idle connections.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -99,7 +99,7 @@ impl IdleConnections {
     }
 }
 
-/// Socket cookies are sequential, so they spread evenly.
+/// The part of a connection. Socket cookies are sequential, so connections spread evenly.
 fn part(id: ConnectionId) -> usize {
     usize::try_from(id.birth.0 % PARTS as u64).unwrap_or(0)
 }
@@ -109,7 +109,7 @@ fn part(id: ConnectionId) -> usize {
 pub struct OpenCounts {
     /// Open connections, by state: in the order of [`TcpState::ALL`].
     pub states: [i64; TcpState::ALL.len()],
-    /// Of those, connections that asked for MPTCP and continue as plain TCP.
+    /// Open connections that asked for MPTCP and continue as plain TCP.
     pub fallbacks: i64,
     /// Open subflows, including subflows of closed connections.
     pub subflows: i64,

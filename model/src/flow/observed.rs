@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::{BitsPerSecond, Bytes, Nanos};
 
-/// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch or mpwatch was restarted meanwhile.
+/// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch, or mpwatch was restarted during its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
     /// Payload sent and received while observed, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was
@@ -36,7 +36,7 @@ impl Observed {
         (self.active.0 > 0).then(|| self.bytes.per(self.active))
     }
 
-    /// Two parts of the same flow together, or the payload and time of two flows.
+    /// The sum of two parts of a flow, or of two flows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

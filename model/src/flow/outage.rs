@@ -14,11 +14,11 @@ use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
-/// A shorter recovery does not end a failure, nanoseconds: a single acknowledgement clears the kernel's mark.
+/// Minimum length of a recovery that ends a failure, nanoseconds: a single acknowledgement clears the kernel's mark (`stale`).
 const MIN_RECOVERY: i128 = 10_000_000_000;
 /// Maximum gap between two stalls of one outage, nanoseconds: a shorter gap carries hardly any payload.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// Maximum time between a reset and the end of the connection that it ended, nanoseconds.
+/// Maximum time between a reset and the end of a connection if the reset ended the connection, nanoseconds.
 const SAME_END: i128 = 100_000_000;
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the initial one, the longest that can be expected.
 const MIN_RTO: Micros = Micros(200_000);
@@ -38,7 +38,7 @@ pub struct PathFailure {
     pub recoveries: usize,
 }
 
-/// The latest failure of a subflow's path, also of one that works again. `None`: it did not fail, or no event says when.
+/// The latest failure of a subflow's path, even if the path works again. `None`: it did not fail, or no event says when.
 pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
     path_failures(connection, subflow).pop()
 }
@@ -69,7 +69,7 @@ pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFail
     failures
 }
 
-/// Counts the failures of each path: those on the timeline, or more if the tracker has counted more than the timeline keeps.
+/// Sets `path_failures` of each subflow to the failures on the timeline, unless the tracker counted more than the timeline keeps.
 #[must_use]
 pub fn with_counts(mut connection: Connection) -> Connection {
     for index in 0..connection.subflows.len() {
@@ -80,7 +80,7 @@ pub fn with_counts(mut connection: Connection) -> Connection {
     connection
 }
 
-/// What an event says about a path.
+/// A sign that a path works or has failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sign {
     Works,
@@ -149,8 +149,8 @@ pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> boo
     is_reset(closed.reason) && !subflow.is_failed() && with_end
 }
 
-/// Whether this host removed the last subflow of an open connection, or all of them at once: nothing can be carried any more, and the kernel
-/// ends the connection after `net.mptcp.close_timeout`.
+/// Whether this host removed the last subflow of an open connection, or all of them at once: the connection can carry nothing any more, and the
+/// kernel ends it after `net.mptcp.close_timeout`.
 pub fn removed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     closed.reason == CloseReason::RemovedByAdmin && closed.at <= end && ended_all(connection, closed.at)
@@ -168,8 +168,8 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     })
 }
 
-/// Whether a subflow was reset well after the connection had closed and others had closed normally. Its path may have failed before: the
-/// sender notices that, the receiver does not.
+/// Whether a subflow was reset well after the connection and another subflow had closed normally. Its path may have failed earlier, which only the
+/// sender notices.
 pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;
@@ -186,7 +186,7 @@ fn is_reset(reason: CloseReason) -> bool {
     matches!(reason, CloseReason::ResetSent | CloseReason::ResetReceived)
 }
 
-/// Stalls of the connection that follow each other closely: what an application notices of a path failure.
+/// Stalls of the connection in close succession. An application notices a path failure by its outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Start of the first stall.
@@ -197,7 +197,7 @@ pub struct Outage {
     pub stalled: Micros,
     /// Number of stalls.
     pub stalls: usize,
-    /// It lasted when the connection was read.
+    /// It had not ended when the connection was read.
     pub lasts: bool,
     /// The longest stall.
     longest: Micros,
@@ -215,7 +215,7 @@ impl Outage {
     }
 }
 
-/// All outages of a connection, in order: with a stall of at least a retransmission timeout, or with a path failure. On a busy host, shorter
+/// All outages of a connection, in order. Each has a stall of at least a retransmission timeout, or a path failure: on a busy host, shorter
 /// stalls are common in a healthy transfer.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
     let mut outages = merged_stalls(connection);
@@ -228,7 +228,7 @@ pub fn outages(connection: &Connection) -> Vec<Outage> {
     outages
 }
 
-/// Whether something went wrong with this event. A stall counts if it is part of one of these outages of the connection.
+/// Whether this event is a failure. A stall is one if it is part of one of these outages of the connection.
 pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     let is_in =
         |outage: &Outage| (outage.from.as_nanosecond()..=outage.end()).contains(&entry.at.as_nanosecond());
@@ -251,7 +251,7 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Stalls in quick succession, as one. The last one may last.
+/// Merges stalls in close succession into outages. The last outage may not have ended.
 fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a subflow does: the state from which everything that says failed, stalled or working again is derived.
+//! Progress of a subflow: the state from which failures, stalls and recoveries are derived.
 
 use crate::words::json_words;
 
 json_words! {
-    /// What a subflow does, from what the kernel knows at each sample, also when no segment arrives.
+    /// Progress of a subflow, from the kernel's state at each sample, so it is known even when no segment arrives.
     #[derive(Default)]
     pub enum Progress {
         /// It carries data, or waits for the acknowledgement of data that it has just sent.
         Working = "working",
-        /// Nothing is in flight. After the end of the subflow: nothing was.
+        /// Nothing is in flight; of a closed subflow, nothing was in flight at its end.
         #[default]
         Idle = "idle",
         /// Data waits because the peer's receive window is closed: the program there does not read.

@@ -14,7 +14,7 @@ pub fn jain_index(shares: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2 && squares > 0.0).then(|| (sum * sum / (f64::from(count) * squares) * 1e6).round() / 1e6)
 }
 
-/// Excess traffic `[UPD18]`: `1 - goodput / throughput`, wire bytes that were not payload delivered once. `None`: no wire bytes.
+/// Excess traffic `[UPD18]`: `1 - goodput / throughput`, the part of the wire bytes that delivered no new payload. `None`: no wire bytes.
 pub fn excess(payload: Bytes, wire: Bytes) -> Option<f64> {
     (wire.0 > 0).then(|| (1.0 - payload.0 as f64 / wire.0 as f64).max(0.0))
 }

@@ -38,17 +38,17 @@ pub struct Subflow {
     pub remote_id: u8,
     /// Interface through which it sends. `null`: no route in the socket's cache.
     pub interface: Option<Name>,
-    /// Interface through which it receives: of the last segments. `null`: unknown.
+    /// Interface through which its last segments arrived. `null`: unknown.
     pub incoming_interface: Option<Name>,
-    /// Name of the congestion control when a counter last changed. `null`: unknown.
+    /// Name of the congestion control, read when a counter last changed. `null`: unknown.
     pub congestion_control: Option<Name>,
     /// Whether it opened the connection (MP_CAPABLE), or is a plain TCP connection.
     pub initial: bool,
     /// Backup: one end asked to use it only if no other path works.
     pub backup: bool,
-    /// What it does; what it last did if it has closed.
+    /// Its progress; if it has closed, its last progress.
     pub progress: Progress,
-    /// Since when: for `stalled` and `failed` the last acknowledgement, or when the data was sent. `null`: unknown.
+    /// Start of this progress: for `stalled` and `failed` the last acknowledgement, or when the data was sent. `null`: unknown.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub progress_since: Option<Timestamp>,
     /// Number of failures of its path; a recovery of less than 10 s does not end a failure.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection: what happened, when, and how it is known.
+//! The timeline of a connection: its events, their times, and how mpwatch learned of them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub struct TimelineEntry {
     /// When it happened; for `sampled` entries the time of the first sample that shows it.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// How mpwatch knows.
+    /// How mpwatch learned of it.
     pub source: ObservedBy,
     /// The event.
     #[serde(flatten)]
@@ -28,7 +28,7 @@ pub struct TimelineEntry {
 }
 
 json_words! {
-    /// How mpwatch knows of an event.
+    /// How mpwatch learned of an event.
     pub enum ObservedBy {
         /// A kernel tracepoint reported it: the time is exact.
         Tracepoint = "tracepoint",
@@ -128,7 +128,7 @@ impl ObservedBy {
 }
 
 impl TimelineEvent {
-    /// The place among events of the same time.
+    /// Its place in the order of events at the same time.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Opened | Self::Adopted => 0,
@@ -139,23 +139,14 @@ impl TimelineEvent {
         }
     }
 
-    /// Whether something went wrong. A stall is judged by [`crate::flow::outage::is_failure`].
+    /// Whether it is a failure. [`crate::flow::outage::is_failure`] judges stalls.
     pub fn is_failure(&self) -> bool {
         match self {
             Self::SubflowStale { stale, .. } => *stale,
             Self::SubflowClosed { reason, .. } => reason.is_failure(),
             Self::FellBack { .. } => true,
             Self::Elimination(step) => step.is_failure(),
-            Self::Opened
-            | Self::Adopted
-            | Self::SubflowOpened { .. }
-            | Self::SubflowEstablished { .. }
-            | Self::PriorityChanged { .. }
-            | Self::AddressAnnounced { .. }
-            | Self::PeerAddressAnnounced { .. }
-            | Self::PeerAddressRemoved { .. }
-            | Self::Stalled { .. }
-            | Self::Closed => false,
+            _ => false,
         }
     }
 

@@ -40,7 +40,7 @@ impl MissingHook {
     /// The setting that limits mpwatch's own CPU time.
     pub const BUDGET: &str = "trace.budget";
 
-    /// Whether the kernel has it, and mpwatch does without to stay within its budget.
+    /// Whether the kernel has it, but mpwatch does not use it, to stay within its budget.
     pub fn is_reduction(&self) -> bool {
         self.why.contains(Self::BUDGET)
     }

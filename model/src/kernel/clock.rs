@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calendar time. All arithmetic uses the kernel's boot clock; only the calendar time of its zero is known. The calendar may be set during
-//! tracing (NTP at boot, a resumed virtual machine): earlier times are then shifted by the difference.
+//! Calendar time. All arithmetic uses the kernel's boot clock; outputs add the calendar time of its zero. The calendar may be set during tracing
+//! (NTP at boot, a resumed virtual machine): earlier times are then shifted by the difference.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Nanos;
 
-/// A larger change of the calendar is a step; the clock is slewed within smaller ones.
+/// A larger change of the calendar is a step; a smaller one is slewing.
 const MAX_SLEW_NS: u64 = 1_000_000_000;
 
 /// The calendar was set.

@@ -57,7 +57,8 @@ pub struct CpuLoad {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTimes {
     /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows it is
-    /// divided by the bytes that each carried meanwhile. `null`: the kernel does not report which socket a call uses (before 6.3).
+    /// divided in proportion to the bytes that each carried since the last tick. `null`: the kernel does not report which socket a call uses
+    /// (before 6.3).
     pub syscall: Option<Nanos>,
     /// Softirqs that received its segments, including processing, waking the application and sending what an acknowledgement allows.
     pub rx_softirq: Nanos,
@@ -80,7 +81,7 @@ impl CpuTimes {
         [self.syscall.unwrap_or_default().0, self.rx_softirq.0, self.tx.0, self.timer.0, self.worker.0]
     }
 
-    /// From the time of each class. `calls`: whether the first is known.
+    /// From the time of each class. `calls`: whether `syscall` is known.
     pub fn from_classes([syscall, rx_softirq, tx, timer, worker]: [u64; 5], calls: bool) -> Self {
         Self {
             syscall: calls.then_some(Nanos(syscall)),
@@ -128,13 +129,13 @@ impl Sub for CpuTimes {
     }
 }
 
-/// Divides an amount in proportion to weights into integers whose sum is the amount. If all weights are zero, the first part gets all.
+/// Divides an amount in proportion to weights, into integers whose sum is the amount. If all weights are zero, the first part gets everything.
 pub fn divide(amount: u64, weights: &[u64]) -> impl Iterator<Item = u64> {
     let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (mut passed, mut given) = (0_u128, 0_u64);
     weights.iter().map(move |&weight| {
         passed += u128::from(weight);
-        // Rounding the running sum, not the part, makes the parts add up.
+        // The running sum is rounded, not each part, so that the parts sum to the amount.
         let until = if all == 0 { amount } else { portion(amount, passed, all) };
         let part = until - given;
         given = until;

@@ -11,7 +11,7 @@ pub const BUCKETS: usize = 160;
 pub const SUB_BUCKET_BITS: u32 = 3;
 /// The first bucket begins at 2^4 us.
 pub const LOWEST_OCTAVE: u32 = 4;
-/// The longest RTT, in microseconds. Longer RTTs count as this.
+/// The longest RTT, in microseconds. Longer RTTs are counted as this value.
 pub const HIGHEST: u32 = (1 << 24) - 1;
 
 /// Counts of RTT samples by size.

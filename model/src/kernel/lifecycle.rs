@@ -188,18 +188,3 @@ impl FallbackReason {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_equal_the_json_values() {
-        for reason in CloseReason::ALL {
-            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
-        }
-        for reason in FallbackReason::ALL {
-            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
-        }
-    }
-}

@@ -26,31 +26,25 @@ pub fn columns<T: Tabled>() -> impl Iterator<Item = (&'static str, &'static Metr
 #[derive(Serialize)]
 #[serde(bound = "T: Tabled")]
 struct WithDerived<'a, T> {
-    #[serde(flatten)]
-    fields: Fields<'a, T>,
-    #[serde(flatten)]
-    derived: Derived<'a, T>,
+    #[serde(flatten, serialize_with = "serialize_fields")]
+    fields: &'a T,
+    #[serde(flatten, serialize_with = "serialize_derived")]
+    derived: &'a T,
 }
 
-struct Fields<'a, T>(&'a T);
-
-impl<T: Tabled> Serialize for Fields<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize_fields(serializer)
-    }
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn serialize_fields<T: Tabled, S: Serializer>(subject: &&T, serializer: S) -> Result<S::Ok, S::Error> {
+    subject.serialize_fields(serializer)
 }
 
-struct Derived<'a, T>(&'a T);
-
-impl<T: Tabled> Serialize for Derived<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(columns::<T>().map(|(column, metric)| (column, (metric.read)(self.0))))
-    }
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+fn serialize_derived<T: Tabled, S: Serializer>(subject: &&T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(columns::<T>().map(|(column, metric)| (column, (metric.read)(subject))))
 }
 
 /// Serializes a subject: its fields, then its computed values.
 pub(crate) fn serialize<T: Tabled, S: Serializer>(subject: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    WithDerived { fields: Fields(subject), derived: Derived(subject) }.serialize(serializer)
+    WithDerived { fields: subject, derived: subject }.serialize(serializer)
 }
 
 /// Adds the computed values to the JSON Schema of a type. Each may be `null`.

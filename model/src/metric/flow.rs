@@ -82,7 +82,7 @@ metrics! {
         "mpwatch_connection_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |c| c.observed?.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
-        "mpwatch_connection_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) that was not payload delivered once [UPD18]." |c| c.excess_ratio() => "excess_ratio";
+        "mpwatch_connection_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) that delivered no new payload [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' goodputs [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());

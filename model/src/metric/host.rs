@@ -18,7 +18,7 @@ pub struct MetricFamily {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// How it moves.
+    /// Its kind.
     pub kind: Kind,
     /// Unit of the values.
     pub unit: Unit,

@@ -6,7 +6,7 @@ use super::unit::Unit;
 use crate::host::energy::FlowEnergy;
 
 crate::words! {
-    /// How a metric moves, in Prometheus' words.
+    /// The kind of a metric.
     pub enum Kind {
         /// Only grows while the flow lives.
         Counter = "counter",
@@ -41,7 +41,7 @@ pub struct Metric<T> {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// How it moves.
+    /// Its kind.
     pub kind: Kind,
     /// Unit of the value.
     pub unit: Unit,
@@ -59,7 +59,7 @@ impl<T> Metric<T> {
         self.unit != Unit::BitsPerSecond
     }
 
-    /// Name of its sum by a subject: with `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
+    /// Name of its sum over the flows of a subject: for `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
     pub fn name_of(&self, subject: &str) -> String {
         let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
         format!("mpwatch_{subject}_{thing}")

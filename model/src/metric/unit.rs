@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether counters in this unit are measured by mpwatch and start with tracing. The others are the kernel's and start with the flow.
+    /// Whether mpwatch measures counters in this unit, from the start of tracing. The kernel keeps the others, from the start of the flow.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }

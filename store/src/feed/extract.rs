@@ -16,7 +16,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 /// A table that can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extract {
-    /// A row for each connection: the columns of `v_connection`, without `host`, which the partition names.
+    /// A row for each connection: the columns of `v_connection`, without `host`, which is in the partition.
     Connections,
     /// A row for each subflow: `boot_id` and `id` of its connection, `subflow_id`, and the columns of `v_subflow`.
     Subflows,
@@ -64,7 +64,7 @@ impl Archive {
     /// the period are included whole.
     ///
     /// # Errors
-    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
     pub fn extract<E: From<StoreError>>(
         &self,
         what: Extract,
@@ -94,7 +94,7 @@ impl Archive {
     }
 }
 
-/// Columns that the views of the file lack are NULL.
+/// The query for a table. A column that the views of the file lack is NULL.
 fn query(database: &Database, what: Extract, sources: &[(String, Column)]) -> rusqlite::Result<String> {
     let mut known = Vec::new();
     for (alias, view) in [("c", "v_connection"), ("s", "v_subflow")] {

@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of days in a batch. Engines partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Size of the cells in a batch after which it has no further connection. Most connections have 10 kB, connections of an attacker have megabytes.
+/// Size of the cells at which a batch ends. Most connections have 10 kB; an attacker can cause connections of megabytes.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the
@@ -73,7 +73,7 @@ pub struct StoredEnd {
 /// Connections that a target has not confirmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Their number.
+    /// Number of these connections.
     pub connections: u64,
     /// When the connection that has waited longest closed or was last observed.
     pub oldest: Option<Timestamp>,
@@ -132,13 +132,13 @@ impl Outbox {
         open().map_err(|error: rusqlite::Error| StoreError::open(path, &error, None))
     }
 
-    /// Creates the cursor of a target that has not confirmed anything yet. From then on its backlog is counted, and the part that retention
-    /// deletes.
+    /// Creates the cursor of a target that has not confirmed anything yet. From then on, its backlog is counted, and so are connections that
+    /// retention deletes from it.
     pub fn count_backlog(&self) -> Result<(), StoreError> {
         self.write_cursor(Cursor::START, "NOTHING")
     }
 
-    /// Writes the cursor. `existing`: what to do if the target has one already.
+    /// Writes the cursor. `existing`: SQL for the case that the target has a cursor already.
     fn write_cursor(&self, cursor: Cursor, existing: &str) -> Result<(), StoreError> {
         let sql = format!(
             "INSERT INTO export_cursor (target, changed, connection, version) VALUES (?, ?, ?, ?) ON CONFLICT (target) DO {existing}"

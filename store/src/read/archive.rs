@@ -77,7 +77,7 @@ impl Archive {
     /// is at least one.
     ///
     /// # Errors
-    /// If the file cannot be read, if a program began to write it meanwhile, or if `each` fails.
+    /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
     pub fn parts<E: From<StoreError>>(
         &self,
         period: Period,
@@ -85,7 +85,7 @@ impl Archive {
         size: usize,
         mut each: impl FnMut(Report, CounterSeries) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Numbers only: SQLite would sort whole rows in memory.
+        // Selects numbers only, because SQLite sorts the selected columns in memory.
         const IDS: &str = "SELECT c.id FROM connection AS c JOIN netns AS n ON n.id = c.netns
             WHERE c.began_ns + c.age_ns >= ? AND c.began_ns <= ?
             ORDER BY CASE WHEN c.seen_open THEN c.began_ns END, n.cookie, ifnull(c.token, 0), c.birth";
@@ -94,7 +94,7 @@ impl Archive {
             let database = self.database.unchecked_transaction()?;
             let since = period.since.map_or(i64::MIN, nanos);
             let until = period.until.map_or(i64::MAX, nanos);
-            let (frame, runs) = self.frame(since, until, label)?;
+            let (report, runs) = self.without_connections(since, until, label)?;
             let loader = Loader::new(&database)?;
             let mut query = database.prepare(IDS)?;
             let mut numbers = query.query([since, until])?;
@@ -105,7 +105,7 @@ impl Archive {
                     continue;
                 }
                 if connections.len() == size {
-                    let part = frame.clone().with(std::mem::take(&mut connections));
+                    let part = report.clone().with(std::mem::take(&mut connections));
                     if let Err(error) = each(part, std::mem::take(&mut samples)) {
                         return Ok(Err(error));
                     }
@@ -113,7 +113,7 @@ impl Archive {
                 loader.add_samples(&database, row.id, &connection, &mut samples)?;
                 connections.push(connection);
             }
-            Ok(each(frame.with(connections), samples))
+            Ok(each(report.with(connections), samples))
         };
         read().map_err(|error| StoreError::read(&self.path, &error))??;
         if self.is_unchanged() { Ok(()) } else { Err(StoreError::changed(&self.path).into()) }
@@ -134,13 +134,19 @@ impl Archive {
     }
 
     /// The report without its connections, and the numbers of its runs.
-    fn frame(&self, since: i64, until: i64, label: Option<&Label>) -> rusqlite::Result<(Report, Vec<i64>)> {
+    fn without_connections(
+        &self,
+        since: i64,
+        until: i64,
+        label: Option<&Label>,
+    ) -> rusqlite::Result<(Report, Vec<i64>)> {
         // Checked before and after reading, because a writer may begin or end meanwhile.
         let was_written = is_held(&self.path);
         let runs = select::<RunRow>(&self.database, "WHERE to_ns >= ? AND from_ns <= ? ORDER BY id")?;
         let mut runs: Vec<RunRow> = rows(&self.database, &runs, [since, until], &NameIndex::default())?;
         runs.retain(|run| label.is_none_or(|label| run.setup.labels.get(&label.name) == Some(&label.value)));
-        let mut report = frame(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
+        let mut report =
+            empty_report(&runs, since, until).map_err(|error| damaged(0, format!("a run: {error}")))?;
         let last: i64 =
             self.database.query_row("SELECT ifnull(max(id), 0) FROM run", [], |row| row.get(0))?;
         let unfinished = |run: &&RunRow| run.id == last && run.cut_short.as_deref() == Some(UNFINISHED);
@@ -167,7 +173,7 @@ fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
 }
 
 /// A report without connections: the host of the last run, and the losses of all runs.
-fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
+fn empty_report(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> {
     let from = runs.iter().map(|run| nanos(run.from)).min().unwrap_or_default().max(since);
     let to = runs.iter().map(|run| nanos(run.to)).max().unwrap_or_default().min(until);
     let whole = match runs {
@@ -188,18 +194,14 @@ fn frame(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<Report> 
             setup: Arc::new(setups.reduce(|setup, other| setup.in_common(&other)).unwrap_or_default()),
             from: timestamp(from),
             to: timestamp(to.max(from)),
-            since: None,
-            until: None,
-            cut_short: None,
+            ..Run::default()
         },
-        connections: Vec::new(),
-        flow_classes: Vec::new(),
         counters: total(runs.iter().map(|run| run.counters))?,
         cpus: whole.and_then(|run| run.cpus.clone()),
         energy: whole.and_then(|run| run.energy.clone()),
         losses,
-        filtered_out: 0,
         run_starts: runs.iter().map(|run| run.from).filter(|_| runs.len() > 1).collect(),
+        ..Report::default()
     })
 }
 

@@ -2,7 +2,6 @@
 //! Tables of a report for CSV. They are read from the views of a database in memory, so they have the same columns as a file.
 
 use mpwatch_model::flow::series::CounterSeries;
-use mpwatch_model::host::machine::Losses;
 use mpwatch_model::snapshot::Report;
 use rusqlite::Connection as Database;
 use rusqlite::types::ValueRef;
@@ -16,7 +15,7 @@ use crate::schema::rows::{RunRow, SampleRow};
 use crate::schema::sql::Insertions;
 use crate::schema::tables::{LOCAL_COLUMNS, column_names};
 
-/// Which rows a sheet has.
+/// The rows of a sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SheetKind {
     /// Connections, with the columns of `v_connection`.
@@ -102,15 +101,10 @@ fn run_row(report: &Report) -> RunRow {
         host: run.host.clone(),
         from: run.from,
         to: run.to,
-        losses: Losses::default(),
         counters: report.counters,
-        cpus: None,
-        energy: None,
-        snapshots_dropped: 0,
-        flows_lost: 0,
-        samples_lost: 0,
         cut_short: run.cut_short.clone(),
         setup: (*run.setup).clone(),
+        ..RunRow::default()
     }
 }
 

@@ -177,14 +177,14 @@ pub(crate) trait Columns: Sized {
         1
     }
 
-    /// Appends its columns. `name`: of the column, if the type has only one.
+    /// Appends its columns. `name`: the column's name, if the type has only one column.
     fn describe(name: &str, columns: &mut Vec<TableColumn>);
 
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()>;
 
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self>;
 
-    /// Adopts the values that only an earlier record of the same thing knows.
+    /// Sets unknown values to the values of an earlier record of the same connection, subflow or run.
     fn fill_unknown(&mut self, _earlier: &Self) {}
 }
 

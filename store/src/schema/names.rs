@@ -19,7 +19,7 @@ pub(crate) struct Netns<'a> {
     pub(crate) name: Cow<'a, str>,
 }
 
-/// A cache of numbers. It must be emptied after a rollback, and when rows of `name` or `netns` were deleted.
+/// A cache of the numbers in the file. It must be emptied after a rollback, and after rows of `name` or `netns` were deleted.
 #[derive(Default)]
 pub(crate) struct KnownNames {
     /// Words of enumerations, compared by address. Most names are words, and hashing them would take a fifth of the time to write a row.

@@ -93,7 +93,7 @@ pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<It
     })
 }
 
-/// The verdicts, those with evidence first, because their number is bounded.
+/// The rows of the verdicts. Verdicts with evidence come first, because the number of rows is bounded.
 pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item = PairRow> {
     let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
     let with_evidence = |wanted| pairs.iter().filter(move |pair| pair.evidence.is_some() == wanted);
@@ -153,7 +153,7 @@ fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
     found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
 }
 
-/// The columns of the connection.
+/// The columns of bottlenecks in a connection's row.
 fn bottleneck_columns(found: &Bottlenecks, subflows: &[Subflow]) -> BottleneckColumns {
     let places = |group: &Vec<SubflowId>| group.iter().filter_map(|id| place(subflows, *id)).collect();
     BottleneckColumns {

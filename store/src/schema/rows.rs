@@ -49,7 +49,7 @@ tables! {
 }
 
 /// A period of observation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RunRow {
     pub(crate) id: i64,
     /// As it was when the row was written.

@@ -12,13 +12,13 @@ use super::columns::damaged;
 use super::rows::EventRow;
 use super::values::TextId;
 
-/// When a tracepoint reported that a subflow was established.
+/// The time at which a subflow was established, as reported by a tracepoint.
 pub(crate) fn established_at(timeline: &[TimelineEntry], id: SubflowId) -> Option<Timestamp> {
-    let is_it = |entry: &&TimelineEntry| {
+    let is_wanted = |entry: &&TimelineEntry| {
         entry.source == ObservedBy::Tracepoint
             && matches!(entry.event, TimelineEvent::SubflowEstablished { subflow } if subflow == id)
     };
-    timeline.iter().find(is_it).map(|entry| entry.at)
+    timeline.iter().find(is_wanted).map(|entry| entry.at)
 }
 
 /// The rows of entries that do not follow from columns. If a step was reported several times, each report has a row.

@@ -44,7 +44,7 @@ const PEERS: &str = "SELECT date(began_ns / 1000000000, 'unixepoch') AS day, hos
     avg(age_ns) / 1e9 AS mean_age_s
 FROM v_connection GROUP BY day, host, remote_ip, protocol";
 
-/// If both ends of a connection are in the file, both count.
+/// Sums by class. If both ends of a connection are in the file, both are counted.
 const CLASSES: &str = "SELECT run, host, labels, protocol, fallback IS NOT NULL AS fell_back, flow_class,
     count(*) AS connections, sum(observed_bytes) AS observed_bytes, avg(goodput_bps) AS mean_goodput_bps,
     1.0 - sum(observed_bytes) * 1.0 / nullif(sum(observed_wire_bytes_estimate), 0) AS excess_ratio,

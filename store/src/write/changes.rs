@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which rows a snapshot changes: of connections that closed, of open ones that are 2 s old or older than this run and whose state
-//! changed, and samples of long ones.
+//! Decides which rows a snapshot changes: rows of closed connections; rows of open connections that are at least 2 s old, or older than this run,
+//! when their state changes; samples of long connections.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -22,10 +22,10 @@ use super::merge::EarlierRecord;
 use super::queue::{Batch, FinalState};
 use crate::schema::values::nanos;
 
-/// Age from which a connection is long, so that its counters are sampled. With [`LONG_BYTES`] it is long at any age.
+/// Minimum age of a long connection, whose counters are sampled. A connection with [`LONG_BYTES`] is long at any age.
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
-/// Age from which an open connection has a row: most connections are shorter. If mpwatch is killed, younger ones are lost.
+/// Minimum age of an open connection that has a row: most connections are shorter. If mpwatch is killed, younger connections are lost.
 const OPEN_ROW_SECONDS: f64 = 2.0;
 /// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
 const AGE_PER_SAMPLE: f64 = 8.0;
@@ -64,7 +64,7 @@ struct Tracked {
     state: u64,
     /// Time and payload of its last sample.
     sampled: Option<(i64, Bytes)>,
-    /// Its row by earlier runs.
+    /// Its record by earlier runs.
     earlier: Option<Box<EarlierRecord>>,
 }
 
@@ -80,7 +80,7 @@ impl Tracked {
         sampled: bool,
     ) -> Change<'a> {
         if !connection.is_open() {
-            // As in its next snapshots, so that it is not written again for that.
+            // Its next snapshots have rates of 0, and a change of the rates must not cause another write.
             stop_rates(connection.to_mut());
         }
         let is_new = !self.is_written && self.earlier.is_none();
@@ -296,7 +296,7 @@ fn next_check(connection: &Connection, is_written: bool) -> i64 {
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
 }
 
-/// Differs after an event, and when an outage or the failure of a path begins or ends.
+/// A hash that changes after an event, and when an outage or the failure of a path begins or ends.
 fn state(connection: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
     (connection.timeline.last().map(|entry| entry.at), connection.outage_since).hash(&mut hasher);

@@ -25,8 +25,8 @@ pub(crate) fn number_of(database: &Database, run: &RunStart) -> rusqlite::Result
     query.query_one(params![run.boot_id, nanos(run.at)], |row| row.get(0))
 }
 
-/// Assigns a row to each connection that is new in this run: the row that it has from an earlier run of this boot, or from a record of this run
-/// before a late one, or a new row.
+/// Assigns a row to each connection that is new to the writer: the row that an earlier run of this boot, or this run, has written for it, or a
+/// new row.
 pub(crate) struct RowNumbers {
     /// Number of the next new row.
     next: i64,

@@ -23,10 +23,10 @@ use crate::schema::sql::Insertions;
 use crate::schema::tables::next_number;
 use crate::schema::values::nanos;
 
-/// Changes of run N are numbered from N times this on, so that the numbers of two runs differ without a lookup.
+/// Run N numbers its changes from N times this number, so that the numbers of two runs differ without a lookup.
 const CHANGES_PER_RUN: i64 = 1 << 36;
 
-/// Size of a file that is deleted when the disk is full, so that old connections can be deleted: merging the log needs as much room.
+/// Size of a reserve file. When the disk is full, it is deleted to make room for merging the log, so that old connections can be deleted.
 const RESERVE_BYTES: i64 = 4 << 20;
 
 pub(crate) struct DatabaseFile {
@@ -87,8 +87,8 @@ impl DatabaseFile {
             // Their numbers may have been assigned in the transaction that was rolled back.
             self.names.forget();
         }
-        // If the file was removed meanwhile, the commit is lost. If the file comes back, the rows are written twice, which changes nothing
-        // but the count of lost samples.
+        // If the file was removed during the write, the commit is lost. If the file returns, the rows are written twice, which changes only the
+        // count of lost samples.
         result.and_then(|()| self.check_identity())
     }
 

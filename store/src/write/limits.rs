@@ -13,8 +13,8 @@ pub struct Limits {
     pub age: Option<Duration>,
     /// Maximum size of the file in bytes. If it is larger, the oldest connections are deleted. `None`: unlimited.
     pub bytes: Option<u64>,
-    /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. A further
-    /// one replaces the last.
+    /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. Beyond both
+    /// limits, a new snapshot replaces the last one.
     pub queue: usize,
     /// Maximum number of connections that wait in memory: of final states from replaced snapshots, and of connections that could not be
     /// written.

@@ -22,7 +22,7 @@ pub(crate) struct EarlierRecord {
     pub(crate) began_ns: i64,
     /// When it closed or was last observed.
     pub(crate) until_ns: i64,
-    /// The runs overlap in time. Both have counted the same, so nothing is added.
+    /// Whether the runs overlap in time. Both have then counted the same data, so their counts are not added.
     pub(crate) overlaps: bool,
     /// Number of runs that observed it, with the current one.
     pub(crate) runs: i64,

@@ -12,7 +12,7 @@ use crate::schema::tables::{TableInfo, tables};
 
 /// Time between two checks of the age of all connections.
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
-/// If the file is too large, at least one of this many parts of its connections is deleted at once, because choosing them reads them all.
+/// If the file is too large, at least a 20th of its connections is deleted at once, because choosing them reads all connections.
 const MIN_PART: i64 = 20;
 /// Maximum number of connections that are chosen at once, 16 bytes each.
 const MAX_CHOSEN: i64 = 500_000;
@@ -26,8 +26,8 @@ const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
 /// Assumed size of a name. In a small file, unused names may take up a tenth of its maximum size.
 const NAME_BYTES: u64 = 100;
 
-/// Connections that ended before ?1 by the calendar, if later runs also have a total duration of at least ?2. If the calendar was wrong when
-/// a run began, its rows may have too early dates, but durations of runs are right (`clock.rs`).
+/// Connections that ended before ?1 by the calendar, provided that the rest of their run and later runs lasted at least ?2 in total. If the
+/// calendar was wrong when a run began, the dates of its rows may be too early, but the durations of runs are right (`clock.rs`).
 const EXPIRED: &str = "SELECT c.id, c.changed FROM connection AS c JOIN (
     SELECT id, to_ns + ifnull(sum(to_ns - from_ns) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS now_ns
     FROM run) AS r ON r.id = c.run
@@ -165,8 +165,8 @@ pub(crate) fn used_bytes(database: &Database) -> rusqlite::Result<i64> {
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }
 
-/// Deletes unused names and namespaces. Control groups, namespaces and addresses of peers change all the time. Returns the number of the
-/// rest.
+/// Deletes unused names and namespaces: control groups, namespaces and addresses of peers change all the time. Returns the number of rows that
+/// stay.
 fn delete_unused_names(database: &Database) -> rusqlite::Result<usize> {
     let mut used = Vec::new();
     for table in tables() {

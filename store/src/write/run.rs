@@ -30,7 +30,7 @@ impl Run {
         *self.began.get_or_insert(first)
     }
 
-    /// By how many nanoseconds the calendar was set since the previous snapshot. `None`: it was not.
+    /// Step of the calendar since the previous snapshot, in nanoseconds. `None`: it was not set.
     pub(crate) fn clock_step(&mut self, snapshot: &Snapshot) -> Option<i64> {
         let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
         clock::step(before, snapshot.boot_epoch_ns)

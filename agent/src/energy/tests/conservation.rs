@@ -176,9 +176,13 @@ fn check(split: &Split, zones: &[Wild], alive: &[SubflowId]) {
         assert_eq!(shown.epoch, zone.epoch);
     }
     for charge in alive.iter().filter_map(|id| split.flow(*id)) {
-        assert!(charge.lo <= charge.hi && charge.lo <= charge.full);
+        assert!(charge.lo.unwrap() <= charge.hi.unwrap() && charge.lo.unwrap() <= charge.full.unwrap());
         if let Some(active) = charge.active {
-            assert!(charge.lo <= active && active <= charge.hi && active <= charge.full);
+            assert!(
+                charge.lo.unwrap() <= active
+                    && active <= charge.hi.unwrap()
+                    && active <= charge.full.unwrap()
+            );
         }
     }
     let names: HashSet<_> = snapshot.lost.iter().map(|lost| &lost.zone).collect();

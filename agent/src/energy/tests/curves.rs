@@ -9,10 +9,9 @@ use mpwatch_lab::raplsim::{Platform, PowerModel, RecordedCurve, SimulatedMachine
 use super::{Rig, SECOND, flow};
 use mpwatch_engine::energy::attribute::Split;
 use mpwatch_engine::energy::calibration::Calibration;
-use mpwatch_engine::energy::charge::Charge;
-use mpwatch_model::host::energy::IdleSource;
 use mpwatch_model::host::energy::power::CurvePoint;
 use mpwatch_model::host::energy::power::MeasuredZone;
+use mpwatch_model::host::energy::{FlowEnergy, IdleSource};
 
 const REPLAYS: u32 = 200;
 
@@ -79,7 +78,7 @@ fn rig(machine: SimulatedMachine) -> Rig {
 }
 
 /// One second of these loads, the first of which is the flow's.
-fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> Charge {
+fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> FlowEnergy {
     let cpus = rig.machine.cpus;
     rig.split = Split::new(cpus, calibration);
     let busy = loads.iter().zip(0..).flat_map(|(load, nth)| spread(nth, *load, cpus));
@@ -105,13 +104,13 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
             let charge = replay(&mut rig, measured(&curve), &loads);
             // Whole counts of the counter, at both ends of the window.
             let grain = 2.0 * 61.1e-6;
-            let (lo, hi) = (charge.lo.joules() - grain, charge.hi.joules() + grain);
+            let (lo, hi) = (charge.lo.unwrap().joules() - grain, charge.hi.unwrap().joules() + grain);
             for truth in truths(&machine, &loads) {
                 assert!((lo..=hi).contains(&truth), "{} {nth}: {truth} not in {charge:?}", curve.name);
             }
             let active = charge.active.unwrap();
-            assert!(charge.lo <= active && active <= charge.hi);
-            widest = widest.max(charge.hi.joules() / charge.lo.joules().max(1e-6));
+            assert!(charge.lo.unwrap() <= active && active <= charge.hi.unwrap());
+            widest = widest.max(charge.hi.unwrap().joules() / charge.lo.unwrap().joules().max(1e-6));
         }
         println!("{}: widest interval {widest:.0} times", curve.name);
     }
@@ -129,7 +128,7 @@ fn without_a_curve_the_interval_holds_everything_above_idle() {
             let charge = replay(&mut rig, Calibration::from_zones(std::slice::from_ref(&idle)), &loads);
             let all: u64 = loads.iter().sum();
             let active = (machine.energy(all, SECOND.0) - machine.energy(0, SECOND.0)) as f64 / 1e12;
-            assert!(charge.lo.joules() <= active && charge.hi.joules() >= active * 0.99);
+            assert!(charge.lo.unwrap().joules() <= active && charge.hi.unwrap().joules() >= active * 0.99);
         }
     }
 }
@@ -150,7 +149,7 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
     for curve in RECORDED_CURVES {
         let charge = replay(&mut rig(machine(curve)), measured(&curve), &[SECOND.0]);
         // The remaining error is the edge of a window: two steps of the counter in a second of the whole machine's energy.
-        let width = (charge.hi.joules() - charge.lo.joules()) / 2.0;
+        let width = (charge.hi.unwrap().joules() - charge.lo.unwrap().joules()) / 2.0;
         let energy =
             Scenario { name: String::new(), machine: machine(curve), slices: Vec::new() }.energy(&Load {
                 elapsed: SECOND.0,
@@ -236,8 +235,8 @@ fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
                 let after = rig.split.flow(flow(0)).unwrap();
                 let grain = 1e-3;
                 let (lo, hi) = (
-                    after.lo.joules() - before.lo.joules() - grain,
-                    after.hi.joules() - before.hi.joules() + grain,
+                    after.lo.unwrap().joules() - before.lo.unwrap().joules() - grain,
+                    after.hi.unwrap().joules() - before.hi.unwrap().joules() + grain,
                 );
                 for truth in truths(&machine, &loads) {
                     assert!((lo..=hi).contains(&truth), "{} {part}: {truth} not in {lo}..{hi}", curve.name);
@@ -261,7 +260,10 @@ fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
         let before = rig.split.flow(flow(0)).unwrap();
         work(rig, &loads.map(|load| load * 8 * SECOND.0 / 1_000));
         let after = rig.split.flow(flow(0)).unwrap();
-        [after.lo.joules() - before.lo.joules(), after.hi.joules() - before.hi.joules()]
+        [
+            after.lo.unwrap().joules() - before.lo.unwrap().joules(),
+            after.hi.unwrap().joules() - before.hi.unwrap().joules(),
+        ]
     };
     // A tenth of the machine, 3 J, together with three tenths, 9 J: without the slope, the bounds are 0 and 12 J plus the error of idle.
     let [lo, hi] = added(&mut rig, [100, 300]);

@@ -73,7 +73,8 @@ fn without_zones_the_model_stands_in_and_says_so() {
     let charge = rig.split.flow(flow(0)).unwrap();
     assert_eq!(charge.source, EnergySource::Model);
     assert!(
-        charge.hi.0 >= charge.active.unwrap().0 * 3 / 2 && charge.lo.0 <= charge.active.unwrap().0 / 2 + 1
+        charge.hi.unwrap().0 >= charge.active.unwrap().0 * 3 / 2
+            && charge.lo.unwrap().0 <= charge.active.unwrap().0 / 2 + 1
     );
     assert!(rig.sampler.advice().unwrap().contains("docs/energy.md"));
     assert_eq!(rig.split.snapshot().zones[0].zone, "model");

@@ -121,15 +121,15 @@ fn each_joule_figure_says_where_it_comes_from() {
     let charge = rig.split.flow(flow(0)).unwrap();
     assert_eq!((charge.source, charge.idle), (EnergySource::RaplPowercap, IdleSource::Calibrated));
     let active = charge.active.unwrap();
-    assert!(charge.lo <= active && active <= charge.hi && active <= charge.full);
+    assert!(charge.lo.unwrap() <= active && active <= charge.hi.unwrap() && active <= charge.full.unwrap());
     let mut uncalibrated = Rig::new(Platform::Intel1, solo.machine);
     solo.slices.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
     assert_eq!(charge.idle, IdleSource::Unknown);
     // Without idle power the figure is unknown; the interval contains the truth, and what the flow got with idle energy is known.
     let truth = u64::try_from(solo.truth()[&Consumer::Flow(0)] / 1_000_000).unwrap();
-    assert_eq!((charge.active, charge.lo.0), (None, 0));
-    assert!(charge.hi.0 > truth && charge.full.0 > truth);
+    assert_eq!((charge.active, charge.lo.unwrap().0), (None, 0));
+    assert!(charge.hi.unwrap().0 > truth && charge.full.unwrap().0 > truth);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
     );
     let charge = rig.split.flow(flow(0)).unwrap();
     let active = charge.active.unwrap().0;
-    let idle_part = (charge.full.0 - active) as f64 / zone.idle_uj.0 as f64;
+    let idle_part = (charge.full.unwrap().0 - active) as f64 / zone.idle_uj.0 as f64;
     let active_part = active as f64 / (zone.zone_uj.0 - zone.idle_uj.0) as f64;
     assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
 }
@@ -177,7 +177,7 @@ fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
         let truth = scenario.truth()[&Consumer::Flow(0)] as f64 / 1e6;
         assert_eq!(charge.idle, IdleSource::Fitted);
         assert!((charge.active.unwrap().0 as f64 / truth - 1.0).abs() < 0.01, "{charge:?} {truth}");
-        assert!(charge.lo.0 as f64 <= truth && truth <= charge.hi.0 as f64);
+        assert!(charge.lo.unwrap().0 as f64 <= truth && truth <= charge.hi.unwrap().0 as f64);
     }
 }
 
@@ -205,7 +205,11 @@ fn a_flow_that_began_before_the_fit_gets_its_energy_later() {
         .map(|busy| busy.time)
         .sum();
     let truth = rig.machine.active(seconds).unwrap() as f64 / 1e6;
-    assert_eq!((late.idle, late.full), (IdleSource::Fitted, early.full));
+    assert_eq!((late.idle, late.full.unwrap()), (IdleSource::Fitted, early.full.unwrap()));
     assert!((late.active.unwrap().0 as f64 / truth - 1.0).abs() < 0.02, "{late:?} {truth}");
-    assert!(late.lo.0 as f64 <= truth && truth <= late.hi.0 as f64 && late.hi < early.hi);
+    assert!(
+        late.lo.unwrap().0 as f64 <= truth
+            && truth <= late.hi.unwrap().0 as f64
+            && late.hi.unwrap() < early.hi.unwrap()
+    );
 }

@@ -157,7 +157,7 @@ fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// A program is loaded only if its hook exists. Subprograms are always loaded.
+/// Whether a function is loaded: a program only if its hook exists, a subprogram always.
 fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
     let is_program = HOOKS.iter().any(|hook| hook.program == function.name);
     !is_program || plan.programs.contains(&function.name.as_str())

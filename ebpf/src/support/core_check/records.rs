@@ -7,8 +7,8 @@ use libbpf_rs::btf::{Btf, BtfType, TypeId};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSection as _};
 
-/// `enum bpf_core_relo_kind` (linux/bpf.h): kinds up to FIELD_LAST concern fields. The other kinds in our object ask for the ids of structures,
-/// to read in place (read.bpf.h).
+/// `enum bpf_core_relo_kind` (linux/bpf.h): kinds up to FIELD_LAST concern fields. The other kinds in our object request the ids of structures,
+/// for reads in place (read.bpf.h).
 const FIELD_EXISTS: usize = 2;
 const FIELD_LAST: usize = 5;
 

@@ -9,7 +9,7 @@ use super::baseline::IdlePower;
 use super::line::{Knot, Line};
 use super::samples::{Limits, Sample, Samples};
 
-/// Shorter windows are added up to this length: a counter step is a large part of a short window.
+/// Minimum length of a sample. Shorter windows are added up, because a step of the counter is a large part of a short window's energy.
 const MIN_LENGTH: Nanos = Nanos(1_000_000_000);
 /// The samples that are kept.
 const KEPT: Limits = Limits { count: 3_600, age: Nanos(3_600 * 1_000_000_000) };
@@ -74,7 +74,7 @@ impl FittedPower {
 }
 
 impl IdleFit {
-    /// The latest fit. It stays while the load does not vary. `None`: the load has not varied enough yet.
+    /// The latest fit. It is kept while the load does not vary. `None`: the load has not varied enough yet.
     pub(crate) fn fitted(&self) -> Option<&FittedPower> {
         self.found.as_ref()
     }

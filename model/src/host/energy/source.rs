@@ -14,7 +14,7 @@ json_words! {
         RaplPerf = "rapl-perf",
         /// RAPL counters, read from `/sys/class/powercap`.
         RaplPowercap = "rapl-powercap",
-        /// A virtual machine's share as its host estimates it.
+        /// The share of this virtual machine, as estimated by its host.
         VmShare = "vm-share",
         /// Simulated counters, for demonstrations and tests.
         Simulated = "simulated",

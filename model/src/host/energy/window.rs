@@ -101,7 +101,7 @@ pub struct ZoneWindow {
     pub outcome: ZoneOutcome,
 }
 
-/// All zones between two ticks. Callers pass the same value again, so that its buffers are reused.
+/// All zones between two ticks. The reader fills the same value at every tick, so that its buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergyWindow {
     /// Source of the energy. `Absent`: none is available.
@@ -112,7 +112,7 @@ pub struct EnergyWindow {
     pub skew: Nanos,
     /// Zones that do not overlap.
     pub zones: Vec<ZoneWindow>,
-    /// Zones that overlap with those, and their energy since the previous window.
+    /// Zones that overlap with `zones`, and their energy since the previous window.
     pub shown: Vec<(Arc<ZoneId>, Microjoules)>,
     /// One line on how to get better numbers. `None`: the energy is measured.
     pub advice: Option<String>,
@@ -124,7 +124,8 @@ impl EnergyWindow {
         self.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)))
     }
 
-    /// Appends the next window, so that both are charged together. `false`, unchanged: a zone has ended, or its energy is not known in both.
+    /// Appends the next window, so that both are charged together. Returns `false` and changes nothing if a zone has ended, or its energy is not
+    /// known in both windows.
     pub fn join(&mut self, next: &Self) -> bool {
         let joined = self.zones.iter().zip(&next.zones).map(|(zone, next)| zone.joined(next));
         let zones: Option<Vec<ZoneWindow>> = joined.collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoded events of the kernel: the tracker's only input, so a replay gives the same report. Times: boot clock ([`Start`]).
+//! Decoded events of the kernel: the tracker's only input, so a replay gives the same report. All times are on the boot clock; [`Start`] has the
+//! calendar time of its zero.
 
 mod tcp;
 mod traces;
@@ -127,16 +128,16 @@ pub struct MskView {
     pub server_side: bool,
     /// Fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: a fallback on a kernel before 6.5, which does not count them, so the only subflow carried all payload; or
-    /// `bytes_are_apart`.
+    /// Payload bytes. `None`: `bytes_are_apart`, or a fallback on a kernel before 6.5, which does not count them: its only subflow carried them
+    /// all.
     pub bytes: Option<MskBytes>,
-    /// Only records of the MPTCP socket have the payload bytes, or these are counted as lost.
+    /// The payload bytes are in the records of the MPTCP socket only, or are counted as lost.
     pub bytes_are_apart: bool,
     /// ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
     /// ADD_ADDR options of the peer that were accepted.
     pub addresses_accepted: u8,
-    /// Payload that no subflow has been given yet.
+    /// Payload that is not assigned to a subflow yet.
     #[serde(default)]
     pub unsent: Bytes,
     /// Payload without a DATA_ACK.
@@ -192,13 +193,13 @@ pub struct SubflowRecord {
     pub cgroup: u64,
     /// The connection; `None`: plain TCP.
     pub msk: Option<MskView>,
-    /// SYN sent, or SYN-ACK sent for an accepted one. `None`: opened before tracing began.
+    /// When its SYN, or the SYN-ACK of an accepted subflow, was sent. `None`: opened before tracing began.
     pub created: Option<Nanos>,
-    /// Reached ESTABLISHED and, for an MP_JOIN, was accepted by the peer. `None`: never, or before tracing began.
+    /// When it reached ESTABLISHED and, for an MP_JOIN, the peer accepted it. `None`: never, or before tracing began.
     pub established: Option<Nanos>,
-    /// First seen by the programs.
+    /// When the programs first traced it.
     pub first_seen: Nanos,
-    /// Reached CLOSE.
+    /// When it reached CLOSE.
     pub closed: Option<Nanos>,
     /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK. `None`: not traced, or after a SYN cookie.
     pub handshake: Option<Micros>,
@@ -210,13 +211,13 @@ pub struct SubflowRecord {
     pub effective: Option<(Nanos, Bytes)>,
     /// Scheduler rounds that considered it.
     pub considered: u64,
-    /// Scheduler rounds after which it had new data.
+    /// Scheduler rounds after which it had been assigned data.
     pub picked: u64,
     /// Last progress of the connection on this subflow.
     pub progress: Option<Nanos>,
-    /// Sent data was unacknowledged then.
+    /// Whether sent data was unacknowledged then.
     pub unacked: bool,
-    /// What it waits for. Constant after it has closed.
+    /// Data, window and timers for which it waits. Constant after it has closed.
     #[serde(default)]
     pub waiting: Waiting,
     /// The latest stalls, oldest first.
@@ -318,11 +319,11 @@ pub struct ConnectionRecord {
     pub netns_inode: u32,
     /// Control group id; zero: none.
     pub cgroup: u64,
-    /// Opened. `None`: before tracing began.
+    /// When it was opened. `None`: before tracing began.
     pub opened: Option<Nanos>,
-    /// First seen by the programs.
+    /// When the programs first traced it.
     pub first_seen: Nanos,
-    /// Reached CLOSE.
+    /// When it reached CLOSE.
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's TCP counts, and what a subflow waits for.
+//! TCP counters of the kernel, and the state of a subflow that waits for its peer.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ pub struct TcpCounters {
     pub timeouts: Option<u32>,
 }
 
-/// What a subflow waits for.
+/// Data, window and timers for which a subflow waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
     /// Segments sent and not acknowledged (`tcpi_unacked`).
@@ -64,9 +64,9 @@ pub struct Waiting {
     pub window: Bytes,
     /// Retransmission timeouts in a row (`tcpi_backoff`).
     pub backoff: u8,
-    /// Probes without an answer (`tcpi_probes`): keepalive, or of a closed window.
+    /// Unanswered keepalive or zero-window probes (`tcpi_probes`).
     pub probes: u8,
-    /// The last ACK, to the precision of a timer tick. `None`: unknown.
+    /// When the last ACK arrived, to the precision of a timer tick. `None`: unknown.
     pub last_ack: Option<Nanos>,
     /// Since when data has been queued or in flight, to the precision of a timer tick. `None`: nothing is.
     pub busy_since: Option<Nanos>,
@@ -83,8 +83,8 @@ pub struct Stall {
     pub unacked: Option<bool>,
 }
 
-/// A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6.
+/// A receive window smaller than this counts as closed: it admits no segment, even on a path with the minimum MTU of IPv6.
 pub const MIN_WINDOW: Bytes = Bytes(1_280);
 
-/// Shorter intervals are not stalls.
+/// Minimum length of a stall.
 pub const MIN_STALL: Nanos = Nanos(100_000_000);

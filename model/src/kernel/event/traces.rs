@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which measurements a kernel supports.
+//! The measurements that a kernel supports.
 
 use serde::{Deserialize, Serialize};
 
