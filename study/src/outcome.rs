@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_that_of_all_connections_and_unknown_if_one_is_missing() {
+    fn fairness_covers_all_connections_and_is_unknown_if_one_is_missing() {
         let both = with_rates(&[3.0]).with(with_rates(&[1.0]));
         assert!((both.jain().unwrap() - 0.8).abs() < 1e-9);
         assert_eq!((both.expected, both.payload), (2, Some(2.0)));

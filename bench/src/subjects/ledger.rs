@@ -21,7 +21,7 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// Other subjects have this many times the repetitions, because a repetition takes a minute and a half.
+/// A repetition takes a minute and a half, so this subject has fewer: the rounds of other subjects divided by this.
 const ROUNDS_PER_REPETITION: usize = 3;
 /// Maximum repetitions of a run whose transfer stops (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;

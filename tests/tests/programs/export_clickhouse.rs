@@ -97,7 +97,7 @@ fn no_failure_of_the_server_loses_a_connection() {
 }
 
 #[test]
-fn what_was_not_confirmed_is_sent_by_the_next_run() {
+fn unconfirmed_connections_are_sent_by_the_next_run() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", (1..=5).map(fixture::closed).collect());
     // The same port again, so that it is the same target.
@@ -202,7 +202,7 @@ fn in_checkout(name: &str) -> PathBuf {
 
 /// After a change of the tables, read the difference here and increase `VERSION` in exporters/src/clickhouse/schema.rs.
 #[test]
-fn the_schema_in_the_repository_is_what_the_program_prints() {
+fn the_schema_in_the_repository_is_current() {
     let file = in_checkout("dashboards/clickhouse/schema.sql");
     let printed = schema(&[]);
     if std::env::var_os("MPWATCH_BLESS").is_some() {

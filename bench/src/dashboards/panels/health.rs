@@ -125,7 +125,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Exported connections",
                     Lines,
                     "cps",
-                    "Connections that targets have confirmed. One that changed afterwards counts again.",
+                    "Connections that targets have confirmed. A connection that changes afterwards counts again.",
                     &[("sum by (target) (rate(mpwatch_export_connections_total{$m}[$r]))", "{{target}}")],
                 ),
                 panel(
