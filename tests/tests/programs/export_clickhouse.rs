@@ -100,7 +100,7 @@ fn no_failure_of_the_server_loses_a_connection() {
 fn unconfirmed_connections_are_sent_by_the_next_run() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", (1..=5).map(fixture::closed).collect());
-    // The same port again, so that it is the same target.
+    // One server for all runs, because its address identifies the target.
     let rejected = Answer::Status(400, "Code: 47. DB::Exception: Unknown column");
     // The tables were upgraded before this host.
     let newer = Answer::Status(200, "99\n");

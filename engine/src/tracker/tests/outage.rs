@@ -78,7 +78,7 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
     for now in (9_000..11_200).step_by(200) {
         apply(&mut tracker, now, &[]);
     }
-    // The kernel's times of acknowledgements are those of timer ticks.
+    // The kernel takes the times of acknowledgements at timer ticks.
     let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: true };
     apply(&mut tracker, 11_300, &[stall]);
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
