@@ -8,7 +8,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
-use super::path::Interval;
+use super::path::{Interval, TICKS};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -97,7 +97,9 @@ impl Flow {
         if is_open && since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
-            let acked = self.acknowledgements().filter(|acked| *acked > since).min();
+            // It lasted at the previous tick.
+            let after = since.max(ticks.previous.since(TICKS));
+            let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(now), ticks.suspensions);
         }
     }
