@@ -25,7 +25,7 @@ const MIN_SHARE: f64 = 0.1;
 const SLOW_START: Nanos = Nanos(2_000_000_000);
 /// Rates are means over this many samples, so that the interval between two snapshots does not matter.
 const SAMPLES_PER_RATE: usize = 10;
-/// Fewer rates have no correlation.
+/// With fewer rates, no correlation is computed.
 const MIN_RATES: usize = 5;
 
 /// The known values of these quantities, with the verdicts of one method.

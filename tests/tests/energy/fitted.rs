@@ -36,6 +36,7 @@ fn errors_with_other_load(percent: u32, options: &[&str], rounds: usize) -> Vec<
     let observer =
         Observer::start(&[options, &simulated.arguments().each_ref().map(String::as_str)[..]].concat());
     let other = (cpus() as usize).min(2) - 1;
+    // Loads of different sizes, each for several windows: from them mpwatch fits the idle power.
     for step in 0..60_u32 {
         let load = Bystander::start(other, 10 + step * 17 % 60);
         sleep(Duration::from_secs(2));
