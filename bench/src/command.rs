@@ -60,7 +60,7 @@ impl Request {
                 "--quick" => request.effort = Effort::QUICK,
                 "--rounds" => {
                     let number = arguments.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
-                    rounds = Some(number.ok_or("--rounds wants a number above 0")?);
+                    rounds = Some(number.ok_or("--rounds needs a number above 0")?);
                 }
                 name => match SUBJECTS.iter().find(|(subject, _)| *subject == name) {
                     Some(subject) => request.subjects.push(*subject),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_traces_needs_root() {
+    fn subjects_that_trace_need_root() {
         let needs_root =
             |line: &str| needs_root(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         assert!(needs_root("") && needs_root("idle") && needs_root("bottleneck --only live"));

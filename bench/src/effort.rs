@@ -26,7 +26,7 @@ pub(crate) struct Effort {
     pub(crate) idle: Duration,
     /// Workloads of bottleneck detection.
     pub(crate) workloads: &'static [DetectionWorkload],
-    /// Their measurements are divided into slices of this length.
+    /// Measurements of these workloads are divided into slices of this length.
     pub(crate) slice: Duration,
     /// Number of frames of the live view, of each kind.
     pub(crate) frames: usize,

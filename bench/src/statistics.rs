@@ -38,15 +38,15 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// A cost in percent of the rate without it.
+/// The cost of a tool: how much slower work is with it, in percent of the rate without it.
 pub(crate) struct Cost {
     percent: f64,
     interval: Option<(f64, f64)>,
 }
 
 impl Cost {
-    /// Computes it from paired rates with and without it.
-    pub(crate) fn of_rates(with: &[f64], without: &[f64]) -> Self {
+    /// Computes the cost from pairs of rates, with and without the tool.
+    pub(crate) fn from_rates(with: &[f64], without: &[f64]) -> Self {
         let costs: Vec<f64> =
             with.iter().zip(without).map(|(with, without)| (1.0 - with / without) * 100.0).collect();
         Self { percent: median(&costs), interval: interval(&costs) }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_of_the_median_is_that_of_the_sign_test() {
+    fn the_median_has_the_interval_of_the_sign_test() {
         let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
         assert_eq!(interval(&values(5)), None);
         assert_eq!(interval(&values(6)), Some((1.0, 6.0)));

@@ -31,7 +31,7 @@ pub(crate) fn run(
     let connections = match arguments.next().map(|text| text.parse()) {
         None => DEFAULT_CONNECTIONS,
         Some(Ok(connections)) if connections > 0 => connections,
-        Some(_) => return Err("`store` wants a number of connections".to_owned()),
+        Some(_) => return Err("`store` needs a number of connections".to_owned()),
     };
     let folder = tempfile::TempDir::new().expect("a folder for the database");
     let sizes = [("120 MB", 1), ("12 kB", 10_000)];

@@ -7,9 +7,9 @@ use mpwatch_lab::{Error, Namespace, Topology, poll_until, sweep_stale};
 use mpwatch_testkit::may_run_as_root;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -90,25 +90,28 @@ fn child_process_with_a_lab() {
     mpwatch_lab::install_signal_cleanup().unwrap();
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     println!("\nLAB {}", topology.client().path().display());
-    // With a limit, in case the parent is killed.
-    std::thread::sleep(Duration::from_secs(30));
+    // The parent keeps standard input open until it has killed this process, so the end of the input means that the parent has ended.
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-fn child_with_lab() -> (Child, PathBuf) {
+/// The child, its standard input, and the path of its lab.
+fn child_with_lab() -> (Child, ChildStdin, PathBuf) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_process_with_a_lab", "--nocapture"])
         .env(CHILD, "1")
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let input = child.stdin.take().unwrap();
     let path = BufReader::new(child.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok)
         .find_map(|line| Some(PathBuf::from(line.strip_prefix("LAB ")?)))
         .expect("the child prints the path of its lab");
     assert!(path.exists());
-    (child, path)
+    (child, input, path)
 }
 
 fn send(child: &Child, signal: Signal) {
@@ -120,7 +123,7 @@ fn a_terminated_process_removes_its_lab() {
     if !may_run_as_root() {
         return;
     }
-    let (mut child, path) = child_with_lab();
+    let (mut child, _input, path) = child_with_lab();
     send(&child, Signal::SIGTERM);
     let status = child.wait().unwrap();
     assert!(!status.success());
@@ -128,12 +131,12 @@ fn a_terminated_process_removes_its_lab() {
 }
 
 #[test]
-fn namespaces_of_a_killed_process_are_removed_and_those_of_running_labs_stay() {
+fn only_namespaces_of_killed_processes_are_removed() {
     if !may_run_as_root() {
         return;
     }
     let ours = Namespace::new("running").unwrap();
-    let (mut child, path) = child_with_lab();
+    let (mut child, _input, path) = child_with_lab();
     sweep_stale().unwrap();
     assert!(path.exists(), "its owner is running");
     send(&child, Signal::SIGKILL);

@@ -101,7 +101,7 @@ fn a_paced_sender_stays_at_its_rate() {
 }
 
 #[test]
-fn the_server_sees_an_aborted_connection_as_reset() {
+fn an_aborted_connection_is_reset_at_the_server() {
     if !may_run_as_root() {
         return;
     }

@@ -25,7 +25,7 @@ const MIN_SHARE: f64 = 0.1;
 const SLOW_START: Nanos = Nanos(2_000_000_000);
 /// Rates are means over this many samples, so that the interval between two snapshots does not matter.
 const SAMPLES_PER_RATE: usize = 10;
-/// Fewer rates have no correlation.
+/// With fewer rates, no correlation is computed.
 const MIN_RATES: usize = 5;
 
 /// The known values of these quantities, with the verdicts of one method.
@@ -122,7 +122,7 @@ impl<'a> MeasuredConnections<'a> {
         (self.outcome.completed() >= 1.0).then_some(self.outcome.payload? * 8.0 / self.outcome.seconds)
     }
 
-    /// The extreme of the values of all connections. `None`: a connection did not complete.
+    /// The lowest or highest value (`extreme`) of all connections. `None`: a connection did not complete.
     fn extreme_of_all(&self, values: &[f64], extreme: fn(f64, f64) -> f64) -> Option<f64> {
         values.iter().copied().reduce(extreme).filter(|_| self.outcome.completed() >= 1.0)
     }
@@ -133,7 +133,7 @@ impl<'a> MeasuredConnections<'a> {
         samples.filter_map(|sample| Some((sample.at, *sample.judgements.get(self.method)?)))
     }
 
-    /// The last grades while all connections were open.
+    /// The last of the grades that cover the most pairs: then all connections were open.
     fn last_judgement(&self) -> Option<Judgement> {
         self.judgements()
             .map(|(_, judgement)| judgement)

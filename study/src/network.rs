@@ -11,7 +11,7 @@ use crate::experiment::{Load, Network, Scenario};
 use crate::fabric::{self, Fabric, Forwarding};
 use crate::programs::{self, Skip};
 
-/// Without this sysctl all switches choose alike, so that some paths are never used.
+/// Without this sysctl all switches make the same choice, so that some paths are never used.
 const HASH_SEED: &str = "/proc/sys/net/ipv4/fib_multipath_hash_seed";
 
 /// A running network.

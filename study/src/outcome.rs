@@ -52,8 +52,8 @@ impl Outcome {
         self
     }
 
-    /// Of flows that ran one after the other, the flows that began before the first connection of the load ended. Afterwards the load falls, so that
-    /// more flows fit into the same time.
+    /// For flows that ran one after the other: the flows that began before the first connection of the load ended. Later flows meet a falling
+    /// load, and more of them fit into the same time.
     pub(crate) fn began_under(flows: &[f64], load: &[f64]) -> Vec<f64> {
         let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
         let mut began = 0.0;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_that_of_all_connections_and_unknown_if_one_is_missing() {
+    fn fairness_covers_all_connections_and_is_unknown_if_one_is_missing() {
         let both = with_rates(&[3.0]).with(with_rates(&[1.0]));
         assert!((both.jain().unwrap() - 0.8).abs() < 1e-9);
         assert_eq!((both.expected, both.payload), (2, Some(2.0)));

@@ -91,7 +91,7 @@ fn row(name: &str, cell: &CellResults, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// A change is unclear if its interval reaches further.
+/// If the interval of a change contains 0 and reaches beyond this, the table says "unclear".
 const MAX_CHANGE: f64 = 10.0;
 
 /// `+6.4 % (+5.0 to +7.9)`.
@@ -133,7 +133,7 @@ pub(crate) enum Agreement {
 
 /// A smaller change counts as no change.
 const NO_CHANGE: f64 = 0.05;
-/// No change is shown only if its interval stays below this.
+/// If the interval reaches beyond this, "no change" is not confirmed.
 const MAX_OF_NO_CHANGE: f64 = 0.25;
 
 impl Agreement {

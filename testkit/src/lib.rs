@@ -15,5 +15,5 @@ mod skip;
 pub use command::{CommandOutput, finish, lines, mpwatch, output, program, wait};
 pub use json::{list, number, text};
 pub use mpwatch_lab::poll_until;
-pub use observer::{Observer, Report, established};
+pub use observer::{Observer, Report, established, wait_for_recorded_ends};
 pub use skip::{may_run_as_root, skip};

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{lines, program};
+use crate::command::{lines, mpwatch, program};
 use crate::emulation;
 use crate::json::list;
 
@@ -85,6 +85,16 @@ impl Observer {
         self.finish()
     }
 
+    /// Waits until the recording has the end of every connection and subflow of these labs, then stops it and reads its report. Takes longer
+    /// than [`Observer::finish_after_close`], but a socket leaves the kernel's list a little before it is destroyed, which ends its record.
+    pub fn finish_after_recorded_ends(self, labs: &[Topology]) -> Report {
+        let recording = self.folder.path().join("run.mpw");
+        for namespace in labs.iter().flat_map(|lab| [lab.client(), lab.server()]) {
+            wait_for_recorded_ends(&recording, namespace, TIMEOUT);
+        }
+        self.finish()
+    }
+
     /// Stops it and reads its report.
     pub fn finish(mut self) -> Report {
         let mut stdout = self.child.stdout.take().expect("standard output is piped");
@@ -109,7 +119,7 @@ impl Observer {
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        // Needed only after a panic: `finish` waits for its end.
+        // Needed only after a panic: `finish` has waited for the end of the program.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -146,6 +156,23 @@ impl Report {
     fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// Waits until a recording on disk, which is still being written, has the end of every connection and subflow of a namespace.
+pub fn wait_for_recorded_ends(recording: &Path, namespace: &Namespace, timeout: Duration) {
+    let all_ended = || {
+        let file = recording.to_str().expect("a path in UTF-8");
+        let replayed = mpwatch(&["replay", file, "--format", "json", "--netns", namespace.name()]);
+        let report: Value = serde_json::from_str(&replayed.stdout).ok()?;
+        let has_ended = |connection: &Value| {
+            let is_closed = |subflow: &Value| subflow["closed"].is_object();
+            connection["closed_at"].is_string() && list(connection, "subflows").iter().all(is_closed)
+        };
+        let connections = list(&report, "connections");
+        (!connections.is_empty() && connections.iter().all(has_ended)).then_some(())
+    };
+    let ended = poll_until("all ends to be recorded", emulation::timeout(timeout), all_ended);
+    ended.unwrap_or_else(|error| panic!("{}: {error}", namespace.name()));
 }
 
 /// Whether a namespace has only TCP sockets in LISTEN and TIME_WAIT.

@@ -17,7 +17,7 @@ pub mod scripted_server;
 pub use mpwatch_bench::energy::simulated_counters;
 pub use mpwatch_testkit::{
     CommandOutput, Observer, Report, emulation, established, finish, lines, list, may_run_as_root, mpwatch,
-    number, output, program, skip, text, tmux, wait,
+    number, output, program, skip, text, tmux, wait, wait_for_recorded_ends,
 };
 pub use open_connection::OpenConnection;
 

@@ -31,7 +31,7 @@ impl Drop for Offline {
 }
 
 #[test]
-fn a_cpu_that_goes_offline_and_comes_back_costs_no_figure() {
+fn a_cpu_that_goes_offline_and_comes_back_loses_no_figure() {
     if !emulation::is_emulated() {
         eprintln!("SKIP: takes a CPU offline, so it runs in the guests of `./dev vm`");
         return;

@@ -36,7 +36,7 @@ fn may_run() -> bool {
 }
 
 #[test]
-fn round_trip_times_are_those_configured_in_netem() {
+fn round_trip_times_are_as_configured_in_netem() {
     if !may_run() {
         return;
     }
@@ -53,7 +53,7 @@ fn round_trip_times_are_those_configured_in_netem() {
     let server = report.only_connection_in(topology.server().name());
     let mut errors = Vec::new();
     for path in topology.paths() {
-        // If these deviate, the machine is too slow and mpwatch is not wrong.
+        // If these deviate, the machine is too slow, and the error is not in mpwatch.
         let trips = datagram_round_trips(&topology, path, 50);
         errors.extend(deviation("datagrams, the median", trips[trips.len() / 2]));
         let (at_client, at_server) = (subflow_on(client, path), peer_of(server, path));
@@ -73,7 +73,7 @@ fn round_trip_times_are_those_configured_in_netem() {
 /// every dropped packet, including dropped retransmissions. All other retransmissions are spurious, and the receiver reports each of
 /// them (D-SACK, RFC 2883).
 #[test]
-fn losses_are_those_that_netem_counted() {
+fn losses_are_as_netem_counted() {
     /// Maximum number of dropped packets that TCP does not retransmit: a hundredth of the client's few pure acknowledgements (of an
     /// `ADD_ADDR`, of a window) and of neighbour discovery.
     const NOT_RETRANSMITTED: u64 = 3;

@@ -128,7 +128,7 @@ fn the_zones_are_found_and_only_root_may_read_them() {
 }
 
 #[test]
-fn energy_is_that_of_the_power_law_across_a_wrap() {
+fn energy_follows_the_power_law_across_a_wrap() {
     /// Energy after which the package's counter wraps, microjoules.
     const WRAP: u64 = 150_000_000;
     let Some(driver) = Driver::load(0) else { return };

@@ -39,7 +39,7 @@ fn can_suspend() -> bool {
 }
 
 #[test]
-fn time_asleep_is_no_stall_and_costs_no_figure() {
+fn a_suspension_is_not_a_stall_and_loses_no_figure() {
     if !emulation::is_emulated() {
         eprintln!("SKIP: suspends the machine, so it runs in the guests of `./dev vm`");
         return;

@@ -150,6 +150,7 @@ fn run(scenario: &Scenario, lab: &Topology) {
     let start = Instant::now();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     for (millis, step) in scenario.steps {
+        // The times of steps are part of the scenario.
         sleep(Duration::from_millis(*millis).saturating_sub(start.elapsed()));
         let path = lab.path(PATH).unwrap();
         match step {
@@ -208,9 +209,7 @@ fn failures_follow_from_the_orders_of_the_kernel() {
     for end in labs.iter().flat_map(|lab| [lab.client(), lab.server()]) {
         poll_until("all sockets to close", TIMEOUT, || sockets(end).is_empty().then_some(())).unwrap();
     }
-    // A socket leaves the kernel's list a little before it is destroyed, which nothing shows; its end is reported then.
-    sleep(Duration::from_secs(1));
-    let report = observer.finish();
+    let report = observer.finish_after_recorded_ends(&labs);
     let mut wrong = Vec::new();
     for (scenario, lab) in SCENARIOS.iter().zip(&labs) {
         let ends = [("sender", lab.client(), scenario.sender), ("receiver", lab.server(), scenario.receiver)];

@@ -71,8 +71,10 @@ impl Stream {
     fn long_closed(&self, netns: &str) -> Value {
         let find = || {
             let seen = self.seen.lock().unwrap();
-            let (number, one) = seen.last.values().find(|(_, one)| one["netns"] == netns)?;
-            (one["closed_at"].is_string() && seen.snapshots >= number + LATER).then(|| one.clone())
+            let (number, connection) =
+                seen.last.values().find(|(_, connection)| connection["netns"] == netns)?;
+            let has_closed = connection["closed_at"].is_string() && seen.snapshots >= number + LATER;
+            has_closed.then(|| connection.clone())
         };
         poll_until("the end of the connection, and time to pass", END, find).unwrap()
     }

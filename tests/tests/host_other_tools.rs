@@ -45,7 +45,7 @@ impl Running {
         !self.tool.seen(lab, &self.folder, SERVER_PORT, ports).is_empty()
     }
 
-    /// Ends it. Returns the ports that it reported, of these.
+    /// Ends the tool. Returns the ports of the list that it reported.
     fn finish(mut self, lab: &Topology, ports: &BTreeSet<u16>) -> BTreeSet<u16> {
         assert!(!self.process.has_ended(), "{} {}", self.tool.name, reason(&self.folder));
         drop(self.process);

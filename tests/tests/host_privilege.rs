@@ -129,7 +129,7 @@ fn clients_refuse_tracing_options_and_report_a_daemon_that_does_not_respond() {
 }
 
 #[test]
-fn another_user_is_told_that_the_database_is_private() {
+fn the_error_for_another_user_says_that_the_database_is_private() {
     if !may_run_as_root() {
         return;
     }

@@ -192,7 +192,7 @@ fn churn(connections: u32) -> u64 {
 }
 
 #[test]
-fn totals_of_the_database_are_those_of_the_application() {
+fn the_database_has_the_totals_of_the_application() {
     if may_run_as_root() {
         churn(2_000);
     }

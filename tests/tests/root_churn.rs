@@ -95,7 +95,7 @@ fn lost_records_are_counted_exactly_and_host_totals_stay_right() {
     assert_each_byte_is_counted_once(&report, &topology, outcome.client.sent());
 }
 
-/// The kernel counts such segments as sent each time.
+/// The kernel counts a segment as sent each time that the queue refuses it.
 #[test]
 fn segments_refused_by_a_queue_are_not_in_the_payload_of_lost_records() {
     if !may_run_as_root() {
@@ -144,7 +144,7 @@ fn assert_each_byte_is_counted_once(report: &Report, topology: &Topology, sent: 
     }
 }
 
-/// With 100 000 idle subflows, a tick took longer than the time after which the rings were full.
+/// With 100 000 idle subflows, a tick once took so long that the rings filled up meanwhile.
 #[test]
 fn records_that_arrive_during_a_long_tick_are_not_lost() {
     if !may_run_as_root() {
@@ -174,7 +174,7 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     let (_, losses) = tracer.counters().unwrap();
     assert_eq!((closed.len(), losses.records_lost), (expected, 0));
 
-    // The budget counts more than the segments, some 20 per connection, of 200 ns each.
+    // A connection has some 20 segments, which take 4 µs. The budget also counts the other programs, so its sum is much larger.
     let per_connection = tracer.time_of_programs().unwrap().0 / u64::from(connection_count());
     assert!(per_connection > 20_000, "{per_connection} ns for both ends");
 }

@@ -156,7 +156,7 @@ fn without_permission_the_error_names_the_capabilities() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     if !may_run_as_root() {
         return;
     }

@@ -133,7 +133,7 @@ impl Idle {
 }
 
 #[test]
-fn an_idle_connection_is_listed_and_what_happens_to_it_later_is_seen() {
+fn an_idle_connection_is_listed_and_later_changes_are_reported() {
     if !may_run_as_root() {
         return;
     }

@@ -136,7 +136,7 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     assert!(is_found, "no owner in {SNAPSHOTS} snapshots");
 }
 
-/// Without a program on the scheduler, the time when the application was idle must not count as a stall, nor hide one.
+/// Without a program on the scheduler, the time when the application was idle must neither count as a stall nor hide a stall.
 #[test]
 fn an_outage_after_idle_time_begins_when_data_was_sent() {
     for arguments in [&["--ledger", "off"][..], &[]] {

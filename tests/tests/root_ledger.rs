@@ -41,13 +41,13 @@ fn the_accounts_of_every_cpu_sum_to_the_elapsed_time() {
 }
 
 #[test]
-fn cpu_time_of_bulk_flows_is_that_of_their_endpoints_on_two_cpus() {
+fn cpu_time_of_bulk_flows_matches_their_endpoints_on_two_cpus() {
     assert_bulk_cpu_time([0, last_cpu()], |truth| truth.task_clock);
 }
 
 /// On one CPU there are no wake-ups from other CPUs, so schedstat is accurate.
 #[test]
-fn cpu_time_of_bulk_flows_is_that_of_their_endpoints_on_one_cpu() {
+fn cpu_time_of_bulk_flows_matches_their_endpoints_on_one_cpu() {
     assert_bulk_cpu_time([0, 0], |truth| truth.schedstat);
 }
 
@@ -112,8 +112,8 @@ fn every_short_flow_has_its_cpu_time_in_its_final_record() {
     ages.sort_by(f64::total_cmp);
     let charged = ChargedTime::from_report(&report, &topology);
     let median = ages[ages.len() / 2] * 1e3;
-    // `own`: system calls and application code, with the thread that waits for the end. The process time also includes softirqs that
-    // interrupt its threads; other softirqs, and the kernel workers that join the second path, are not in it.
+    // `own`: system calls and application code, including the thread that waits for the end. The process time `endpoints` also includes
+    // softirqs that interrupt its threads. Neither includes other softirqs and the kernel workers that join the second path.
     let own = (charged.by_class[0] + charged.app) as f64 / endpoints;
     let all = (charged.flows + charged.app) as f64 / endpoints;
     println!(
@@ -271,7 +271,7 @@ fn nothing_of_a_window_stays_attached_if_only_a_part_of_it_can_be() {
     let open_files = || fs::read_dir("/proc/self/fd").unwrap().count() as u64;
     let (before, missing) = (open_files(), tracer.missing().len());
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    // The list of open files has one of its own; some programs still fit.
+    // `open_files` counts its own descriptor too, so three or four programs still fit.
     setrlimit(Resource::RLIMIT_NOFILE, before + 4, hard).unwrap();
     let opening = tracer.open_window();
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A daemon in a control group without memory left. The state that it keeps in sockets is charged to its group, as it has created the maps.
+//! A daemon in a control group without memory left. The state that it keeps in sockets is charged to its group, because it created the maps.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]

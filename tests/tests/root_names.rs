@@ -186,7 +186,7 @@ fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_create
     fs::create_dir_all("/run/netns").unwrap();
     let observer = Observer::start(&["--tcp"]);
     let file = Path::new("/run/netns").join(format!("mpwatch-late-{}", std::process::id()));
-    let learner = poll_until("the thread that learns names", TIMEOUT, || learner(&observer)).unwrap();
+    let learner = poll_until("the thread that finds names", TIMEOUT, || learner(&observer)).unwrap();
     let job = || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         let looked = times_looked(&learner);

@@ -61,7 +61,7 @@ fn a_backup_takes_over_when_the_primary_fails() {
     assert!(!timeline_entries(result.client(), "stalled").is_empty(), "{}", show(result.client()));
 }
 
-/// The kernel marks a subflow stale only when another one is full, so a path that fails below that load has no mark.
+/// The kernel marks a subflow stale only when another subflow is full, so a path that fails below that load has no mark.
 #[test]
 fn a_dead_path_is_found_at_any_load() {
     if !may_run_as_root() {

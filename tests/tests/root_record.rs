@@ -14,7 +14,7 @@ use mpwatch_lab::{Topology, poll_until};
 use mpwatch_tests::failover::{self, BYTES};
 use mpwatch_tests::{
     CommandOutput, Observer, OpenConnection, lines, list, may_run_as_root, mpwatch, number, program, text,
-    wait,
+    wait, wait_for_recorded_ends,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -77,25 +77,14 @@ impl Recorder {
 
     /// Waits until the recording on disk contains the close of every connection and subflow of a lab.
     fn wait_for_closes_in(&self, lab: &Topology) {
-        let all_closed = |netns: &str| {
-            let replayed = mpwatch(&["replay", self.path(), "--format", "json", "--netns", netns]);
-            let report: Value = serde_json::from_str(&replayed.stdout).ok()?;
-            let is_closed = |connection: &Value| {
-                let has_ended = |subflow: &Value| subflow["closed"].is_object();
-                connection["closed_at"].is_string() && list(connection, "subflows").iter().all(has_ended)
-            };
-            let connections = list(&report, "connections");
-            (!connections.is_empty() && connections.iter().all(is_closed)).then_some(())
-        };
-        poll_until("the client's end to be recorded", TIMEOUT, || all_closed(lab.client().name())).unwrap();
+        wait_for_recorded_ends(&self.file, lab.client(), TIMEOUT);
         let server_uses_mptcp = || {
             let replayed =
                 mpwatch(&["replay", self.path(), "--format", "json", "--netns", lab.server().name()]);
             replayed.stdout.contains(lab.server().name())
         };
         if server_uses_mptcp() {
-            poll_until("the server's end to be recorded", TIMEOUT, || all_closed(lab.server().name()))
-                .unwrap();
+            wait_for_recorded_ends(&self.file, lab.server(), TIMEOUT);
         }
     }
 }
@@ -109,7 +98,7 @@ impl Drop for Recorder {
 }
 
 #[test]
-fn a_replay_prints_what_the_recorder_printed() {
+fn a_replay_prints_the_report_of_the_recorder() {
     if !may_run_as_root() {
         return;
     }

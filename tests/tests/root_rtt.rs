@@ -14,7 +14,7 @@ const RTT: Duration = Duration::from_millis(20);
 const CONNECTIONS: usize = 5;
 
 #[test]
-fn smoothed_and_median_rtt_are_those_of_the_path() {
+fn smoothed_and_median_rtt_match_the_path() {
     if !may_run_as_root() {
         return;
     }
@@ -45,7 +45,7 @@ fn smoothed_and_median_rtt_are_those_of_the_path() {
 }
 
 #[test]
-fn retransmissions_are_those_of_the_kernel_and_each_has_a_cause() {
+fn retransmissions_match_the_kernel_and_each_has_a_cause() {
     if !may_run_as_root() {
         return;
     }

@@ -37,14 +37,14 @@ impl Request {
         let folder = std::env::temp_dir().join("mpwatch-bottleneck");
         let mut request = Self { grids: Vec::new(), seeds: 1, folder, only: None };
         while let Some(argument) = arguments.next() {
-            let value = arguments.next().ok_or_else(|| format!("{argument} wants a value"))?;
+            let value = arguments.next().ok_or_else(|| format!("{argument} needs a value"))?;
             match (argument.as_str(), value.as_str()) {
                 ("--grid", name) => {
                     let grid = Grid::ALL.iter().find(|(known, _)| *known == name);
                     request.grids.push(grid.ok_or_else(|| format!("no grid `{name}`"))?.1);
                 }
                 ("--seeds", number) => {
-                    request.seeds = number.parse().map_err(|_| "--seeds wants a number".to_owned())?;
+                    request.seeds = number.parse().map_err(|_| "--seeds needs a number".to_owned())?;
                 }
                 ("--traces", folder) => request.folder = folder.into(),
                 ("--only", "live") => request.only = Some(Only::Live),

@@ -89,7 +89,7 @@ fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool)
     Ok((samples, late_part))
 }
 
-/// The current boot time, as samples have it.
+/// The current time on the boot clock, which samples use as well.
 pub(crate) fn boot_time() -> Time {
     let now: Duration = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock").into();
     u64::try_from(now.as_nanos()).unwrap_or(Time::MAX)

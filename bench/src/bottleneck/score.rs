@@ -201,8 +201,8 @@ fn score_onset(
     onset: Time,
 ) {
     let end = labels.end(onset);
-    let ([a, b], [one, other]) = (pair.paths, pair.ids);
-    let verdict = |evaluation: &Evaluation| evaluation.verdict(one, other);
+    let ([a, b], [id_a, id_b]) = (pair.paths, pair.ids);
+    let verdict = |evaluation: &Evaluation| evaluation.verdict(id_a, id_b);
     for (tally, seconds) in score.at.iter_mut().zip(CHECKPOINTS) {
         let time = onset + seconds * SECOND;
         if time <= end {
@@ -237,13 +237,13 @@ pub struct Example {
 pub fn examples(labels: &Labels, verdicts: &Verdicts, method: &str) -> Vec<Example> {
     let mut examples = Vec::new();
     for pair in labelled_pairs(labels, verdicts) {
-        let ([a, b], [one, other]) = (pair.paths, pair.ids);
+        let ([a, b], [id_a, id_b]) = (pair.paths, pair.ids);
         for onset in labels.onsets(a, b, pair.since) {
             let congested = onset + SECOND..=labels.end(onset);
             let evaluations = verdicts.evaluations(method, pair.connection).iter();
             for evaluation in evaluations.filter(|evaluation| congested.contains(&evaluation.at)) {
                 let truth = labels.truth(a, b, onset, evaluation.at);
-                let terms = evaluation.pair(one, other).and_then(|pair| pair.terms.clone());
+                let terms = evaluation.pair(id_a, id_b).and_then(|pair| pair.terms.clone());
                 if let (Some(terms), Truth::Shared | Truth::Disjoint) = (terms, truth) {
                     examples.push(Example { terms, shared: truth == Truth::Shared });
                 }

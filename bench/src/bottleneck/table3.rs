@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table III of `[MPTCP-D]` on the real kernel. Success: share of closed subflows, of those beyond one per path. False: share of paths that
+//! Table III of `[MPTCP-D]` on the real kernel. Success: share of the subflows beyond one per path that were closed. False: share of paths that
 //! lost their last subflow, which the paper does not report. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ struct Closed {
     connections: u32,
     /// Subflows beyond one per path.
     extra: u32,
-    /// Of these, those that the method closed.
+    /// Number of `extra` subflows that the method closed.
     found: u32,
     paths: u32,
     /// Paths whose subflows were all closed.
@@ -98,13 +98,13 @@ fn decimal(part: u32, all: u32) -> String {
 /// Subflows of a connection that a method would have closed.
 fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: SocketCookie) -> Closed {
     let cell: &Cell = &labels.cell;
-    let subflows = || verdicts.subflows.iter().filter(|(_, one)| one.connection == connection);
-    let start = subflows().filter_map(|(_, one)| one.established).min().unwrap_or(0);
+    let subflows = || verdicts.subflows.iter().filter(|(_, subflow)| subflow.connection == connection);
+    let start = subflows().filter_map(|(_, subflow)| subflow.established).min().unwrap_or(0);
     let evaluations = verdicts.evaluations(method, connection).iter();
     let last = evaluations.rev().find(|evaluation| evaluation.at <= start + EVALUATED_AFTER);
     // Subflows of each path, and how many of them were closed.
     let mut paths = [(0, 0); 2];
-    for (id, subflow) in subflows().filter(|(_, one)| one.established.is_some()) {
+    for (id, subflow) in subflows().filter(|(_, subflow)| subflow.established.is_some()) {
         let Some(index) = labels.addresses.iter().position(|address| *address == subflow.address) else {
             continue;
         };

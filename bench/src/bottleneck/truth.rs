@@ -100,7 +100,8 @@ impl Labels {
         self.cell.queue_of(subflow, self.switched.is_some_and(|switched| at >= switched))
     }
 
-    /// How the bottlenecks of two subflows relate at a time, from their queues in the window before it, but not before `since`.
+    /// How the bottlenecks of two subflows relate at the time `at`. Counts their queues during the window that ends then, but no sample
+    /// before `since`.
     pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
         let from = since.max(at.saturating_sub(WINDOW));
         let queues = [a, b].map(|subflow| self.queue_of(subflow, at));
@@ -112,8 +113,8 @@ impl Labels {
         }
     }
 
-    /// The onsets of congestion for two subflows: the first time after `established` that one of their queues is not empty, and the first
-    /// after the route changed so that they share.
+    /// The onsets of congestion for two subflows: the first time after `established` at which one of their queues is not empty, and, if a
+    /// route change makes them share a queue, the first such time after the change.
     pub fn onsets(&self, a: usize, b: usize, established: Time) -> Vec<Time> {
         let first_after = |from: Time| {
             self.queues.iter().filter(|sample| sample.at >= from).find_map(|sample| {

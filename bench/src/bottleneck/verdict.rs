@@ -48,15 +48,13 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// The pair of these two subflows, in either order.
-    pub fn pair(&self, one: SubflowId, other: SubflowId) -> Option<&Pair> {
-        self.pairs
-            .iter()
-            .find(|pair| (pair.a == one && pair.b == other) || (pair.a == other && pair.b == one))
+    pub fn pair(&self, a: SubflowId, b: SubflowId) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| [(a, b), (b, a)].contains(&(pair.a, pair.b)))
     }
 
     /// The verdict on these two subflows; unknown if the method did not evaluate them.
-    pub fn verdict(&self, one: SubflowId, other: SubflowId) -> Verdict {
-        self.pair(one, other).map_or(Verdict::Unknown, |pair| pair.verdict)
+    pub fn verdict(&self, a: SubflowId, b: SubflowId) -> Verdict {
+        self.pair(a, b).map_or(Verdict::Unknown, |pair| pair.verdict)
     }
 }
 
@@ -96,10 +94,10 @@ impl Verdicts {
         let established: Vec<_> =
             self.subflows.iter().filter(|(_, subflow)| subflow.established.is_some()).collect();
         let mut pairs = Vec::new();
-        for (index, (one, first)) in established.iter().enumerate() {
+        for (index, (id, subflow)) in established.iter().enumerate() {
             let others = established[index + 1..].iter();
-            let others = others.filter(|(_, other)| other.connection == first.connection);
-            pairs.extend(others.map(|(other, _)| (**one, **other)));
+            let others = others.filter(|(_, other)| other.connection == subflow.connection);
+            pairs.extend(others.map(|(other, _)| (**id, **other)));
         }
         pairs
     }

@@ -103,8 +103,8 @@ impl Bystander {
     }
 }
 
-/// Does the work of a child process if this process is one. Programs that start processes call it first; test programs call it in a test
-/// named `child_process`.
+/// If this process is such a child, does its work and returns true. Programs that start children call it first; test programs call it in a
+/// test named `child_process`.
 pub fn run_as_child() -> bool {
     let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };
     match role.as_str() {

@@ -36,7 +36,7 @@ impl Request {
         while let Some(argument) = arguments.next() {
             let mut number = |least: u32| {
                 let number = arguments.next().and_then(|text| text.parse().ok()).filter(|n| *n >= least);
-                number.ok_or(format!("{argument} wants a number from {least} on"))
+                number.ok_or(format!("{argument} needs a number from {least} on"))
             };
             match argument.as_str() {
                 "--hosts" => request.sizes.push(number(2)?),

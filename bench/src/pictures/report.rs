@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plot_is_what_the_link_of_the_page_saves() {
+    fn a_plot_equals_the_file_that_the_page_saves() {
         let page = "<p class=\"save\"><a download=\"cwnd-1.csv\" href=\"data:text/csv,a\">CSV</a>\
                     <a download=\"lanes-1.svg\" href=\"data:image/svg+xml;charset=utf-8,%3Csvg a='b'%3E100 %25%3C%2Fsvg%3E\">SVG</a>";
         assert_eq!(plot("x", "lanes-").in_page(page).unwrap(), "<svg a='b'>100 %</svg>\n");

@@ -69,13 +69,13 @@ fn value(option: &str, arguments: &mut impl Iterator<Item = String>) -> Result<S
 
 fn number(option: &str, arguments: &mut impl Iterator<Item = String>) -> Result<u32, String> {
     let number = value(option, arguments)?.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| format!("{option} wants a number from 1 to 10000"))
+    number.ok_or_else(|| format!("{option} needs a number from 1 to 10000"))
 }
 
 fn minutes(option: &str, arguments: &mut impl Iterator<Item = String>) -> Result<f64, String> {
     let minutes =
         value(option, arguments)?.parse().ok().filter(|minutes| (0.1..=100_000.0).contains(minutes));
-    minutes.ok_or_else(|| format!("{option} wants a number of minutes, at least 0.1"))
+    minutes.ok_or_else(|| format!("{option} needs a number of minutes, at least 0.1"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) struct Losses {
 
 impl Losses {
     /// Parses the text of the metrics.
-    pub(super) fn of_metrics(text: &str) -> Self {
+    pub(super) fn from_metrics(text: &str) -> Self {
         const NOT_LOST: [&str; 3] = ["ring_full_recovered_total", "sent_bytes_total", "received_bytes_total"];
         let mut losses = Self::default();
         for (name, value) in series(text) {
@@ -113,7 +113,7 @@ mod tests {
     fn losses_are_the_sum_of_what_was_lost() {
         let text = "# HELP mpwatch_loss_x help 5\nmpwatch_loss_records_total 2\nmpwatch_loss_sent_bytes_total 99\n\
                     mpwatch_loss_store_flows_total 3\nmpwatch_loss_events_missed_total 7\nmpwatch_up 1\n";
-        assert_eq!(Losses::of_metrics(text), Losses { lost: 5, missed: 7 });
+        assert_eq!(Losses::from_metrics(text), Losses { lost: 5, missed: 7 });
         assert!(list_losses(text).starts_with("records_total 2, sent_bytes_total 99"));
         assert_eq!(list_losses(""), "nothing");
     }

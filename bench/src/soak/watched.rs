@@ -109,7 +109,7 @@ impl Watched {
         }
         let losses = self.address.as_ref().map(|address| scrape(address)).transpose()?.map(|text| {
             self.metrics = text;
-            Losses::of_metrics(&self.metrics)
+            Losses::from_metrics(&self.metrics)
         });
         let written = self.files.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len());
         let written_kb = written.sum::<u64>() / 1024;
@@ -146,7 +146,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Needed only after an error, because `finish` waits for its end.
+        // Needed only after an error: `finish` has waited for the end of the process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -49,7 +49,7 @@ impl Pairs {
     fn cost(&self, of: fn(&Speed) -> f64) -> Cost {
         let with: Vec<f64> = self.with.iter().map(of).collect();
         let without = self.without.iter().map(|[before, after]| f64::midpoint(of(before), of(after)));
-        Cost::of_rates(&with, &without.collect::<Vec<_>>())
+        Cost::from_rates(&with, &without.collect::<Vec<_>>())
     }
 
     /// Median with the tool.

@@ -21,7 +21,7 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// Other subjects have this many times the repetitions, because a repetition takes a minute and a half.
+/// A repetition takes a minute and a half, so this subject has fewer: the rounds of other subjects divided by this.
 const ROUNDS_PER_REPETITION: usize = 3;
 /// Maximum repetitions of a run whose transfer stops (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
@@ -175,15 +175,15 @@ fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
     };
     let covered: Vec<bool> = all.iter().flat_map(|errors| errors.covered.clone()).collect();
     let with_bystander = scenarios.iter().zip(all).filter(|(scenario, _)| scenario.bystander.is_some());
-    let moved = with_bystander
+    let changed = with_bystander
         .map(|(_, errors)| median(&effects(&errors.sampled, &all[0].sampled)).abs())
         .fold(0.0, f64::max);
     line("Sampled", of(|errors| &errors.sampled), "5 %, 10 %")
         + &line("Exact", of(|errors| &errors.exact), "2 %, 5 %")
         + &format!(
-            "Sampled: the bounds contain the truth in {} (target 95 %); a bystander moves the energy by at most {:.1} % in the median (target 3 %).\n",
+            "Sampled: the bounds contain the truth in {} (target 95 %); a bystander changes the energy by at most {:.1} % in the median (target 3 %).\n",
             share(&covered),
-            moved * 100.0
+            changed * 100.0
         )
 }
 

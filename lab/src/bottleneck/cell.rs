@@ -24,7 +24,7 @@ impl Set {
         }
     }
 
-    /// Equal RTT, two unequal RTTs, and buffer of a seed, in milliseconds.
+    /// For a seed, in milliseconds: the RTT of all paths if RTTs are equal and the two RTTs if they differ; and the buffer.
     #[must_use]
     pub fn delays(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {

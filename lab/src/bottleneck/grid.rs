@@ -130,7 +130,7 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
-/// Subflows share a rate but no queue. Buffer and RTT, and so the seed, decide whether their rates vary.
+/// Subflows share a rate but no queue. Whether their rates vary depends on buffer and RTT, which follow from the seed.
 fn caps() -> Vec<Cell> {
     let mut cells = Vec::new();
     for mbit in [20, 100] {

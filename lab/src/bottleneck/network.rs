@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use crate::topology::{LinkSpec, PathSpec, TopologySpec};
 use crate::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 
-/// Longer than any cell, at whose end the traffic is cancelled.
+/// Longer than any cell: traffic is cancelled at the end of its cell.
 const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 
 /// The network of a cell.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Laminar endpoints (Linux 6.18): the client joins from them to addresses that the server announces. They are added by netlink, because the
-//! `ip mptcp` of Debian 12 does not know the flag.
+//! `ip mptcp` of Debian 12 lacks the flag.
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;

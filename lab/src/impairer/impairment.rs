@@ -22,14 +22,14 @@ impl Direction {
 pub struct Impairment {
     /// Base delay, one-way.
     pub delay: Duration,
-    /// Additional delay between 0 and this. It never reorders packets. The relay's jitter changes smoothly. `netem` chooses
-    /// each packet's delay independently and sends a packet that would overtake directly after its predecessor, so most
-    /// packets of a dense stream have a long delay.
+    /// Maximum additional delay. It never reorders packets. The relay's jitter changes smoothly. `netem` chooses each packet's delay
+    /// independently; a packet that would overtake its predecessor leaves directly after it, so most packets of a dense stream have a
+    /// long delay.
     pub jitter: Duration,
     /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// Number of the TCP segment with payload whose payload is changed, with TCP's checksum corrected; 0: none. Only the relay can do this, so a
-    /// topology with it uses the relay on every kernel.
+    /// The relay changes the payload of this TCP segment and corrects TCP's checksum; 0: of none. Counts segments with payload, from 1. A
+    /// topology with this uses the relay on every kernel, because netem cannot do it.
     #[serde(default)]
     pub corrupt_nth: u32,
     /// Seed of the relay's random numbers: the same seed gives the same losses and jitter. The `tc` of Debian 12 cannot set

@@ -16,7 +16,7 @@ const PAUSE_PER_SEARCH: u32 = 10;
 /// The clocks of all threads of the machine.
 pub(super) struct TaskClocks {
     clocks: BTreeMap<Tid, Clock>,
-    /// The last assigned id at the last search.
+    /// The newest thread id of the system at the previous search.
     last_id: Option<String>,
     /// No search before this time.
     next_search: Instant,

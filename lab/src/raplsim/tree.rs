@@ -110,7 +110,7 @@ impl PowercapTree {
         self.zones.iter().try_for_each(Zone::update_file)
     }
 
-    /// The energy that a correct reader counts for this energy of the packages: packages, and memory if it has zones.
+    /// The energy that a correct reader counts if the packages use these energies: the packages, and memory if it has zones.
     pub fn expected_energy(&self, packages: &[Picojoules]) -> Picojoules {
         let counted = self.zones.iter().map(|zone| zone.spec).filter(|spec| spec.counted);
         counted
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_of_a_zone_is_inside_those_of_its_parents() {
+    fn the_folder_of_a_zone_is_inside_the_folder_of_its_parent() {
         let base = Path::new("/x");
         assert_eq!(nested(base, "intel-rapl:0:1"), Path::new("/x/intel-rapl/intel-rapl:0/intel-rapl:0:1"));
         assert_eq!(nested(base, "intel-rapl:a"), Path::new("/x/intel-rapl/intel-rapl:a"));

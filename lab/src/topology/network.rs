@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a running network: plain data that paths and routes refer to. `topology.rs` builds it.
+//! The parts of a running network: plain data that paths and routes refer to. `mod.rs` builds it.
 
 use super::segment::Segment;
 use super::spec::{PathSpec, TopologySpec};

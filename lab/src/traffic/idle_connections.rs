@@ -32,7 +32,7 @@ struct Table {
     sockets: usize,
     hold: Option<Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
-    // Later joins need it. The thread uses its own descriptor of the same number.
+    // Joins need the listener as long as connections are open. The thread accepts with its own copy of the descriptor.
     _listener: Arc<Socket>,
 }
 

@@ -52,7 +52,7 @@ pub(super) fn listen(spec: &TrafficSpec) -> Result<Socket> {
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)
     };
-    // A listener with DCTCP accepts its kind of ECN, which a SYN asks for. All others are selected for accepted sockets.
+    // DCTCP's kind of ECN is negotiated in the SYN, so the listener needs DCTCP. Other congestion controls are set on accepted sockets.
     if spec.congestion.as_deref() == Some("dctcp") {
         set_congestion_control(&socket, "dctcp")?;
     }

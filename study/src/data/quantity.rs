@@ -42,7 +42,7 @@ quantities! {
     Excess "excess_ratio" "excess traffic" Ratio "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";
     Rtt "rtt_s" "RTT" Seconds "Median round-trip time of the sending subflows, weighted by their samples.";
     SecondSubflow "second_subflow_s" "second subflow after" Seconds "Time until the second subflow was established.";
-    SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes "Payload sent when the second subflow was established.";
+    SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes "Payload sent before the second subflow was established.";
     EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes "Payload that had arrived when the second subflow had carried 10 % of it.";
     Outage "outage_s" "outage" Seconds "Longest outage of a connection: how long no subflow made progress.";
     Completed "completed_ratio" "completed" Ratio "Share of the connections whose payload arrived completely.";
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantity_is_found_by_its_name_which_is_also_that_of_json() {
+    fn a_quantity_is_found_by_its_name_in_json() {
         for quantity in Quantity::ALL {
             assert_eq!(Quantity::by_name(quantity.name()), Some(*quantity));
             assert_eq!(serde_json::to_value(quantity).unwrap(), quantity.name());

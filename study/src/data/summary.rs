@@ -98,7 +98,7 @@ fn of_cell<'a>(
     runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
 }
 
-/// Number and value of each run with a value, in order of the number: a repeated run comes later in the file.
+/// Number and value of each run that has a value, sorted by number, because a repeated run is at the end of the file.
 fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<(u32, f64)> {
     let of_run = |run: &'a RunRecord| {
         let wanted = run.values.iter().filter(move |(found, value)| *found == quantity && value.is_finite());

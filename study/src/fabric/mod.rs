@@ -174,10 +174,10 @@ impl Fabric {
 /// The sysctls of a node; a host's addresses and endpoints.
 fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> Result<()> {
     router::prepare(namespace)?;
-    // Hash addresses, protocol and ports. Policy 1 uses the hash that the sending socket gave to the packet, so all switches would choose alike.
+    // Hash addresses, protocol and ports. Policy 1 uses the hash that the sending socket gave to the packet, so all switches would make the same choice.
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
-    // With the same hash function everywhere, a switch would forward all flows that it receives over one link.
+    // If all switches used the same hash function, all flows that arrive over one link would also leave over one link.
     let hash = Random::new(seed ^ node as u64).bits() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {

@@ -6,7 +6,7 @@ use mpwatch_report::html::axis::Axis;
 
 use crate::data::{CellResults, ExperimentResults, Factor, key};
 
-/// On a linear axis, a value is invisible next to one that is this many times larger.
+/// On a linear axis, a value is invisible next to a value this many times as large.
 const HIDES: f64 = 10.0;
 
 /// The values of the factors that vary; if none does, all factors.

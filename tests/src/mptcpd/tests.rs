@@ -63,7 +63,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn an_increase_is_that_of_the_equation(
+    fn an_increase_follows_the_equation(
         paths in prop::collection::vec(path(MAX_CWND), 1..=9), chosen in 0_usize..9,
     ) {
         let connection = Connection { paths };
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn an_increase_is_never_more_than_reno_s(
+    fn an_increase_never_exceeds_renos(
         cwnd in any::<u32>(), rtt in any::<u32>(), min_rtt in any::<u32>(), others in 0_u64..=(8 << 56),
     ) {
         let total = others + rate(cwnd, rtt);
@@ -131,7 +131,7 @@ proptest! {
         let connection = Connection { paths: vec![Path::new(cwnd, rtt); count] };
         let increases: Vec<_> = (0..count).map(|path| connection.increase(path).unwrap()).collect();
         prop_assert!(increases.iter().all(|increase| *increase == increases[0]));
-        // All together grow as much per round trip as 1/n of one Reno: n paths with 1/n^2 each.
+        // Each of n paths grows by 1/n^2 of a Reno flow's increase, so together they grow by 1/n of it.
         let exact = SEGMENT / f64::from(cwnd) / (count * count) as f64;
         prop_assert!((increases[0] as f64 - exact).abs() <= TOLERANCE * reno(cwnd) as f64);
     }

@@ -11,8 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::may_run;
 
-/// One step of the arithmetic, as `struct step` of step.bpf.c: its input, and the results. Units: see
-/// `mpwatch_engine::congestion`.
+/// One step of the arithmetic, as `struct step` of step.bpf.c: its input, and the results. `mpwatch_tests::mptcpd` has the units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Step {
     others_rate: u64,

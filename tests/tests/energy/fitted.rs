@@ -36,6 +36,7 @@ fn errors_with_other_load(percent: u32, options: &[&str], rounds: usize) -> Vec<
     let observer =
         Observer::start(&[options, &simulated.arguments().each_ref().map(String::as_str)[..]].concat());
     let other = (cpus() as usize).min(2) - 1;
+    // Loads of different sizes, each for several windows: from them mpwatch fits the idle power.
     for step in 0..60_u32 {
         let load = Bystander::start(other, 10 + step * 17 % 60);
         sleep(Duration::from_secs(2));
@@ -70,13 +71,13 @@ fn transfer(topology: &Topology, other: usize, percent: u32) -> u64 {
     processes::run(topology, &spec) + threads.used()
 }
 
-/// The part of flows in the CPU time of the traffic.
+/// Share of the traffic's CPU time that mpwatch charges to flows.
 fn part_of_flows(report: &Report) -> f64 {
     let sum = |account: &str| list(&report.json, "cpus").iter().map(|cpu| number(cpu, account)).sum::<u64>();
     sum("flow_ns") as f64 / ["flow_ns", "app_ns", "net_shared_ns"].map(sum).iter().sum::<u64>() as f64
 }
 
-/// The value of the transfer with this number.
+/// The charge to the transfer with this number.
 fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
     let mut sum = Charged { energy: 0, bounds: [0, 0] };
     for end in [topology.client(), topology.server()] {

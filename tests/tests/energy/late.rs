@@ -120,7 +120,7 @@ fn intervals_overlap() -> bool {
 const ATTEMPTS: usize = 3;
 
 #[test]
-fn a_connection_seen_at_its_end_costs_as_much_per_gigabyte_as_one_seen_completely() {
+fn a_connection_observed_at_its_end_has_the_energy_per_gigabyte_of_a_full_observation() {
     if !may_run_as_root() {
         return;
     }

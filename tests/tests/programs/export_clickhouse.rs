@@ -97,10 +97,10 @@ fn no_failure_of_the_server_loses_a_connection() {
 }
 
 #[test]
-fn what_was_not_confirmed_is_sent_by_the_next_run() {
+fn unconfirmed_connections_are_sent_by_the_next_run() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", (1..=5).map(fixture::closed).collect());
-    // The same port again, so that it is the same target.
+    // One server for all runs, because its address identifies the target.
     let rejected = Answer::Status(400, "Code: 47. DB::Exception: Unknown column");
     // The tables were upgraded before this host.
     let newer = Answer::Status(200, "99\n");
@@ -202,7 +202,7 @@ fn in_checkout(name: &str) -> PathBuf {
 
 /// After a change of the tables, read the difference here and increase `VERSION` in exporters/src/clickhouse/schema.rs.
 #[test]
-fn the_schema_in_the_repository_is_what_the_program_prints() {
+fn the_schema_in_the_repository_is_current() {
     let file = in_checkout("dashboards/clickhouse/schema.sql");
     let printed = schema(&[]);
     if std::env::var_os("MPWATCH_BLESS").is_some() {

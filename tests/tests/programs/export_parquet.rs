@@ -22,9 +22,9 @@ fn database() -> (TempDir, PathBuf) {
         let mut connection = fixture::closed(token);
         let subflow = connection.subflows[0].clone();
         connection.subflows.resize_with(usize::try_from(token % 3).unwrap() + 1, || subflow.clone());
-        for (place, one) in (1_u32..).zip(&mut connection.subflows) {
-            one.id.generation = place;
-            if let Some(energy) = &mut one.energy {
+        for (place, subflow) in (1_u32..).zip(&mut connection.subflows) {
+            subflow.id.generation = place;
+            if let Some(energy) = &mut subflow.energy {
                 energy.active = Some(Microjoules(1_000_003 * u64::from(token) + u64::from(place)));
             }
         }
@@ -122,7 +122,7 @@ fn a_file_is_replaced_unless_the_database_has_deleted_connections() {
 }
 
 #[test]
-fn columns_are_those_of_the_views_and_unknown_values_are_null() {
+fn files_have_the_columns_of_the_views_and_unknown_values_are_null() {
     let (folder, db) = database();
     export(&db, &folder.path().join("flows"), &[]);
     let program = "import duckdb

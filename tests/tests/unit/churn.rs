@@ -82,7 +82,7 @@ fn churn(connections: u32) {
 }
 
 #[test]
-fn series_stay_bounded_and_totals_are_those_of_the_database() {
+fn series_stay_bounded_and_totals_equal_the_database() {
     churn(20_000);
 }
 

@@ -121,7 +121,7 @@ fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
 
 /// A stored recording without its last bytes, or with some bytes changed.
 #[test]
-fn a_damaged_recording_is_exit_code_1_after_what_is_intact() {
+fn a_damaged_recording_is_replayed_up_to_the_damage_with_exit_code_1() {
     let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/events/two_paths.mpw");
     let whole = std::fs::read(stored).unwrap();
     let complete = replay(&whole);
@@ -228,7 +228,7 @@ fn a_misspelt_option_and_an_empty_id_are_refused_with_a_hint() {
 }
 
 #[test]
-fn wrong_tracing_options_are_refused_with_what_is_right() {
+fn wrong_tracing_options_are_refused_with_advice() {
     assert_fails(&mpwatch(&["top", "--ledger", "exakt"]), 2, &["exakt", "'exact'"]);
     assert_fails(&mpwatch(&["demo", "--simulate-rapl", "--ledger", "off"]), 2, &["--simulate-rapl needs"]);
     for budget in ["0", "0%", "100.5%", "much"] {

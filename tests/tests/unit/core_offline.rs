@@ -118,7 +118,7 @@ fn a_field_that_is_read_without_a_check_is_found_and_named() {
 }
 
 #[test]
-fn a_missing_optional_field_is_no_error() {
+fn a_missing_optional_field_is_not_an_error() {
     let report = check_bytes(&without(btf_of("6.12"), "total_rto"));
     assert_eq!(report.unguarded_missing, []);
     assert_eq!(report.guarded_missing, [STORAGE_STATE, RENAMED_PARENT, EXTRA_SUBFLOWS, "tcp_sock.total_rto"]);

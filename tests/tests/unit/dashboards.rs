@@ -83,7 +83,7 @@ fn all_dashboards() -> impl Iterator<Item = &'static Dashboard> {
 }
 
 #[test]
-fn dashboards_are_what_their_panels_make() {
+fn dashboards_are_generated_from_their_panels() {
     let bless = std::env::var_os("MPWATCH_BLESS").is_some();
     for board in all_dashboards() {
         let name = format!("dashboards/grafana/{}.json", board.name);

@@ -77,7 +77,7 @@ fn every_closed_connection_is_an_event_and_both_ends_are_one_trace() {
 }
 
 #[test]
-fn what_the_server_rejects_is_reported_and_not_resent() {
+fn a_rejection_by_the_server_is_reported_and_not_resent() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", vec![fixture::closed(1), fixture::closed(2)]);
     // partial_success { rejected_log_records: 1, error_message: "too old" }
@@ -159,7 +159,7 @@ fn connections_and_subflows_are_spans_with_their_timelines() {
 const OWN: [&str; 3] = ["mptcp.", "flow.energy.", "mpwatch."];
 
 #[test]
-fn names_are_those_of_the_semantic_conventions() {
+fn names_follow_the_semantic_conventions() {
     let folder = TempDir::new().unwrap();
     let db = database(folder.path(), "a", both_ends().0);
     let (port, requests) = server(vec![OK, OK]);

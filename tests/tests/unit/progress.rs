@@ -62,7 +62,7 @@ fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
 }
 
 #[test]
-fn recordings_of_incidents_are_judged_as_the_kernel_and_the_program_saw_them() {
+fn reports_of_recorded_incidents_agree_with_the_kernel_and_the_program() {
     let truth = fs::read_to_string(folder().join("truth.tsv")).unwrap();
     let rows: Vec<Vec<&str>> = truth.lines().skip(1).map(|line| line.split('\t').collect()).collect();
     assert!(rows.len() >= 60, "{}", rows.len());

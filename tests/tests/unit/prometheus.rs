@@ -145,7 +145,7 @@ fn idle_connections_are_in_all_series_as_if_snapshots_listed_them() {
 }
 
 #[test]
-fn what_is_scraped_is_what_metrics_md_describes() {
+fn scraped_metrics_are_as_metrics_md_describes() {
     let mut scraped = Scraped::new(10);
     let connections =
         vec![fixture::connection(1, 2), fixture::closed(2), fixture::failover(3), fixture::fallen_back(4)];
@@ -208,7 +208,7 @@ fn counters_stay_when_flows_end() {
 }
 
 #[test]
-fn of_a_connection_older_than_the_daemon_only_what_comes_counts() {
+fn of_a_connection_older_than_the_daemon_only_later_traffic_counts() {
     let mut scraped = Scraped::new(0);
     let mut old = fixture::connection(1, 1);
     (old.seen_open, old.opened_at, old.subflows[0].created_at) = (false, None, None);
@@ -253,7 +253,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
 }
 
 #[test]
-fn received_bytes_are_charged_to_the_interface_that_they_came_in_by() {
+fn received_bytes_are_charged_to_their_incoming_interface() {
     let mut scraped = Scraped::new(0);
     let mut connection = fixture::connection(1, 1);
     connection.subflows[0].incoming_interface = Some(Name::from("eth9".to_owned()));
@@ -309,7 +309,7 @@ fn the_parts_of_a_zone_sum_to_it() {
 }
 
 #[test]
-fn what_is_not_known_has_no_series() {
+fn unknown_values_have_no_series() {
     let mut scraped = Scraped::new(5);
     let mut blind = fixture::connection(1, 1);
     (blind.energy, blind.cpu) = (None, None);

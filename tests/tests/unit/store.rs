@@ -42,7 +42,7 @@ fn a_database_gives_the_report_of_the_replay_that_filled_it() {
 }
 
 #[test]
-fn totals_of_the_views_are_those_of_the_report() {
+fn the_views_have_the_totals_of_the_report() {
     for case in CASES {
         let (_folder, db, printed) = filled(case, "json");
         let report: Value = serde_json::from_str(&printed).unwrap();

@@ -82,7 +82,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Wasted energy",
                     Lines,
                     "watt",
-                    "Energy of extra subflows, which share a bottleneck with another subflow of their connection, estimated by their share of the subflows.",
+                    "Power of extra subflows, which share a bottleneck with another subflow of their connection. Estimated from their share of the subflows.",
                     &[(
                         per_second!(
                             "concat(client_host, ' - ', server_host)",

@@ -24,7 +24,7 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
                     "Their share of the payload sent",
                     Stat,
                     "percentunit",
-                    "Share of all sent payload that these connections sent. The series __other__ has the rest.",
+                    "Share of the sent payload of all connections that these connections sent. The rest is in the series __other__.",
                     &[(
                         "sum(rate(mpwatch_connection_sent_bytes_total{$m}[$r]) * on (job, instance, connection) mpwatch_connection_info{$m}) / sum(rate(mpwatch_connection_sent_bytes_total{$m}[$r]))",
                         "",

@@ -43,7 +43,7 @@ fn segment(frame: &[u8]) -> Option<(usize, usize)> {
 fn corrupt(tcp: &mut [u8], payload: usize) {
     let word = |tcp: &[u8], at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
     let old = word(tcp, payload);
-    // In ones' complement 0 and 0xffff are equal. Old and new never differ by that only.
+    // Not inverted: in ones' complement 0 and 0xffff are equal, so a change from one to the other would keep MPTCP's checksum right.
     let new = old ^ 0x0101;
     let checksum = !add(add(!word(tcp, CHECKSUM), !old), new);
     tcp[payload..payload + 2].copy_from_slice(&new.to_be_bytes());

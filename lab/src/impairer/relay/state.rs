@@ -50,7 +50,7 @@ impl DirectionState {
         *self.impairment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The new impairment, once after each change.
+    /// The impairment, if it has changed since the previous call.
     pub(super) fn changed_impairment(&self) -> Option<Impairment> {
         self.impairment_changed.swap(false, Ordering::AcqRel).then(|| self.impairment())
     }
