@@ -35,7 +35,7 @@ pub(crate) struct Export {
 
 /// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
 pub(crate) fn from_config(config: &Config) -> anyhow::Result<Vec<Export>> {
-    let exports = config.exports().into_iter().filter(|(_, options)| options.url.is_some());
+    let exports = config.exports().filter(|(_, options)| options.url.is_some());
     exports
         .map(|(kind, options)| {
             let target = target(kind, options).with_context(|| format!("[export.{kind}]"))?;

@@ -27,6 +27,7 @@ use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
@@ -36,10 +37,8 @@ use crate::error::KERNEL;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource;
-use crate::system::companion;
-use crate::system::lock;
 use crate::system::privilege::{drop_to_kept, without_any};
-use crate::system::stop_flag_for;
+use crate::system::{companion, lock, stop_flag_for};
 #[cfg(feature = "control")]
 use control::Elimination;
 use metrics::{Metrics, Site};
@@ -101,7 +100,7 @@ pub(crate) fn run(
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
     let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
-    notify::send("STOPPING=1");
+    notify::send(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     for sink in &mut sinks {
         sink.finish();
@@ -150,7 +149,7 @@ fn serve(
         status.ticked(began.elapsed());
         if !is_ready {
             is_ready = true;
-            notify::send("READY=1");
+            notify::send(&[NotifyState::Ready]);
         }
         Ok(true)
     })?;

@@ -6,10 +6,8 @@ mod eliminator;
 mod history;
 mod select;
 mod stability;
-mod state;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use eliminator::{Decision, Eliminator};
-pub(crate) use state::ConnectionState;
