@@ -67,7 +67,7 @@ pub enum Change {
     Undo,
 }
 
-/// Changes a connection, or gives the reason for people why not.
+/// Changes a connection, or returns the reason why it could not, as text.
 pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), String>>;
 
 /// Changes a connection. The calling thread must hold the capabilities.

@@ -32,7 +32,6 @@ pub(crate) enum AggregateKey {
     Path(PathKey),
     /// Remote address.
     Peer(Option<IpAddr>),
-    /// Name of a process.
     Process(Option<Name>),
     /// Inode of a namespace.
     Namespace(u32),
@@ -58,13 +57,9 @@ impl AggregateKey {
 
     /// Whether a connection contributes to it.
     pub(crate) fn contains(self, entry: Entry<'_>) -> bool {
-        let is_key_of = |grouping| Self::new(entry.digest, grouping) == self;
         match self {
             Self::Path(path) => entry.paths().contains(&path),
-            Self::Peer(_) => is_key_of(Grouping::Peer),
-            Self::Process(_) => is_key_of(Grouping::Process),
-            Self::Namespace(_) => is_key_of(Grouping::Namespace),
-            Self::ControlGroup(_) => is_key_of(Grouping::ControlGroup),
+            _ => Grouping::ALL.into_iter().any(|grouping| Self::new(entry.digest, grouping) == self),
         }
     }
 }
@@ -72,7 +67,6 @@ impl AggregateKey {
 /// A subflow that contributes to an aggregate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
-    /// Its connection.
     pub(crate) connection: Location,
     /// Its index there.
     pub(crate) subflow: u32,

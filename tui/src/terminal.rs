@@ -30,14 +30,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 static OWNED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The answer to a request.
-pub type Answer = Option<Notice>;
-
-/// Runs the screen until the user quits or the feed ends. `ask` handles requests.
+/// Runs the screen until the user quits or the feed ends. `ask` handles requests and may answer with a notice.
 pub fn run(
     settings: Settings,
     feed: &Receiver<Feed>,
-    ask: &mut dyn FnMut(Request) -> Answer,
+    ask: &mut dyn FnMut(Request) -> Option<Notice>,
 ) -> io::Result<()> {
     let mut screen = Screen::open()?;
     let size = screen.terminal.size()?;
@@ -65,7 +62,7 @@ impl Screen {
         &mut self,
         app: &mut App,
         feed: &Receiver<Feed>,
-        ask: &mut dyn FnMut(Request) -> Answer,
+        ask: &mut dyn FnMut(Request) -> Option<Notice>,
     ) -> io::Result<Option<String>> {
         let mut changed = true;
         loop {
@@ -110,7 +107,7 @@ impl Screen {
         &mut self,
         request: Request,
         app: &mut App,
-        ask: &mut dyn FnMut(Request) -> Answer,
+        ask: &mut dyn FnMut(Request) -> Option<Notice>,
     ) -> io::Result<ControlFlow<Option<String>>> {
         match request {
             Request::Quit { keep } => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows as much.
+//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows the same information.
 
 use ratatui::style::{Color, Modifier, Style};
 

@@ -25,7 +25,7 @@ use crate::system::clock::ClockPair;
 
 /// Maximum CPU use by other programs: with more, the machine is not idle, and idle power is fitted.
 const MAX_OTHER_USE: f64 = 0.05;
-/// Maximum CPU use by other programs for a fit: half of the CPUs, and what `/proc/stat` may be off.
+/// Maximum CPU use by other programs for a fit: half of the CPUs, plus the error of `/proc/stat`.
 const MAX_FITTED_USE: f64 = 0.55;
 /// Maximum change of power that `--verify` accepts.
 const TOLERANCE: f64 = 0.05;
@@ -82,7 +82,6 @@ fn verify(machine: &mut Machine, all_cpus: &[u32], path: &Path) -> anyhow::Resul
     Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The machine that is measured.
 struct Machine {
     sampler: Sampler,
     cpus: u32,

@@ -32,7 +32,6 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
-/// Port of the server without MPTCP.
 const SERVER_WITHOUT_MPTCP: u16 = TCP_PORT + 1;
 
 pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
@@ -129,7 +128,6 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
     }
 }
 
-/// The traffic of a scenario.
 struct ScenarioTraffic {
     transfers: Vec<(Transfer, Arc<Control>)>,
     path_failed: bool,

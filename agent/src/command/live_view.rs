@@ -9,10 +9,10 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use crate::cli::TopOptions;
+use crate::client::{AttachError, Daemon};
 use crate::error::exit;
 use crate::live::session;
 use crate::screen::{Screen, load_settings};
-use crate::socket::client::{AttachError, Daemon};
 use crate::system::procfs::read_file;
 
 /// Time between two snapshots unless an option sets it.

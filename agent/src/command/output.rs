@@ -77,7 +77,6 @@ fn print_paged(text: &str) -> anyhow::Result<()> {
     if child.wait()?.code() == Some(127) { print_table(text) } else { Ok(()) }
 }
 
-/// Prints text, or writes it to a file.
 pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = output else { return print(text) };
     ensure_no_data(file)?;

@@ -15,10 +15,10 @@ use mpwatch_store::SheetKind;
 use super::output::{print, print_table};
 use super::sheet::sheet;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
+use crate::client::Daemon;
 use crate::error::exit;
 use crate::error::{Failure, NO_SUCH_CONNECTION};
 use crate::live::session;
-use crate::socket::client::Daemon;
 use crate::system::stop_flag;
 
 /// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.

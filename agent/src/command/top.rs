@@ -12,11 +12,11 @@ use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print_line, print_table};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::TopOptions;
+use crate::client::Daemon;
 use crate::error::exit;
 use crate::live::session;
 use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
-use crate::socket::client::Daemon;
 use crate::system::stop_flag;
 
 /// Width of the lines of `--batch`, in characters.

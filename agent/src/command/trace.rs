@@ -16,7 +16,7 @@ use crate::live::kernel::Live;
 use crate::live::session::TrackerSettings;
 use crate::system::setup::namespace_sysctls;
 
-/// The time between two snapshots: the given one or the default, or the step of samples, which cannot be shorter.
+/// The time between two snapshots: the given one, else the default or the step of samples if that is shorter.
 pub(super) fn interval(
     given: Option<Duration>,
     default: Duration,

@@ -5,7 +5,6 @@ use super::keys::{Key, keys};
 use super::nearest::suggest;
 use crate::error::Failure;
 
-/// Prefix of all names.
 const PREFIX: &str = "MPWATCH_";
 /// Variables that are not keys of the daemon, and what they set.
 const OTHERS: [(&str, &str); 2] = [

@@ -22,7 +22,6 @@ const MAX_TOP_FLOWS: u32 = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
-/// Form of the values of some keys.
 pub(super) struct Form<T> {
     pub(super) parse: fn(&str) -> Result<T, String>,
     pub(super) show: fn(&T) -> Value,

@@ -37,7 +37,6 @@ pub(super) struct Key {
     pub(super) name: String,
     /// Option of the command line. Empty: none.
     pub(super) flag: &'static str,
-    /// One sentence.
     pub(super) help: &'static str,
     /// Whether SIGHUP applies a change; otherwise a restart does.
     pub(super) reloads: bool,
@@ -53,7 +52,6 @@ impl Key {
         (self.show)(&Config::default()).type_str()
     }
 
-    /// Name of its environment variable.
     pub(super) fn environment(&self) -> String {
         format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
     }
@@ -64,11 +62,11 @@ pub(super) fn keys() -> impl Iterator<Item = &'static Key> + Clone {
     KEYS.iter()
 }
 
-/// What applies a change of a key: SIGHUP, or a restart.
+/// How a change of a key takes effect.
 const RELOAD: bool = true;
 const RESTART: bool = false;
 
-/// Rows of name, option of the command line, field of the configuration with its type, default and form, what applies a change, and help.
+/// Rows of name, option of the command line, field of the configuration with its type, default and form, how a change takes effect, and help.
 macro_rules! keys {
     ($($name:expr, $flag:literal, $field:ident: $type:ty = $default:expr, $form:ident, $applied:ident, $help:literal;)+) => {
         /// All values.

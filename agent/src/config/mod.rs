@@ -23,10 +23,9 @@ use crate::error::Failure;
 use crate::system::paths;
 use keys::{Key, keys};
 
-/// The origin of a value that nothing sets.
+/// The origin of a value that is not set.
 const DEFAULT: &str = "default";
 
-/// A file of settings cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let advice = "choose another file with --config, or omit it for the default";
     Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
@@ -62,7 +61,7 @@ pub(crate) struct Loaded {
     origins: Vec<String>,
 }
 
-/// Where the layers are; the same at each reload.
+/// The sources of the configuration, which each reload reads again.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     /// File of the command line. `None`: the default file, if it exists.
@@ -75,7 +74,6 @@ pub(crate) struct Layers {
 #[derive(Clone, Debug)]
 struct Set {
     text: String,
-    /// The layer.
     origin: String,
     /// The line of the file. 0: another layer.
     line: usize,
@@ -96,7 +94,6 @@ struct FileValues {
 }
 
 impl Layers {
-    /// Reads all layers.
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         self.merge(&self.read_file()?, |name| std::env::var(name).ok())
     }
@@ -188,7 +185,7 @@ impl Loaded {
         })
     }
 
-    /// The database is what is exported.
+    /// Exports read the database.
     fn check_exports(&self) -> Result<(), String> {
         for (table, target) in self.config.exports() {
             let Some(url) = &target.url else { continue };
@@ -203,7 +200,6 @@ impl Loaded {
         Ok(())
     }
 
-    /// Where the value of a key comes from.
     fn origin(&self, name: &str) -> &str {
         let mut origins = keys().zip(&self.origins);
         origins.find(|(key, _)| key.name == name).map_or(DEFAULT, |(_, origin)| origin)
@@ -227,7 +223,6 @@ impl Loaded {
     }
 }
 
-/// A file cannot be parsed.
 pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
     Failure::usage(format!("{} is not TOML: {error}", path.display()))
 }

@@ -22,7 +22,6 @@ use crate::error::Failure;
 use crate::live::kernel::Journal;
 use crate::system::privilege;
 
-/// Removes extra subflows.
 pub(super) struct Elimination {
     driver: Driver,
     filter: Filter,
@@ -50,7 +49,7 @@ impl Elimination {
     /// Must be called while this thread still has all capabilities. `None`: it is off.
     ///
     /// # Errors
-    /// If subflows shall be removed and the daemon may not do that, or the kernel cannot.
+    /// If subflows are to be removed, but a capability or the kernel's support is missing.
     pub(super) fn start(
         config: &Config,
         journal: Journal,

@@ -25,7 +25,6 @@ use crate::error::target_error;
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A target of the configuration.
 pub(crate) struct Export {
     kind: &'static str,
     target: Target,
@@ -76,7 +75,6 @@ pub(super) fn start(config: &Config, status: &Arc<Status>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The thread of a target.
 struct Worker {
     export: Export,
     database: PathBuf,
@@ -126,7 +124,7 @@ impl Worker {
         }
     }
 
-    /// Opens the database, also after another file has taken its name.
+    /// Opens the database, again if the file was replaced.
     fn open(&mut self) -> Result<(), StepError> {
         if self.outbox.as_ref().is_some_and(Outbox::is_current) {
             return Ok(());

@@ -113,7 +113,7 @@ pub(crate) fn run(
     outcome
 }
 
-/// This build cannot change connections, so it must not pretend to.
+/// Refuses settings that this build cannot apply.
 #[cfg(not(feature = "control"))]
 fn refuse_control(config: &Config) -> Result<(), Failure> {
     if !config.congestion && config.eliminate == EliminationMode::Off {

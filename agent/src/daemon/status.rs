@@ -14,7 +14,7 @@ use super::process;
 use crate::config::Config;
 use crate::system::lock;
 
-/// Time beyond three intervals for which a snapshot is current: the machine may be busy.
+/// A snapshot is current for three intervals and this time, because the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shared by all threads.

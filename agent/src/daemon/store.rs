@@ -29,7 +29,6 @@ const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
 /// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Writes the database.
 pub(super) struct Database {
     path: PathBuf,
     limits: Limits,

@@ -40,7 +40,6 @@ pub(crate) struct Hardware {
     pub(crate) perf: Option<perf::Open>,
     /// Whether this is a virtual machine, whose counters the hypervisor provides.
     pub(crate) in_vm: bool,
-    /// Whether the counters are simulated.
     pub(crate) simulated: bool,
     /// Number of CPUs online.
     pub(crate) cpus: u32,
@@ -68,13 +67,11 @@ impl Hardware {
 /// Something that the user should know about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// The observation.
     pub(crate) what: String,
     /// What to do. `None`: nothing.
     pub(crate) fix: Option<String>,
 }
 
-/// Result of the search.
 pub(crate) struct Discovery {
     pub(crate) source: EnergySource,
     /// Zones of that source, with their roles.

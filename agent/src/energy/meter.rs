@@ -27,13 +27,11 @@ impl CounterOptions {
         Hardware { simulated: self.simulated, ..Hardware::detect(self.sysfs_root.as_deref()) }
     }
 
-    /// The file of the power curve.
     pub(crate) fn power_file(&self) -> &Path {
         self.power_file.as_deref().unwrap_or(Path::new(paths::POWER_CURVE))
     }
 }
 
-/// Reads windows.
 pub(crate) struct Meter {
     pub(crate) machine: MachinePower,
     sampler: Sampler,
@@ -57,7 +55,6 @@ struct Load {
 pub(crate) struct InWindows {
     /// Idle time. Its rounding to 10 ms averages out.
     pub(crate) idle: Nanos,
-    /// Packets received.
     pub(crate) packets: u64,
 }
 

@@ -19,7 +19,6 @@ struct Reading {
 }
 
 impl PacketCounter {
-    /// Begins now.
     pub(crate) fn start() -> Self {
         let mut counter = Self::default();
         counter.read();

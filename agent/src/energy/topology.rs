@@ -27,7 +27,6 @@ impl Topology {
         Self(cpus.collect())
     }
 
-    /// Package and die of a CPU.
     pub(crate) fn location(&self, number: u32) -> Option<CpuLocation> {
         self.0.get(&number).copied()
     }

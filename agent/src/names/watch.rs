@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Learns the network namespace of each name under `/run/netns` as soon as it is mounted there: the namespace of a short job may be gone at the
-//! next tick, and its inode in use again. A name is bound to the cookie of the file that has the name.
+//! next tick, and its inode reused. A name is bound to the cookie of the file that has the name.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -32,7 +32,6 @@ pub(super) enum Change {
     Removed(NetnsCookie),
 }
 
-/// A thread that learns names.
 pub(super) struct Watcher {
     changes: Receiver<Change>,
     /// The thread ends when this is closed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
 //! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
-//! entering them; a new namespace starts at zero. Hence errors count even if the processes that met them have ended before they were read.
+//! entering them; a new namespace starts at zero. So errors count even if their processes have ended before the next reading.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -17,7 +17,6 @@ const MAX_READS: usize = 16;
 /// Maximum number of namespaces. Beyond it, those without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;
 
-/// A network namespace.
 struct Namespace {
     /// A process in it. `None`: it has ended.
     pid: Option<u32>,

@@ -55,7 +55,7 @@ pub(crate) struct Eliminator {
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals of the last minute.
     recent: VecDeque<Nanos>,
-    /// Connections from which nothing is removed any more: an action did harm, or the kernel refused one. Also those that snapshots leave
+    /// Connections from which nothing is removed any more: an action reduced the throughput, or the kernel refused it. Also those that snapshots leave
     /// out while they are idle.
     left_alone: BTreeSet<ConnectionId>,
 }

@@ -47,7 +47,6 @@ impl History {
         ends.map_or(Nanos(0), |(first, last)| last.at.since(first.at))
     }
 
-    /// Mean rate of the connection.
     pub(super) fn throughput(&self) -> BitsPerSecond {
         self.rate(|sample| Some(sample.acked))
     }

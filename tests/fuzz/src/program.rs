@@ -21,6 +21,7 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
+use crate::client::Daemon;
 use crate::command::sheet::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
@@ -30,7 +31,6 @@ use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
 use crate::names::kubernetes::{PodFolder, container_log, pod_folder, pod_group};
 use crate::screen;
-use crate::socket::client::Daemon;
 use crate::system::clock::ClockPair;
 
 /// Time between two readings of the simulated clock.

@@ -130,7 +130,6 @@ fn tab_texts() -> impl Iterator<Item = (Tab, String, u16)> {
     })
 }
 
-/// The tab at a column of the screen.
 pub(crate) fn tab_at(column: u16) -> Option<Tab> {
     let contains = |(_, text, left): &(Tab, String, u16)| {
         (*left..*left + u16::try_from(text.len()).unwrap_or(0)).contains(&column)

@@ -81,7 +81,6 @@ fn intent(options: &EliminateOptions) -> String {
     format!("{what} (action {})", options.action.as_str())
 }
 
-/// For people or for programs.
 fn line(step: &StepReport, json: bool) -> anyhow::Result<String> {
     if json {
         return Ok(serde_json::to_string(&step.json())?);
