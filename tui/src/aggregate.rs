@@ -10,6 +10,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};
 use crate::digest::{ConnectionDigest, Entry, PathKey, SubflowDigest, sum_of_known};
+use crate::history::Series;
 
 /// Values of an aggregate that are drawn over time.
 pub(crate) const TREND: usize = 40;
@@ -195,6 +196,6 @@ pub(crate) struct ShownAggregate {
 impl ShownAggregate {
     pub(crate) fn new(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
         let subflows = members.iter().filter_map(|member| member.digest(context)).map(|subflow| subflow.id);
-        Self { sums, rates: context.history.rates(subflows, context.tick, TREND) }
+        Self { sums, rates: context.history.subflows.sums(subflows, Series::Rate, context.tick, TREND) }
     }
 }

@@ -36,7 +36,7 @@ pub fn run(
     feed: &Receiver<Feed>,
     ask: &mut dyn FnMut(Request) -> Option<Notice>,
 ) -> io::Result<()> {
-    let mut screen = Screen::open()?;
+    let mut screen = OwnedTerminal::open()?;
     let size = screen.terminal.size()?;
     let mut app = App::new(settings, (size.width, size.height));
     let kept = screen.serve(&mut app, feed, ask);
@@ -45,11 +45,11 @@ pub fn run(
 }
 
 /// The terminal while the screen owns it.
-struct Screen {
+struct OwnedTerminal {
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
 }
 
-impl Screen {
+impl OwnedTerminal {
     fn open() -> io::Result<Self> {
         restore_on_panic();
         take()?;
@@ -138,7 +138,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for OwnedTerminal {
     fn drop(&mut self) {
         restore();
     }

@@ -33,7 +33,7 @@ pub(crate) struct FilterOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) netns: Option<String>,
     /// Show only matching connections, for example 'peer:10.0/16 proc:nginx rate>1M rtt>20ms'
-    #[arg(long, value_name = "EXPRESSION", value_parser = parse_filter)]
+    #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<Filter>,
 }
 
@@ -115,10 +115,6 @@ pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
 /// The end of the long help of a command with `--filter`.
 pub(super) fn filter_help() -> String {
     format!("Filter expressions:\n{HELP}")
-}
-
-fn parse_filter(text: &str) -> Result<Filter, String> {
-    Filter::parse(text).map_err(|error| error.to_string())
 }
 
 /// A misspelt directory would look like a machine without counters.

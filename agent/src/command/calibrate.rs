@@ -19,7 +19,7 @@ use crate::energy::calibrate::{StepTiming, measure};
 use crate::energy::calibration::{MachineSetup, PowerFile};
 use crate::energy::sampler::Sampler;
 use crate::energy::ticks;
-use crate::energy::topology::Topology;
+use crate::energy::topology::CpuTopology;
 use crate::error::{Failure, KERNEL, PERMISSION};
 use crate::system::clock::ClockPair;
 
@@ -33,7 +33,7 @@ const TOLERANCE: f64 = 0.05;
 pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let hardware = options.counters.hardware();
     let cpus = hardware.cpus;
-    let packages = Topology::read(&hardware.root).packages(cpus);
+    let packages = CpuTopology::read(&hardware.root).packages(cpus);
     let setup = MachineSetup::from_system(cpus);
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),

@@ -21,7 +21,7 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::system::stop_flag;
@@ -60,26 +60,25 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
         .transpose()?;
-    if let Some(screen) = &screen {
-        live.follow(screen.playback());
-    }
+    live.playback = screen.as_ref().map(|screen| Arc::clone(&screen.playback));
     let began = Instant::now();
-    let mut report = session::run(&mut live, trace.tracker(Closed::Keep), None, |mut snapshot| {
-        snapshot.connections.retain(is_ours);
-        traffic.advance(&topology, options, began.elapsed())?;
-        let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
-        let snapshot = Arc::new(snapshot);
-        database.offer(&snapshot);
-        if let Some(screen) = &screen {
-            screen.show(snapshot);
-        }
-        let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
-        Ok(!is_over && !stop.load(Ordering::Relaxed))
-    })?;
+    let mut report =
+        session::run(&mut live, TrackerSettings::new(Closed::Keep, trace.method), None, |mut snapshot| {
+            snapshot.connections.retain(is_ours);
+            traffic.advance(&topology, options, began.elapsed())?;
+            let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
+            let snapshot = Arc::new(snapshot);
+            database.offer(&snapshot);
+            if let Some(screen) = &screen {
+                screen.show(snapshot);
+            }
+            let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
+            Ok(!is_over && !stop.load(Ordering::Relaxed))
+        })?;
     if let Some(screen) = &screen {
         // The final state stays on the screen until the user quits.
         screen.set_link(Link::Ended);
-        screen.playback().wait_for_quit(FOREVER);
+        screen.playback.wait_for_quit(FOREVER);
     }
     // The screen closes before the report is printed.
     screen.map(Screen::close).transpose()?;

@@ -46,10 +46,7 @@ pub(super) fn unregister(registration: Registration) {
 }
 
 impl Elimination {
-    /// Must be called while this thread still has all capabilities. `None`: it is off.
-    ///
-    /// # Errors
-    /// If subflows are to be removed, but a capability or the kernel's support is missing.
+    /// Must be called while this thread still has all capabilities. Fails if one, or support by the kernel, is missing. `None`: it is off.
     pub(super) fn start(
         config: &Config,
         journal: Journal,

@@ -46,7 +46,7 @@ use reload::Reloaded;
 use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
-use store::Database;
+use store::StoreSink;
 
 /// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel.
 pub(crate) fn run(
@@ -68,7 +68,7 @@ pub(crate) fn run(
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let reloaded = without_any(|| reload::start(layers, config.clone(), Arc::clone(&status)))?;
-    let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
+    let database = without_any(|| StoreSink::open(config, Arc::clone(&status)))?;
     #[cfg(feature = "http-client")]
     without_any(|| export::start(config, &status))?;
     #[cfg(not(feature = "control"))]

@@ -12,7 +12,7 @@ use mpwatch_model::host::setup::cpuinfo_field;
 use super::estimate::CpuPower;
 use super::perf;
 use super::powercap::{self, FoundZone};
-use super::topology::Topology;
+use super::topology::CpuTopology;
 use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
@@ -76,14 +76,14 @@ pub(crate) struct Discovery {
     pub(crate) source: EnergySource,
     /// Zones of that source, with their roles.
     pub(crate) zones: Vec<(FoundZone, Role)>,
-    pub(crate) topology: Topology,
+    pub(crate) topology: CpuTopology,
     /// Why a better source is not used.
     pub(crate) notes: Vec<Note>,
 }
 
 /// Searches the machine. Never fails: a counter that cannot be read becomes a note.
 pub(crate) fn discover(hardware: &Hardware) -> Discovery {
-    let topology = Topology::read(&hardware.root);
+    let topology = CpuTopology::read(&hardware.root);
     let mut notes = Vec::new();
     let by_perf = hardware.perf.map(|open| perf::scan(&hardware.root, &topology, open)).unwrap_or_default();
     let mut shown = Vec::new();

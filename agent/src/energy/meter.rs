@@ -59,7 +59,7 @@ pub(crate) struct InWindows {
 }
 
 /// Values of the ledger and the energy counters at a tick.
-pub(crate) struct Reading {
+pub(crate) struct MeterReading {
     pub(crate) cpus: Vec<CpuAccounts>,
     pub(crate) energy: EnergyWindow,
     /// `None`: the ledger is exact.
@@ -91,7 +91,7 @@ impl Meter {
         tracer: &Tracer,
         in_windows: InWindows,
         charges: bool,
-    ) -> anyhow::Result<Reading> {
+    ) -> anyhow::Result<MeterReading> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
         let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
@@ -105,7 +105,7 @@ impl Meter {
             Err(error) => outcome = Err(error),
         });
         outcome.context("cannot settle the CPU ledger")?;
-        Ok(Reading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
+        Ok(MeterReading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Live {
     interval: Duration,
     next_tick: Instant,
     /// Requests of the live view's user, who can change the interval.
-    playback: Option<Arc<Playback>>,
+    pub(crate) playback: Option<Arc<Playback>>,
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
@@ -135,11 +135,6 @@ impl Live {
     /// Adds to the description of the run, before its first tick.
     pub(crate) fn describe(&mut self, change: impl FnOnce(&mut Setup)) {
         change(Arc::make_mut(&mut self.start.setup));
-    }
-
-    /// Lets the live view change the interval.
-    pub(crate) fn follow(&mut self, playback: Arc<Playback>) {
-        self.playback = Some(playback);
     }
 
     /// Disables measuring the cost: this process also does work unrelated to tracing.
@@ -266,7 +261,7 @@ impl Live {
         let Some(meter) = &mut self.meter else { return Ok(tick) };
         let charges = self.windows.as_mut().is_some_and(|windows| windows.charge_if_due(Instant::now()))
             || self.has_ended;
-        let in_windows = self.windows.as_ref().map(Windows::counted).unwrap_or_default();
+        let in_windows = self.windows.as_ref().map(|windows| windows.counted).unwrap_or_default();
         let read = meter.read(&self.tracer, in_windows, charges)?;
         Ok(Tick {
             at: clock::boot_now()?,

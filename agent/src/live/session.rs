@@ -31,9 +31,9 @@ pub(crate) struct TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// The default method, and every connection listed.
-    pub(crate) fn new(closed: Closed) -> Self {
-        Self { closed, method: DetectionMethod::default(), shares_idle: false }
+    /// Every connection is listed. `method`: of the options.
+    pub(crate) fn new(closed: Closed, method: Option<DetectionMethod>) -> Self {
+        Self { closed, method: method.unwrap_or_default(), shares_idle: false }
     }
 }
 

@@ -42,7 +42,7 @@ const MAX_FILES: usize = 64;
 /// format.
 pub fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else { return };
-    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |snapshot| {
+    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep, None), None, |snapshot| {
         show(&snapshot);
         Ok(true)
     });

@@ -133,7 +133,7 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
 
 fn event(app: &App, connection: &Connection, entry: &TimelineEntry, is_failure: bool) -> Text {
     let mut event = entry.event.clone();
-    if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on()) {
+    if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on) {
         *address = None;
     }
     let sentence = event.sentence(|id| connection.subflow_name(id));

@@ -114,12 +114,12 @@ impl App {
     }
 
     fn toggle_mask(&mut self) {
-        self.mask.toggle();
+        self.mask.is_on = !self.mask.is_on;
         if let Some(frame) = self.history.frame(self.tick()).cloned() {
             self.mask.learn(&frame.snapshot.connections);
             self.mask.learn(self.history.closed());
         }
-        self.notify(if self.mask.is_on() { "privacy mask on" } else { "privacy mask off" });
+        self.notify(if self.mask.is_on { "privacy mask on" } else { "privacy mask off" });
         self.rebuild();
     }
 
@@ -143,7 +143,7 @@ impl App {
     }
 
     fn filter_by(&mut self, key: AggregateKey) {
-        if self.mask.is_on() {
+        if self.mask.is_on {
             self.notify("the privacy mask is on: a filter would show the name");
             return;
         }
@@ -212,7 +212,7 @@ impl App {
             self.notify("nothing is selected");
             return None;
         }
-        let report = if self.mask.is_on() { self.mask.report(report) } else { report };
+        let report = if self.mask.is_on { self.mask.report(report) } else { report };
         Some(Request::Export(Box::new(report), format))
     }
 }

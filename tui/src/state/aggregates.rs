@@ -250,7 +250,7 @@ impl Aggregates {
         let live: Vec<u32> = numbers.filter(|number| !self.members_of(*number).is_empty()).collect();
         let order = |number: &u32| match column {
             // By default, aggregates of similar activity keep their places.
-            None => Order::Number(f64::from(self.activities[*number as usize].step())),
+            None => Order::Number(f64::from(self.activities[*number as usize].step)),
             Some(column) if column.key == "rate" => Order::Number(self.rates[*number as usize] as f64),
             Some(column) => {
                 let sums = self.sums(context, *number);

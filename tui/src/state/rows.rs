@@ -98,7 +98,7 @@ impl App {
             let closed = frame.entries().filter(|entry| !entry.digest.is_open);
             let in_frame: HashSet<ConnectionId> = closed.map(|entry| entry.digest.id).collect();
             self.history.closed_with_numbers().filter_map(move |(number, closed)| {
-                let connection = closed.connection();
+                let connection = &closed.connection;
                 let is_before = connection.closed_at.is_some_and(|at| at <= frame.snapshot.at);
                 let entry = closed.entry().filter(|_| is_before && !in_frame.contains(&connection.id))?;
                 Some((Location::Closed(number), entry))

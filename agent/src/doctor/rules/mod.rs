@@ -10,7 +10,7 @@ use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIO
 
 use super::check::Check;
 use super::facts::{Energy, Facts};
-use crate::system::capability::{self, Capability};
+use crate::system::capability::{self, UsedCapability};
 
 const GRANT: &str = "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
@@ -138,8 +138,8 @@ fn scheduler(facts: &Facts) -> Check {
     }
 }
 
-fn capability(used: &Capability, held: &CapsHashSet) -> Check {
-    let Capability { purpose, .. } = used;
+fn capability(used: &UsedCapability, held: &CapsHashSet) -> Check {
+    let UsedCapability { purpose, .. } = used;
     let name = format!("capabilities/{}", used.id.to_string().to_lowercase());
     if held.contains(&used.id) || used.loss.is_none() && held.contains(&CAP_SYS_ADMIN) {
         let later =

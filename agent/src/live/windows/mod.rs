@@ -30,7 +30,7 @@ pub(crate) struct Windows {
     /// Packets of all CPUs since the start.
     packets: PacketCounter,
     /// Counts of all CPUs in windows that have closed.
-    counted: InWindows,
+    pub(crate) counted: InWindows,
     /// The kernel's counts at the start of the open window.
     opened: InWindows,
 }
@@ -99,11 +99,6 @@ impl Windows {
             self.before = tracer.work().unwrap_or(self.before);
             self.has_closed = true;
         }
-    }
-
-    /// Idle time and packets that the kernel counted in windows that have closed.
-    pub(crate) fn counted(&self) -> InWindows {
-        self.counted
     }
 
     /// Whether CPU time is charged now: a window has closed since the last charge, or the last charge is too old.

@@ -77,7 +77,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         if let Some(rate) = value.rate {
             slot.activity.add(rate.0 as f32);
         }
-        let step = slot.activity.step();
+        let step = slot.activity.step;
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[index] = step;
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);
