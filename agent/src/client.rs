@@ -73,7 +73,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Attaches if a daemon listens. `None`: none listens, or options say how to trace, so the command must trace by itself. Such options
+    /// Attaches if a daemon listens. `None`: none listens, or options set how to trace, so the command must trace by itself. Such options
     /// together with a named socket are an error. `interval`: whether an interval was given.
     pub(crate) fn find(
         options: &ViewOptions,

@@ -28,7 +28,7 @@ pub(crate) enum Ink {
 }
 
 mpwatch_model::words! {
-    /// A set of colours, with its name in the configuration. The key that changes it goes through them in this order.
+    /// A set of colours, with its name in the configuration. The key that changes it follows this order.
     #[derive(Default)]
     pub enum Theme {
         /// The sixteen colours of the terminal.

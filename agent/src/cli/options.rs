@@ -66,7 +66,7 @@ pub(crate) struct TraceOptions {
     /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
     #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
     pub(crate) ledger: Option<LedgerMode>,
-    /// Trace less while mpwatch would take more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
+    /// Reduce tracing while mpwatch would use more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget)]
     pub(crate) budget: Option<f64>,
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)

@@ -80,7 +80,7 @@ struct Learner {
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files without a mounted namespace so far, or that cannot be opened. The id of the file that was tried: it is not opened again.
+    /// Files without a mounted namespace so far, or that cannot be opened, with the id of the file that was tried and is not opened again.
     pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names.
     check_at: Option<Instant>,

@@ -55,8 +55,8 @@ pub(crate) struct Eliminator {
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals of the last minute.
     recent: VecDeque<Nanos>,
-    /// Connections from which nothing is removed any more: an action reduced the throughput, or the kernel refused it. Also those that snapshots leave
-    /// out while they are idle.
+    /// Connections from which nothing more is removed: an action reduced the throughput, or the kernel refused it. They stay here while
+    /// snapshots omit them because they are idle.
     left_alone: BTreeSet<ConnectionId>,
 }
 
