@@ -347,6 +347,7 @@ impl Tracker {
         self.tick = tick.clone();
         self.flows.check_idle(&self.names.take_changed(), tick.at);
         self.evaluate_bottlenecks();
+        let previous = if previous < tick.at { previous } else { self.start.at };
         let ticks = Interval { previous, now: tick.at, suspensions: &self.suspensions };
         let mut flows = self.flows.sorted_mut();
         for flow in &mut flows {

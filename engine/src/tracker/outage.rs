@@ -73,7 +73,8 @@ impl Flow {
             self.calm_at = now;
         }
         let since = self.waits_since().map(|at| at.max(self.calm_at));
-        let silent = since.map(|since| ticks.suspensions.awake(since, now)).unwrap_or_default();
+        let read_at = self.in_flight().map(|subflow| ticks.read_at(&subflow.record)).max().unwrap_or(now);
+        let silent = since.map(|since| ticks.suspensions.awake(since, read_at)).unwrap_or_default();
         let acked = msk.and_then(|msk| msk.bytes).map(|bytes| bytes.acked);
         if acked.is_none() || acked != self.delivered || unacked == Bytes(0) {
             (self.delivered, self.delivered_at) = (acked, now);
@@ -110,14 +111,18 @@ impl Flow {
         self.subflows.iter().filter_map(|subflow| subflow.path.acked_at)
     }
 
-    /// Since when data waits: the last acknowledgement, or the first data in flight if that was sent later. A path that failed earlier counts only if there is no other. `None`: unknown.
+    /// Open subflows with data in flight.
+    fn in_flight(&self) -> impl Iterator<Item = &SubflowState> {
+        let has_data = |subflow: &&SubflowState| subflow.record.waiting.in_flight > 0;
+        self.subflows.iter().filter(|subflow| subflow.is_open_path()).filter(has_data)
+    }
+
+    /// Since when data waits: the last acknowledgement, or the first data in flight if that was sent later. A path that failed earlier counts
+    /// only if there is no other. `None`: unknown.
     fn waits_since(&self) -> Option<Nanos> {
-        let is_in_flight =
-            |subflow: &&SubflowState| subflow.is_open_path() && subflow.record.waiting.in_flight > 0;
-        let in_flight = || self.subflows.iter().filter(is_in_flight);
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
-        let all_failed = in_flight().all(is_failed);
-        let waiting = in_flight().filter(|subflow| all_failed || !is_failed(subflow));
+        let all_failed = self.in_flight().all(is_failed);
+        let waiting = self.in_flight().filter(|subflow| all_failed || !is_failed(subflow));
         self.acknowledgements()
             .max()
             .max(waiting.filter_map(|subflow| subflow.record.waiting.busy_since).min())
@@ -136,10 +141,9 @@ impl Flow {
     pub(super) fn is_waiting(&self) -> bool {
         let open = || self.subflows.iter().filter(|subflow| subflow.is_open_path());
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
-        let in_flight = |subflow: &&SubflowState| subflow.record.waiting.in_flight > 0;
         let has_data = self.msk.as_ref().is_some_and(|msk| (msk.unacked + msk.unsent).0 > 0);
-        let waits = open().any(|subflow| in_flight(&subflow)) || has_data;
-        open().filter(in_flight).any(|subflow| !is_failed(subflow))
+        let waits = self.in_flight().next().is_some() || has_data;
+        self.in_flight().any(|subflow| !is_failed(subflow))
             || (waits && self.outage_since.is_none() && open().all(is_failed))
     }
 }

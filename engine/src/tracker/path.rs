@@ -24,6 +24,13 @@ pub(super) struct Interval<'a> {
     pub(super) suspensions: &'a Suspensions,
 }
 
+impl Interval<'_> {
+    /// When the kernel was read for a record. On a busy machine, seconds pass before the tick.
+    pub(super) fn read_at(&self, record: &SubflowRecord) -> Nanos {
+        if record.at > self.previous { record.at } else { self.now }
+    }
+}
+
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct PathState {
     pub(super) progress: Progress,
@@ -88,7 +95,7 @@ impl PathState {
         let (waiting, tcp) = (&record.waiting, &record.tcp);
         let rto = progress::timeout(Nanos(tcp.srtt.0 * 1_000), Nanos(tcp.rttvar.0 * 1_000));
         let since = self.waits_since(record);
-        let silent = since.map(|since| interval.suspensions.awake(since, interval.now));
+        let silent = since.map(|since| interval.suspensions.awake(since, interval.read_at(record)));
         let waits = silent.is_none_or(|silent| waiting.in_flight > 0 && silent >= rto);
         PathEvidence {
             in_flight: waiting.in_flight,
@@ -116,7 +123,7 @@ impl PathState {
             let since = self.waits_since(record).filter(|_| is_stuck);
             self.since = since.or((!is_stuck || before != progress).then_some(interval.now));
         }
-        let at = if record.at > interval.previous { record.at } else { interval.now };
+        let at = interval.read_at(record);
         let subflow = record.id;
         match (before == Progress::Failed, progress == Progress::Failed) {
             (false, true) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When an outage begins and ends, as seen at ticks and as recorded by the subflows.
 
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::event::{KernelEvent, MskView, Stall, Waiting};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
@@ -117,4 +118,23 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
     assert_eq!(ended, [(12_000, 17_990)]);
     // The receiver has closed its window: it does not read.
     assert_eq!(state(100).0, [None; 10]);
+}
+
+#[test]
+fn a_path_that_worked_when_it_was_read_works_at_a_tick_seconds_later() {
+    let mut tracker = tracker(Closed::Keep);
+    for second in 10..20 {
+        let at = second * 3_000 * MS;
+        let mut record = subflow(11, at, second * 500);
+        (record.waiting.in_flight, record.waiting.window) = (1, Bytes(100_000));
+        (record.waiting.last_ack, record.waiting.busy_since) =
+            (Some(Nanos(at - 8 * MS)), Some(Nanos(at - 900 * MS)));
+        record.msk =
+            Some(MskView { unacked: Bytes(1_000), window: Some(Bytes(100_000)), ..msk(second * 500) });
+        tracker.apply(&KernelEvent::Connection(connection(at, second * 500)));
+        tracker.apply(&KernelEvent::Subflow(record));
+        let snapshot = tick(&mut tracker, at + 2_400 * MS);
+        let connection = &snapshot.connections[0];
+        assert_eq!((connection.subflows[0].progress, connection.outage_since), (Progress::Working, None));
+    }
 }
