@@ -3,6 +3,7 @@
 //! which uses [`shared`] only, and for the fuzz targets.
 
 mod cli;
+mod client;
 mod command;
 mod config;
 mod daemon;
@@ -13,7 +14,6 @@ mod live;
 mod names;
 mod quantity;
 mod screen;
-mod socket;
 mod system;
 mod time_spec;
 

@@ -28,7 +28,7 @@ use crate::energy::simulation::Simulation;
 use crate::error::exit;
 use crate::live::kernel::Live;
 use crate::live::session;
-use crate::live::source::{EventSink, EventSource};
+use crate::live::source::EventSource as _;
 use crate::system::companion;
 use crate::system::setup;
 
@@ -110,29 +110,10 @@ impl Tracing {
         observe: &mut dyn FnMut(&KernelEvent),
         each: impl FnMut(Snapshot) -> anyhow::Result<bool>,
     ) -> anyhow::Result<Report> {
-        session::track(&mut Observed { live: &mut self.0, observe }, tracker, None, each)
-    }
-}
-
-/// A source whose events are observed on their way.
-struct Observed<'a> {
-    live: &'a mut Live,
-    observe: &'a mut dyn FnMut(&KernelEvent),
-}
-
-impl EventSource for Observed<'_> {
-    fn start(&self) -> &Start {
-        self.live.start()
-    }
-
-    fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {
-        self.live.next_tick(&mut |event: &KernelEvent| {
-            (self.observe)(event);
-            sink(event)
-        })
-    }
-
-    fn cut_short(&self) -> Option<&str> {
-        self.live.cut_short()
+        let mut observe = |event: &KernelEvent| {
+            observe(event);
+            true
+        };
+        session::track(&mut self.0, tracker, &mut observe, each)
     }
 }

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationRecord, EliminationStep, Removal};
 use mpwatch_model::id::{ConnectionId, SubflowId};
+use mpwatch_model::kernel::lifecycle::{CarriedBy, TcpState};
 use mpwatch_model::snapshot::Snapshot;
 use serde::Serialize;
 
-use super::elimination::{ConnectionState, Decision, Eliminator};
+use super::elimination::{Decision, Eliminator};
 use super::kernel::{Actuator, Change};
 
 /// Runs elimination over all connections of a host.
@@ -51,20 +52,20 @@ impl Driver {
     /// is watched to the end even if it is no longer selected: a filter may select by rate or by the number of subflows, which the removal
     /// has changed.
     pub fn run(&mut self, snapshot: &Snapshot, is_selected: &dyn Fn(&Connection) -> bool) -> Vec<StepReport> {
-        let state = |connection: &Connection| {
-            let is_selected = is_selected(connection);
-            let is_needed = is_selected || self.eliminator.is_watching(connection.id);
-            is_needed.then(|| ConnectionState::from_connection(connection, is_selected)).flatten()
+        let can_send = |connection: &&Connection| {
+            connection.is_open()
+                && connection.state == TcpState::Established
+                && connection.carried_by() == CarriedBy::Mptcp
         };
-        let (states, connections): (Vec<ConnectionState>, BTreeMap<ConnectionId, &Connection>) = snapshot
-            .connections
-            .iter()
-            .filter_map(|connection| Some((state(connection)?, (connection.id, connection))))
-            .unzip();
-        let decisions = self.eliminator.decide(snapshot.boot_time(), &states);
+        let sending = snapshot.connections.iter().filter(can_send);
+        let connections: Vec<(&Connection, bool)> = sending
+            .map(|connection| (connection, is_selected(connection)))
+            .filter(|(connection, is_selected)| *is_selected || self.eliminator.is_watching(connection.id))
+            .collect();
+        let decisions = self.eliminator.decide(snapshot.boot_time(), &connections);
         let steps = decisions.into_iter().filter_map(|decision| {
             let (Decision::Remove(id, _) | Decision::Undo(id, _) | Decision::Record(id, _)) = &decision;
-            let connection = connections.get(id)?;
+            let (connection, _) = connections.iter().find(|(connection, _)| connection.id == *id)?;
             // The removal before may have failed.
             if matches!(decision, Decision::Remove(..)) && self.eliminator.is_left_alone(connection.id) {
                 return None;

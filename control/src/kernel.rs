@@ -30,10 +30,7 @@ pub enum ControlError {
     Failed(String),
 }
 
-/// Checks that the process may act and that the kernel can.
-///
-/// # Errors
-/// Without CAP_NET_ADMIN, or if the kernel lacks what the action needs.
+/// Checks that the process has CAP_NET_ADMIN, and that the kernel supports the action.
 pub fn check(action: EliminationAction) -> Result<(), ControlError> {
     if !caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false) {
         let message = "removing subflows needs cap_net_admin, which this process lacks; run it as root, or let it only report what it would \
@@ -67,13 +64,10 @@ pub enum Change {
     Undo,
 }
 
-/// Changes a connection, or gives the reason for people why not.
+/// Changes a connection, or returns the reason why it could not, as text.
 pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), String>>;
 
 /// Changes a connection. The calling thread must hold the capabilities.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Result<(), String> {
     let removed = &removal.removed;
     if (removal.action, change) == (EliminationAction::Close, Change::Apply) {

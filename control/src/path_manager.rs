@@ -49,10 +49,7 @@ pub(super) fn set_backup(
     generic(family()?, MPTCP_PM_CMD_SET_FLAGS, &attributes.concat()).map(drop)
 }
 
-/// Whether the kernel has MPTCP's path manager.
-///
-/// # Errors
-/// If generic netlink cannot be used at all.
+/// Whether the kernel has MPTCP's path manager. Fails if generic netlink cannot be used at all.
 pub(super) fn exists() -> io::Result<bool> {
     family().map(|_| true).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(false),

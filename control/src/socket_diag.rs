@@ -37,7 +37,7 @@ pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr)
     netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(family, &id)).map(drop)
 }
 
-/// How far a socket is with its data.
+/// State of a socket's transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
     is_established: bool,

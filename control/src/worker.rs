@@ -17,9 +17,6 @@ const CAPABILITIES: [Capability; 3] = [CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTR
 type Request = (Connection, Removal, Change, Sender<Result<(), String>>);
 
 /// Starts the thread, which ends when the returned actuator is dropped. There `drop_to` gives up all capabilities but the given ones.
-///
-/// # Errors
-/// If the thread does not start, or `drop_to` fails.
 pub fn start(
     drop_to: impl FnOnce(&[Capability]) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<Actuator> {

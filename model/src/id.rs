@@ -66,7 +66,7 @@ impl fmt::Display for ConnectionId {
 }
 
 /// A subflow: `cookie.generation`. The kernel may reuse the socket of a removed first subflow; each use is a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubflowId {
     /// Cookie of the TCP socket.
     pub cookie: SocketCookie,

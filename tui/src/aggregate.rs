@@ -10,6 +10,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};
 use crate::digest::{ConnectionDigest, Entry, PathKey, SubflowDigest, sum_of_known};
+use crate::history::Series;
 
 /// Values of an aggregate that are drawn over time.
 pub(crate) const TREND: usize = 40;
@@ -32,7 +33,6 @@ pub(crate) enum AggregateKey {
     Path(PathKey),
     /// Remote address.
     Peer(Option<IpAddr>),
-    /// Name of a process.
     Process(Option<Name>),
     /// Inode of a namespace.
     Namespace(u32),
@@ -58,13 +58,9 @@ impl AggregateKey {
 
     /// Whether a connection contributes to it.
     pub(crate) fn contains(self, entry: Entry<'_>) -> bool {
-        let is_key_of = |grouping| Self::new(entry.digest, grouping) == self;
         match self {
             Self::Path(path) => entry.paths().contains(&path),
-            Self::Peer(_) => is_key_of(Grouping::Peer),
-            Self::Process(_) => is_key_of(Grouping::Process),
-            Self::Namespace(_) => is_key_of(Grouping::Namespace),
-            Self::ControlGroup(_) => is_key_of(Grouping::ControlGroup),
+            _ => Grouping::ALL.into_iter().any(|grouping| Self::new(entry.digest, grouping) == self),
         }
     }
 }
@@ -72,7 +68,6 @@ impl AggregateKey {
 /// A subflow that contributes to an aggregate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
-    /// Its connection.
     pub(crate) connection: Location,
     /// Its index there.
     pub(crate) subflow: u32,
@@ -201,6 +196,6 @@ pub(crate) struct ShownAggregate {
 impl ShownAggregate {
     pub(crate) fn new(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
         let subflows = members.iter().filter_map(|member| member.digest(context)).map(|subflow| subflow.id);
-        Self { sums, rates: context.history.rates(subflows, context.tick, TREND) }
+        Self { sums, rates: context.history.subflows.sums(subflows, Series::Rate, context.tick, TREND) }
     }
 }

@@ -10,7 +10,6 @@ use crate::history::{History, Tick};
 use crate::mask::Mask;
 use crate::units::Units;
 
-/// The place of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// Its index in the snapshot that is shown.

@@ -35,7 +35,6 @@ impl Digested {
         Self { digest: Digest::new(&snapshot.connections), snapshot }
     }
 
-    /// The connection with this index.
     pub(crate) fn entry(&self, index: usize) -> Option<Entry<'_>> {
         self.digest.entry(&self.snapshot.connections, index)
     }
@@ -45,13 +44,11 @@ impl Digested {
         self.snapshot.connections.len() - self.digest.totals.connections
     }
 
-    /// All connections.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         (0..self.snapshot.connections.len()).filter_map(|index| self.entry(index))
     }
 }
 
-/// The digest of some connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
@@ -59,7 +56,6 @@ pub(crate) struct Digest {
     pub(crate) subflows: Vec<SubflowDigest>,
     /// Numbers of connections by their most important problem, the most important first.
     pub(crate) problems: BTreeMap<Problem, usize>,
-    /// The path of each subflow.
     paths: Vec<PathKey>,
     pub(crate) totals: Totals,
 }
@@ -91,7 +87,6 @@ pub(crate) struct ConnectionDigest {
     pub(crate) cgroup: Option<u64>,
     pub(crate) is_open: bool,
     pub(crate) is_server: bool,
-    /// Its most important problem.
     pub(crate) problem: Option<Problem>,
     /// Some of its subflows share a bottleneck.
     pub(crate) has_shared: bool,
@@ -128,7 +123,6 @@ pub(crate) struct Entry<'a> {
     all: &'a Digest,
 }
 
-/// Sums over a snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     /// Open connections.
@@ -166,7 +160,6 @@ impl Digest {
         digest
     }
 
-    /// One of the connections of the digest.
     pub(crate) fn entry<'a>(&'a self, connections: &'a [Connection], index: usize) -> Option<Entry<'a>> {
         Some(Entry { connection: connections.get(index)?, digest: self.connections.get(index)?, all: self })
     }
@@ -247,7 +240,6 @@ impl<'a> Entry<'a> {
         self.all.subflows.get(self.digest.subflows.clone()).unwrap_or_default()
     }
 
-    /// The paths of its subflows.
     pub(crate) fn paths(self) -> &'a [PathKey] {
         self.all.paths.get(self.digest.subflows.clone()).unwrap_or_default()
     }

@@ -11,23 +11,15 @@ use mpwatch_model::kernel::endpoint::{Name, printable};
 /// Pseudonyms, numbered in the order in which names first appeared while the mask was on. Off by default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mask {
-    on: bool,
+    pub(crate) is_on: bool,
     addresses: HashMap<IpAddr, usize>,
     names: HashMap<String, usize>,
 }
 
 impl Mask {
-    pub(crate) fn is_on(&self) -> bool {
-        self.on
-    }
-
-    pub(crate) fn toggle(&mut self) {
-        self.on = !self.on;
-    }
-
     /// Gives pseudonyms to all names of these connections.
     pub(crate) fn learn<'a>(&mut self, connections: impl IntoIterator<Item = &'a Connection>) {
-        if !self.on {
+        if !self.is_on {
             return;
         }
         for connection in connections {
@@ -51,7 +43,7 @@ impl Mask {
     }
 
     pub(crate) fn ip(&self, ip: IpAddr) -> String {
-        if self.on {
+        if self.is_on {
             self.number(ip).map_or_else(|| "host-?".to_owned(), |number| format!("host-{number}"))
         } else {
             ip.to_string()
@@ -60,12 +52,12 @@ impl Mask {
 
     pub(crate) fn address(&self, address: SocketAddr) -> String {
         // A port identifies the service, and together with a time the connection.
-        if self.on { self.ip(address.ip()) } else { address.to_string() }
+        if self.is_on { self.ip(address.ip()) } else { address.to_string() }
     }
 
     /// The name of a process or a namespace, or its pseudonym, which begins with `kind`.
     pub(crate) fn name(&self, kind: &str, name: &str) -> String {
-        if self.on {
+        if self.is_on {
             self.names.get(name).map_or_else(|| format!("{kind}-?"), |number| format!("{kind}-{number}"))
         } else {
             printable(name).into_owned()
@@ -85,7 +77,7 @@ mod tests {
         let connection = fixture::connection(1, 2);
         let local = connection.subflows[0].local;
         assert_eq!(mask.address(local), local.to_string());
-        mask.toggle();
+        mask.is_on = true;
         assert_eq!(mask.ip(local.ip()), "host-?");
         mask.learn([&connection]);
         assert_eq!(mask.address(local), "host-1");

@@ -30,16 +30,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 static OWNED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// The answer to a request.
-pub type Answer = Option<Notice>;
-
-/// Runs the screen until the user quits or the feed ends. `ask` handles requests.
+/// Runs the screen until the user quits or the feed ends. `ask` handles requests and may answer with a notice.
 pub fn run(
     settings: Settings,
     feed: &Receiver<Feed>,
-    ask: &mut dyn FnMut(Request) -> Answer,
+    ask: &mut dyn FnMut(Request) -> Option<Notice>,
 ) -> io::Result<()> {
-    let mut screen = Screen::open()?;
+    let mut screen = OwnedTerminal::open()?;
     let size = screen.terminal.size()?;
     let mut app = App::new(settings, (size.width, size.height));
     let kept = screen.serve(&mut app, feed, ask);
@@ -48,11 +45,11 @@ pub fn run(
 }
 
 /// The terminal while the screen owns it.
-struct Screen {
+struct OwnedTerminal {
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
 }
 
-impl Screen {
+impl OwnedTerminal {
     fn open() -> io::Result<Self> {
         restore_on_panic();
         take()?;
@@ -65,7 +62,7 @@ impl Screen {
         &mut self,
         app: &mut App,
         feed: &Receiver<Feed>,
-        ask: &mut dyn FnMut(Request) -> Answer,
+        ask: &mut dyn FnMut(Request) -> Option<Notice>,
     ) -> io::Result<Option<String>> {
         let mut changed = true;
         loop {
@@ -110,7 +107,7 @@ impl Screen {
         &mut self,
         request: Request,
         app: &mut App,
-        ask: &mut dyn FnMut(Request) -> Answer,
+        ask: &mut dyn FnMut(Request) -> Option<Notice>,
     ) -> io::Result<ControlFlow<Option<String>>> {
         match request {
             Request::Quit { keep } => {
@@ -141,7 +138,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for OwnedTerminal {
     fn drop(&mut self) {
         restore();
     }

@@ -115,7 +115,6 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
     kept
 }
 
-/// The text padded to this width.
 pub(crate) fn pad(text: &str, width: usize, align_right: bool) -> String {
     let padding = " ".repeat(width.saturating_sub(text.width()));
     if align_right { format!("{padding}{text}") } else { format!("{text}{padding}") }

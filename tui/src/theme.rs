@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows as much.
+//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows the same information.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -28,7 +28,7 @@ pub(crate) enum Ink {
 }
 
 mpwatch_model::words! {
-    /// A set of colours, with its name in the configuration. The key that changes it goes through them in this order.
+    /// A set of colours, with its name in the configuration. The key that changes it follows this order.
     #[derive(Default)]
     pub enum Theme {
         /// The sixteen colours of the terminal.

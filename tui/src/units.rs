@@ -21,7 +21,6 @@ impl Units {
         }
     }
 
-    /// A value of the metric table for a narrow column.
     pub(crate) fn compact(self, unit: Unit, value: Option<f64>) -> String {
         match (unit, value) {
             (Unit::BitsPerSecond, Some(bits)) if self.bytes => metric::compact(Unit::Bytes, Some(bits / 8.0)),

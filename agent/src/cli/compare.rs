@@ -24,7 +24,7 @@ pub(crate) struct CompareOptions {
     /// Compare runs in the database A with this label; give two labels, for example `--label cc=cubic --label cc=bbr`
     #[arg(long = "label", value_name = "NAME=VALUE", conflicts_with = "split")]
     pub(crate) labels: Vec<Label>,
-    /// Compare connections of the file A that opened from this time on with earlier ones: a duration before now (2h, 7d), a time of the day (14:05), yesterday or a date, local time
+    /// Compare connections of the file A that opened at this time or later with earlier ones: a duration before now (2h, 7d), a time of the day (14:05), yesterday or a date, local time
     #[arg(long, value_name = "TIME")]
     pub(crate) split: Option<TimeSpec>,
     /// Set the format of the comparison

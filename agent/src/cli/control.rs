@@ -18,7 +18,7 @@ pub(crate) enum ControlCommand {
     /// use it: with TCP_CONGESTION, with the sysctl net.ipv4.tcp_congestion_control of their namespace, or by a route (congctl).
     /// When this command ends, it is unregistered; sockets that use it keep it until they close.
     Congestion(CongestionOptions),
-    /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print which
+    /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print them
     #[command(after_long_help = filter_help())]
     Eliminate(Box<EliminateOptions>),
 }

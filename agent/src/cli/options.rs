@@ -33,7 +33,7 @@ pub(crate) struct FilterOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) netns: Option<String>,
     /// Show only matching connections, for example 'peer:10.0/16 proc:nginx rate>1M rtt>20ms'
-    #[arg(long, value_name = "EXPRESSION", value_parser = parse_filter)]
+    #[arg(long, value_name = "EXPRESSION")]
     pub(crate) filter: Option<Filter>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct TraceOptions {
     /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
     #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
     pub(crate) ledger: Option<LedgerMode>,
-    /// Trace less while mpwatch would take more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
+    /// Reduce tracing while mpwatch would use more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget)]
     pub(crate) budget: Option<f64>,
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
@@ -115,10 +115,6 @@ pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
 /// The end of the long help of a command with `--filter`.
 pub(super) fn filter_help() -> String {
     format!("Filter expressions:\n{HELP}")
-}
-
-fn parse_filter(text: &str) -> Result<Filter, String> {
-    Filter::parse(text).map_err(|error| error.to_string())
 }
 
 /// A misspelt directory would look like a machine without counters.

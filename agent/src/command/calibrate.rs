@@ -19,13 +19,13 @@ use crate::energy::calibrate::{StepTiming, measure};
 use crate::energy::calibration::{MachineSetup, PowerFile};
 use crate::energy::sampler::Sampler;
 use crate::energy::ticks;
-use crate::energy::topology::Topology;
+use crate::energy::topology::CpuTopology;
 use crate::error::{Failure, KERNEL, PERMISSION};
 use crate::system::clock::ClockPair;
 
 /// Maximum CPU use by other programs: with more, the machine is not idle, and idle power is fitted.
 const MAX_OTHER_USE: f64 = 0.05;
-/// Maximum CPU use by other programs for a fit: half of the CPUs, and what `/proc/stat` may be off.
+/// Maximum CPU use by other programs for a fit: half of the CPUs, plus the error of `/proc/stat`.
 const MAX_FITTED_USE: f64 = 0.55;
 /// Maximum change of power that `--verify` accepts.
 const TOLERANCE: f64 = 0.05;
@@ -33,7 +33,7 @@ const TOLERANCE: f64 = 0.05;
 pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
     let hardware = options.counters.hardware();
     let cpus = hardware.cpus;
-    let packages = Topology::read(&hardware.root).packages(cpus);
+    let packages = CpuTopology::read(&hardware.root).packages(cpus);
     let setup = MachineSetup::from_system(cpus);
     let mut machine = Machine {
         sampler: Sampler::new(hardware, Box::new(ClockPair::now)),
@@ -82,7 +82,6 @@ fn verify(machine: &mut Machine, all_cpus: &[u32], path: &Path) -> anyhow::Resul
     Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The machine that is measured.
 struct Machine {
     sampler: Sampler,
     cpus: u32,

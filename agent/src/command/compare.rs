@@ -118,7 +118,7 @@ fn load(file: &Path) -> anyhow::Result<Report> {
         return Ok(Archive::open(file)?.report(Period::default())?.0);
     }
     let mut replay = Replay::open(file)?;
-    session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |_| Ok(true))
+    session::run(&mut replay, TrackerSettings::new(Closed::Keep, None), None, |_| Ok(true))
 }
 
 /// The connections of the runs of a database that have a label.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--db FILE`: every connection is also written into a database. Errors are reported once and end nothing else.
+//! `--db FILE`: every connection is also written into a database. Errors are reported once; the command continues.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens it. Everything is kept: the user who names the file decides what it holds.
+    /// Opens it, without limits of age and size, because the file belongs to the user.
     /// `samples`: time between two samples of a connection; by default it depends on the connection's age.
     pub(super) fn open(
         path: Option<&Path>,
@@ -39,7 +39,7 @@ impl Database {
         self.write(|store| store.offer(snapshot));
     }
 
-    /// Writes a snapshot that is made from a recording; waits for the writer.
+    /// Writes a snapshot of a recording; waits for the writer.
     pub(super) fn deliver(&mut self, snapshot: &Arc<Snapshot>) {
         self.write(|store| store.deliver(snapshot));
     }

@@ -21,7 +21,7 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::system::stop_flag;
@@ -32,7 +32,6 @@ const INTERVAL: Duration = Duration::from_millis(500);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Port of the plain TCP connection that `--tcp` adds.
 const TCP_PORT: u16 = mpwatch_lab::traffic::PORT + 1;
-/// Port of the server without MPTCP.
 const SERVER_WITHOUT_MPTCP: u16 = TCP_PORT + 1;
 
 pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
@@ -61,26 +60,25 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
         .transpose()?;
-    if let Some(screen) = &screen {
-        live.follow(screen.playback());
-    }
+    live.playback = screen.as_ref().map(|screen| Arc::clone(&screen.playback));
     let began = Instant::now();
-    let mut report = session::run(&mut live, trace.tracker(Closed::Keep), None, |mut snapshot| {
-        snapshot.connections.retain(is_ours);
-        traffic.advance(&topology, options, began.elapsed())?;
-        let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
-        let snapshot = Arc::new(snapshot);
-        database.offer(&snapshot);
-        if let Some(screen) = &screen {
-            screen.show(snapshot);
-        }
-        let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
-        Ok(!is_over && !stop.load(Ordering::Relaxed))
-    })?;
+    let mut report =
+        session::run(&mut live, TrackerSettings::new(Closed::Keep, trace.method), None, |mut snapshot| {
+            snapshot.connections.retain(is_ours);
+            traffic.advance(&topology, options, began.elapsed())?;
+            let all_closed = snapshot.connections.iter().all(|connection| !connection.is_open());
+            let snapshot = Arc::new(snapshot);
+            database.offer(&snapshot);
+            if let Some(screen) = &screen {
+                screen.show(snapshot);
+            }
+            let is_over = traffic.ended_at.is_some_and(|at| all_closed || at.elapsed() > CLOSE_TIMEOUT);
+            Ok(!is_over && !stop.load(Ordering::Relaxed))
+        })?;
     if let Some(screen) = &screen {
         // The final state stays on the screen until the user quits.
         screen.set_link(Link::Ended);
-        screen.playback().wait_for_quit(FOREVER);
+        screen.playback.wait_for_quit(FOREVER);
     }
     // The screen closes before the report is printed.
     screen.map(Screen::close).transpose()?;
@@ -129,7 +127,6 @@ fn build(scenario: Scenario) -> mpwatch_lab::Result<Topology> {
     }
 }
 
-/// The traffic of a scenario.
 struct ScenarioTraffic {
     transfers: Vec<(Transfer, Arc<Control>)>,
     path_failed: bool,

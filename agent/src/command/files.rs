@@ -11,12 +11,9 @@ use crate::live::recording::is_recording;
 /// How every SQLite file begins.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
-/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Of SQLite.
     Database,
-    /// Of `mpwatch record`.
     Recording,
     Other,
 }

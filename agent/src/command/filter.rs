@@ -9,7 +9,6 @@ use crate::cli::FilterOptions;
 use crate::error::Failure;
 
 impl FilterOptions {
-    /// Whether the options select a connection.
     pub(super) fn selects(&self, connection: &Connection) -> bool {
         let is_in = |netns: &String| {
             connection.netns == *netns || format!("net:[{}]", connection.netns_inode) == *netns

@@ -9,10 +9,10 @@ use mpwatch_engine::tracker::Closed;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use crate::cli::TopOptions;
+use crate::client::{AttachError, Daemon};
 use crate::error::exit;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::screen::{Screen, load_settings};
-use crate::socket::client::{AttachError, Daemon};
 use crate::system::procfs::read_file;
 
 /// Time between two snapshots unless an option sets it.
@@ -65,11 +65,11 @@ impl LiveView<'_> {
             Err(error) if exit::is_not_permitted(&error) => return self.show_obstacle(error),
             Err(error) => return Err(error),
         };
-        let playback = self.screen.playback();
-        live.follow(Arc::clone(&playback));
+        let playback = &self.screen.playback;
+        live.playback = Some(Arc::clone(playback));
         self.screen.set_link(Link::Up(Origin::Tracer));
         let mut left = count.unwrap_or(u64::MAX);
-        session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
+        session::run(&mut live, TrackerSettings::new(Closed::Forget, view.trace.method), None, |snapshot| {
             self.screen.show(view.filter.apply(snapshot));
             Ok(!playback.has_quit() && count_down(&mut left))
         })?;
@@ -102,7 +102,7 @@ impl LiveView<'_> {
 
     /// The next daemon that answers. `None`: the user has quit.
     fn wait_for_daemon(&self) -> Option<Daemon> {
-        while !self.screen.playback().wait_for_quit(RETRY_INTERVAL) {
+        while !self.screen.playback.wait_for_quit(RETRY_INTERVAL) {
             if let Ok(Some(daemon)) = self.find_daemon() {
                 return Some(daemon);
             }

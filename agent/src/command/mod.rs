@@ -35,7 +35,6 @@ use crate::cli::{Cli, Command};
 use crate::doctor;
 use crate::system::companion;
 
-/// Runs the command of the command line, or `top`.
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     cli.method().map_or(Ok(()), companion::require)?;
     match &cli.command {

@@ -49,7 +49,7 @@ pub(super) fn print_report(
     write(&text, options.output.as_deref())
 }
 
-/// Prints a report on a terminal. A long one is a summary, unless all of it was asked for.
+/// Prints a report on a terminal; of a long one a summary, unless `full`.
 fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     let text = text::report_within(report, terminal_width());
     let lines = text.lines().count();
@@ -77,7 +77,6 @@ fn print_paged(text: &str) -> anyhow::Result<()> {
     if child.wait()?.code() == Some(127) { print_table(text) } else { Ok(()) }
 }
 
-/// Prints text, or writes it to a file.
 pub(super) fn write(text: &str, output: Option<&Path>) -> anyhow::Result<()> {
     let Some(file) = output else { return print(text) };
     ensure_no_data(file)?;

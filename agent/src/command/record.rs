@@ -13,7 +13,7 @@ use super::output::{check_outputs, print_report};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::live::recording::{self, Recorder};
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
@@ -32,13 +32,18 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut series = SeriesCollector::default();
-    let report = session::run(&mut live, trace.tracker(Closed::Keep), Some(&mut recorder), |snapshot| {
-        if report_options.has_plots() {
-            series.add(&snapshot);
-        }
-        database.offer(&Arc::new(snapshot));
-        Ok(end.is_none_or(|end| Instant::now() < end))
-    })?;
+    let report = session::run(
+        &mut live,
+        TrackerSettings::new(Closed::Keep, trace.method),
+        Some(&mut recorder),
+        |snapshot| {
+            if report_options.has_plots() {
+                series.add(&snapshot);
+            }
+            database.offer(&Arc::new(snapshot));
+            Ok(end.is_none_or(|end| Instant::now() < end))
+        },
+    )?;
     // The report is printed even if the disk is full.
     let written = recorder.finish();
     let stored = database.close(None);

@@ -23,27 +23,24 @@ pub(super) fn run(options: &ReplayOptions) -> anyhow::Result<()> {
     if options.screen { show(options) } else { print(options) }
 }
 
-fn tracker(options: &ReplayOptions, closed: Closed) -> TrackerSettings {
-    TrackerSettings { closed, method: options.method.unwrap_or_default(), shares_idle: false }
-}
-
 fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let ReplayOptions { file, store, filter, .. } = options;
     check_outputs(file, store.db.as_deref(), &options.report)?;
     let mut replay = Replay::open(file)?;
     let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
     let mut series = SeriesCollector::default();
-    let report = session::run(&mut replay, tracker(options, Closed::Keep), None, |snapshot| {
-        if options.report.has_plots() {
-            series.add(&snapshot);
-        }
-        let snapshot = Arc::new(snapshot);
-        database.deliver(&snapshot);
-        if options.snapshots {
-            print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
-        }
-        Ok(true)
-    })?;
+    let report =
+        session::run(&mut replay, TrackerSettings::new(Closed::Keep, options.method), None, |snapshot| {
+            if options.report.has_plots() {
+                series.add(&snapshot);
+            }
+            let snapshot = Arc::new(snapshot);
+            database.deliver(&snapshot);
+            if options.snapshots {
+                print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
+            }
+            Ok(true)
+        })?;
     database.close(replay.cut_short())?;
     if !options.snapshots {
         print_report(&filter.apply_to_report(report), &series.finish(), &options.report)?;
@@ -66,12 +63,14 @@ fn show(options: &ReplayOptions) -> anyhow::Result<()> {
     let mut replay = Replay::open(&options.file)?;
     let origin = Origin::Replay(options.file.display().to_string());
     let screen = Screen::open(Settings { origin, ..load_settings()? }, Arc::clone(&stop))?;
-    let playback = screen.playback();
-    let outcome = session::run(&mut replay, tracker(options, Closed::Forget), None, |snapshot| {
-        let recorded = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0)).unwrap_or_default();
-        screen.show(options.filter.apply(snapshot));
-        Ok(playback.wait_for_next(recorded))
-    });
+    let playback = Arc::clone(&screen.playback);
+    let outcome =
+        session::run(&mut replay, TrackerSettings::new(Closed::Forget, options.method), None, |snapshot| {
+            let recorded =
+                Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0)).unwrap_or_default();
+            screen.show(options.filter.apply(snapshot));
+            Ok(playback.wait_for_next(recorded))
+        });
     if outcome.is_ok() {
         screen.set_link(Link::Ended);
         playback.wait_for_quit(FOREVER);

@@ -15,10 +15,9 @@ use mpwatch_store::SheetKind;
 use super::output::{print, print_table};
 use super::sheet::sheet;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
-use crate::error::exit;
-use crate::error::{Failure, NO_SUCH_CONNECTION};
-use crate::live::session;
-use crate::socket::client::Daemon;
+use crate::client::Daemon;
+use crate::error::{Failure, NO_SUCH_CONNECTION, exit};
+use crate::live::session::{self, TrackerSettings};
 use crate::system::stop_flag;
 
 /// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
@@ -59,9 +58,12 @@ fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
     } else {
         options.filter.ensure_namespace()?;
         let mut live = options.trace.start(INTERVAL, stop).map_err(exit::view_error)?;
-        session::run(&mut live, options.trace.tracker(Closed::Forget), None, |snapshot| {
-            Ok(latest.replace(snapshot).is_none())
-        })?;
+        session::run(
+            &mut live,
+            TrackerSettings::new(Closed::Forget, options.trace.method),
+            None,
+            |snapshot| Ok(latest.replace(snapshot).is_none()),
+        )?;
     }
     let latest = latest.ok_or_else(|| anyhow!("interrupted before the first snapshot"))?;
     Ok(options.filter.apply(latest))

@@ -12,11 +12,11 @@ use super::live_view::{self, DEFAULT_INTERVAL, count_down};
 use super::output::{on_a_terminal, print_line, print_table};
 use super::trace::{describe, interval, labels_by_name};
 use crate::cli::TopOptions;
+use crate::client::Daemon;
 use crate::error::exit;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
-use crate::socket::client::Daemon;
 use crate::system::stop_flag;
 
 /// Width of the lines of `--batch`, in characters.
@@ -56,7 +56,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
     let mut live = view.trace.start(interval, stop).map_err(exit::view_error)?;
     describe(&mut live, labels, view.filter.netns.as_deref());
     let mut database = Database::open(options.db.as_deref(), options.samples, live.start())?;
-    session::run(&mut live, view.trace.tracker(Closed::Forget), None, |snapshot| {
+    session::run(&mut live, TrackerSettings::new(Closed::Forget, view.trace.method), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         database.offer(&snapshot);
         print_next(Arc::unwrap_or_clone(snapshot))

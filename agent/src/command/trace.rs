@@ -7,16 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mpwatch_ebpf::tracer::TracerSettings;
-use mpwatch_engine::tracker::Closed;
 use mpwatch_model::host::setup::{Label, by_name};
 
 use crate::cli::TraceOptions;
 use crate::error::Failure;
 use crate::live::kernel::Live;
-use crate::live::session::TrackerSettings;
 use crate::system::setup::namespace_sysctls;
 
-/// The time between two snapshots: the given one or the default, or the step of samples, which cannot be shorter.
+/// The time between two snapshots: the given one, else the default or the step of samples if that is shorter.
 pub(super) fn interval(
     given: Option<Duration>,
     default: Duration,
@@ -60,9 +58,5 @@ impl TraceOptions {
             ..defaults
         };
         Live::start(interval, settings, &self.counters, self.budget, stop)
-    }
-
-    pub(crate) fn tracker(&self, closed: Closed) -> TrackerSettings {
-        TrackerSettings { closed, method: self.method.unwrap_or_default(), shares_idle: false }
     }
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Environment variables of mpwatch. As in files, a misspelt name is an error: a variable that is silently ignored looks like a setting.
 
-use super::key::Key;
-use super::keys::keys;
+use super::keys::{Key, keys};
 use super::nearest::suggest;
 use crate::error::Failure;
 
-/// Prefix of all names.
 const PREFIX: &str = "MPWATCH_";
 /// Variables that are not keys of the daemon, and what they set.
 const OTHERS: [(&str, &str); 2] = [

@@ -2,11 +2,9 @@
 //! The daemon's configuration: defaults, file, environment, command line, in this order. Each value knows its origin. [`keys`] lists all.
 
 pub(crate) mod environment;
-mod export_keys;
-mod key;
+mod form;
 mod keys;
 mod nearest;
-mod values;
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,18 +16,16 @@ use mpwatch_model::flow::elimination::EliminationMode;
 use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
+pub(crate) use keys::Config;
 pub use nearest::suggest;
-pub(crate) use values::Config;
 
 use crate::error::Failure;
 use crate::system::paths;
-use key::Key;
-use keys::keys;
+use keys::{Key, keys};
 
-/// The origin of a value that nothing sets.
+/// The origin of a value that is not set.
 const DEFAULT: &str = "default";
 
-/// A file of settings cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let advice = "choose another file with --config, or omit it for the default";
     Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
@@ -65,7 +61,7 @@ pub(crate) struct Loaded {
     origins: Vec<String>,
 }
 
-/// Where the layers are; the same at each reload.
+/// The sources of the configuration, which each reload reads again.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
     /// File of the command line. `None`: the default file, if it exists.
@@ -78,7 +74,6 @@ pub(crate) struct Layers {
 #[derive(Clone, Debug)]
 struct Set {
     text: String,
-    /// The layer.
     origin: String,
     /// The line of the file. 0: another layer.
     line: usize,
@@ -99,7 +94,6 @@ struct FileValues {
 }
 
 impl Layers {
-    /// Reads all layers.
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         self.merge(&self.read_file()?, |name| std::env::var(name).ok())
     }
@@ -124,14 +118,14 @@ impl Layers {
             let found = flag
                 .map(|(_, text)| layer(text.clone(), format!("flag {}", key.flag)))
                 .or_else(|| environment(&variable).map(|text| layer(text, format!("environment {variable}"))))
-                .or_else(|| file.values.get(key.name).cloned());
+                .or_else(|| file.values.get(&*key.name).cloned());
             let Some(set) = found else {
                 loaded.origins.push(DEFAULT.to_owned());
                 continue;
             };
             if let Err(reason) = (key.set)(&mut loaded.config, &set.text) {
                 let reason = format!("{reason}; the default is {}", (key.show)(&Config::default()));
-                errors.push((set.line, bad_value(&set.place(), key.name, &set.text, &reason)));
+                errors.push((set.line, bad_value(&set.place(), &key.name, &set.text, &reason)));
             }
             loaded.origins.push(set.origin);
         }
@@ -191,7 +185,7 @@ impl Loaded {
         })
     }
 
-    /// The database is what is exported.
+    /// Exports read the database.
     fn check_exports(&self) -> Result<(), String> {
         for (table, target) in self.config.exports() {
             let Some(url) = &target.url else { continue };
@@ -206,7 +200,6 @@ impl Loaded {
         Ok(())
     }
 
-    /// Where the value of a key comes from.
     fn origin(&self, name: &str) -> &str {
         let mut origins = keys().zip(&self.origins);
         origins.find(|(key, _)| key.name == name).map_or(DEFAULT, |(_, origin)| origin)
@@ -226,11 +219,10 @@ impl Loaded {
     /// Keys that changed since `before` and that only a restart applies.
     pub(crate) fn needs_restart(&self, before: &Config) -> Vec<&'static str> {
         let differs = |key: &&Key| !key.reloads && (key.show)(&self.config) != (key.show)(before);
-        keys().filter(differs).map(|key| key.name).collect()
+        keys().filter(differs).map(|key| &*key.name).collect()
     }
 }
 
-/// A file cannot be parsed.
 pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
     Failure::usage(format!("{} is not TOML: {error}", path.display()))
 }
@@ -242,35 +234,28 @@ pub(crate) fn line_number(text: &str, span: &Range<usize>) -> usize {
 
 /// The values of a file.
 fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
-    let mut entries = Vec::new();
     let table = DeTable::parse(text).map_err(|error| not_toml(path, &error))?;
-    flatten("", table.get_ref(), &mut entries);
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
-    for Entry { name, span, kind, value } in entries {
+    flatten("", table.get_ref(), &mut |name, span, kind, value| {
         let set = Set { text: value, origin: origin.clone(), line: line_number(text, &span) };
         let error = match keys().find(|key| key.name == name) {
-            Some(key) if key.kind() == kind => {
-                file.values.insert(key.name, set);
-                continue;
-            }
+            Some(key) if key.kind() == kind => return drop(file.values.insert(&key.name, set)),
             Some(key) => {
                 let example = (key.show)(&Config::default());
                 let hint = format!("use {}, such as {example}", in_toml(key.kind()));
-                bad_value(&set.place(), key.name, &set.text, &hint)
+                bad_value(&set.place(), &key.name, &set.text, &hint)
             }
-            None if kind == "table" && keys().any(|key| key.name.starts_with(&format!("{name}."))) => {
-                continue;
-            }
+            None if kind == "table" && keys().any(|key| key.name.starts_with(&format!("{name}."))) => return,
             None => {
-                let names: Vec<&str> = keys().map(|key| key.name).collect();
-                let hint = suggest(&name, &names)
+                let names: Vec<&str> = keys().map(|key| &*key.name).collect();
+                let hint = suggest(name, &names)
                     .unwrap_or_else(|| "`mpwatch config schema` lists all keys".to_owned());
-                unknown_key(&set.place(), &name, &hint)
+                unknown_key(&set.place(), name, &hint)
             }
         };
         file.errors.push((set.line, error));
-    }
+    });
     Ok(file)
 }
 
@@ -282,26 +267,19 @@ fn in_toml(kind: &str) -> &'static str {
     }
 }
 
-/// A value of a file.
-struct Entry {
-    /// Its key, with the names of the tables before it.
-    name: String,
-    /// Place of the key.
-    span: Range<usize>,
-    /// Type in the words of TOML and of JSON Schema, which are the same.
-    kind: &'static str,
-    value: String,
-}
+/// Receives a value of a file: its key with the names of the tables before it, the place of the key, the type in the words of TOML and of JSON
+/// Schema, which are the same, and the value.
+type EachValue<'a> = dyn FnMut(&str, Range<usize>, &'static str, String) + 'a;
 
 /// All values of a table and the tables in it, and the empty tables.
-fn flatten(prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
+fn flatten(prefix: &str, table: &DeTable<'_>, each: &mut EachValue<'_>) {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         let (kind, value) = (value.get_ref().type_str(), value.get_ref());
         let value = match value {
             DeValue::Table(inner) if inner.is_empty() => "[]".to_owned(),
             DeValue::Table(inner) => {
-                flatten(&format!("{name}."), inner, entries);
+                flatten(&format!("{name}."), inner, each);
                 continue;
             }
             DeValue::String(text) => text.to_string(),
@@ -311,7 +289,7 @@ fn flatten(prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
             DeValue::Datetime(time) => time.to_string(),
             DeValue::Array(_) => "[...]".to_owned(),
         };
-        entries.push(Entry { name, span: key.span(), kind, value });
+        each(&name, key.span(), kind, value);
     }
 }
 
@@ -333,7 +311,7 @@ pub(crate) fn schema() -> Value {
     for key in keys() {
         let mut property = json!({ "type": key.kind(), "description": key.help });
         property["default"] = json!((key.show)(&defaults));
-        let (tables, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+        let (tables, name) = key.name.rsplit_once('.').unwrap_or(("", &key.name));
         let mut at = &mut schema;
         for table in tables.split('.').filter(|table| !table.is_empty()) {
             at = &mut at["properties"][table];

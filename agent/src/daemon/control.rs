@@ -22,7 +22,6 @@ use crate::error::Failure;
 use crate::live::kernel::Journal;
 use crate::system::privilege;
 
-/// Removes extra subflows.
 pub(super) struct Elimination {
     driver: Driver,
     filter: Filter,
@@ -47,10 +46,7 @@ pub(super) fn unregister(registration: Registration) {
 }
 
 impl Elimination {
-    /// Must be called while this thread still has all capabilities. `None`: it is off.
-    ///
-    /// # Errors
-    /// If subflows shall be removed and the daemon may not do that, or the kernel cannot.
+    /// Must be called while this thread still has all capabilities. Fails if one, or support by the kernel, is missing. `None`: it is off.
     pub(super) fn start(
         config: &Config,
         journal: Journal,

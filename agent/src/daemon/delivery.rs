@@ -5,16 +5,13 @@ use jiff::Timestamp;
 use mpwatch_exporters::send::{Rejected, SendError, Sender};
 use mpwatch_store::{Outbox, StoreError};
 
-/// The outcome of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Everything is confirmed.
     Idle,
-    /// A batch was confirmed.
     Confirmed(Option<Rejected>),
 }
 
-/// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StepError {
     #[error(transparent)]

@@ -24,7 +24,6 @@ use crate::daemon::delivery::{Step, StepError, step};
 /// How often the number of waiting connections is checked, so that a full batch is sent at once.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A target of the configuration.
 pub(crate) struct Export {
     kind: &'static str,
     sender: Sender,
@@ -34,7 +33,7 @@ pub(crate) struct Export {
 
 /// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
 pub(crate) fn from_config(config: &Config) -> anyhow::Result<Vec<Export>> {
-    let exports = config.exports().into_iter().filter(|(_, options)| options.url.is_some());
+    let exports = config.exports().filter(|(_, options)| options.url.is_some());
     exports
         .map(|(kind, options)| {
             let sender = sender(kind, options).with_context(|| format!("[export.{kind}]"))?;
@@ -75,7 +74,6 @@ pub(super) fn start(config: &Config, status: &Arc<Status>) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The thread of a target.
 struct Worker {
     export: Export,
     database: PathBuf,
@@ -125,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Opens the database, also after another file has taken its name.
+    /// Opens the database, again if the file was replaced.
     fn open(&mut self) -> Result<(), StepError> {
         if self.outbox.as_ref().is_some_and(Outbox::is_current) {
             return Ok(());

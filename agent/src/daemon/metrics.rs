@@ -20,7 +20,6 @@ struct Published {
     values: MetricValues,
 }
 
-/// The pages of the web server.
 pub(super) struct Site {
     status: Arc<Status>,
     latest: Mutex<Option<Arc<Published>>>,

@@ -27,6 +27,7 @@ use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
+use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
@@ -36,10 +37,8 @@ use crate::error::KERNEL;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource;
-use crate::system::companion;
-use crate::system::lock;
 use crate::system::privilege::{drop_to_kept, without_any};
-use crate::system::stop_flag_for;
+use crate::system::{companion, lock, stop_flag_for};
 #[cfg(feature = "control")]
 use control::Elimination;
 use metrics::{Metrics, Site};
@@ -47,7 +46,7 @@ use reload::Reloaded;
 use sink::SnapshotSink;
 use socket::Socket;
 use status::Status;
-use store::Database;
+use store::StoreSink;
 
 /// Runs until SIGTERM or SIGINT. `trace` attaches to the kernel.
 pub(crate) fn run(
@@ -69,7 +68,7 @@ pub(crate) fn run(
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let reloaded = without_any(|| reload::start(layers, config.clone(), Arc::clone(&status)))?;
-    let database = without_any(|| Database::open(config, Arc::clone(&status)))?;
+    let database = without_any(|| StoreSink::open(config, Arc::clone(&status)))?;
     #[cfg(feature = "http-client")]
     without_any(|| export::start(config, &status))?;
     #[cfg(not(feature = "control"))]
@@ -101,7 +100,7 @@ pub(crate) fn run(
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
     let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
-    notify::send("STOPPING=1");
+    notify::send(&[NotifyState::Stopping]);
     tracing::info!("stopping");
     for sink in &mut sinks {
         sink.finish();
@@ -114,7 +113,7 @@ pub(crate) fn run(
     outcome
 }
 
-/// This build cannot change connections, so it must not pretend to.
+/// Refuses settings that this build cannot apply.
 #[cfg(not(feature = "control"))]
 fn refuse_control(config: &Config) -> Result<(), Failure> {
     if !config.congestion && config.eliminate == EliminationMode::Off {
@@ -150,7 +149,7 @@ fn serve(
         status.ticked(began.elapsed());
         if !is_ready {
             is_ready = true;
-            notify::send("READY=1");
+            notify::send(&[NotifyState::Ready]);
         }
         Ok(true)
     })?;

@@ -25,12 +25,11 @@ use nix::unistd::{Gid, Group};
 
 use super::sink::SnapshotSink;
 use super::status::Status;
+use crate::client::Greeting;
 use crate::config::Config;
-use crate::socket::protocol::Greeting;
 use crate::system::lock;
 use crate::system::privilege::without_any;
 
-/// Maximum number of readers.
 const MAX_READERS: usize = 32;
 /// Maximum number of snapshots that wait for a reader.
 const QUEUE_LENGTH: usize = 2;
@@ -50,7 +49,6 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 type Line = Arc<String>;
 
-/// A connected reader.
 struct Reader {
     lines: SyncSender<Line>,
     output: Arc<Output>,
@@ -95,14 +93,12 @@ fn has_read_all(stream: &UnixStream) -> bool {
     matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(count) if count > 0)
 }
 
-/// State that the threads share.
 struct Shared {
     status: Arc<Status>,
     readers: Mutex<Vec<Reader>>,
     latest: Mutex<Option<Arc<Snapshot>>>,
 }
 
-/// The socket as a sink of snapshots.
 pub(super) struct Socket {
     path: PathBuf,
     shared: Arc<Shared>,

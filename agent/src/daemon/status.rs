@@ -14,10 +14,11 @@ use super::process;
 use crate::config::Config;
 use crate::system::lock;
 
-/// Time beyond three intervals for which a snapshot is current: the machine may be busy.
+/// A snapshot is current for three intervals and this time, because the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shared by all threads.
+#[derive(Default)]
 pub(super) struct Status {
     interval: Duration,
     started_at: Timestamp,
@@ -39,16 +40,7 @@ impl Status {
             config_read_at: Some(started_at),
             ..Service::default()
         };
-        Self {
-            interval: config.interval,
-            started_at,
-            ticked_at: Mutex::default(),
-            service: Mutex::new(service),
-            stopping: AtomicBool::default(),
-            readers: AtomicU64::default(),
-            frames_dropped: AtomicU64::default(),
-            clients_refused: Arc::default(),
-        }
+        Self { interval: config.interval, started_at, service: Mutex::new(service), ..Self::default() }
     }
 
     pub(super) fn ticked(&self, took: Duration) {

@@ -29,8 +29,7 @@ const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
 /// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Writes the database.
-pub(super) struct Database {
+pub(super) struct StoreSink {
     path: PathBuf,
     limits: Limits,
     began: Timestamp,
@@ -57,7 +56,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-impl Database {
+impl StoreSink {
     /// Opens the file. `None`: the configuration names none. Fails unless the error may pass by itself, such as a full disk.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
@@ -137,7 +136,7 @@ fn create_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-impl SnapshotSink for Database {
+impl SnapshotSink for StoreSink {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
         self.retry();
         match &self.store {

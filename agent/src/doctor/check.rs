@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 
-/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -14,7 +13,6 @@ pub(crate) enum Status {
     Fail,
 }
 
-/// A check with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     /// Stable name. The checks of a group share a prefix, as in `hooks/tcp_probe`.
@@ -52,7 +50,6 @@ impl Check {
     }
 }
 
-/// Whether mpwatch can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     CanRun,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use caps::{CapSet, CapsHashSet};
 use mpwatch_ebpf::support::core_check::{self, CoreReport};
 use mpwatch_model::host::energy::EnergySource;
 
@@ -11,18 +12,6 @@ use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
 use crate::system::procfs::read_file as read;
 
-/// Effective capabilities of this process, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Capabilities(pub(super) u64);
-
-impl Capabilities {
-    /// By number, as in linux/capability.h.
-    pub(super) fn has(self, number: u8) -> bool {
-        self.0 >> number & 1 == 1
-    }
-}
-
-/// The machine's energy counters.
 #[derive(Clone, Debug)]
 pub(super) struct Energy {
     pub(super) source: EnergySource,
@@ -31,7 +20,6 @@ pub(super) struct Energy {
     pub(super) notes: Vec<Note>,
 }
 
-/// Facts about a machine and this process on it.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// Release of the kernel, for display only.
@@ -42,7 +30,8 @@ pub(super) struct Facts {
     pub(super) mptcp_enabled: Option<bool>,
     /// `net.mptcp.scheduler`. `None` also on kernels with only one scheduler.
     pub(super) scheduler: Option<String>,
-    pub(super) capabilities: Option<Capabilities>,
+    /// Effective capabilities of this process.
+    pub(super) capabilities: Option<CapsHashSet>,
     /// Whether this is the initial user namespace. In others the kernel ignores capabilities for BPF.
     pub(super) in_initial_user_namespace: Option<bool>,
     /// `none`, `integrity` or `confidentiality`.
@@ -64,19 +53,13 @@ impl Facts {
             core: btf.exists().then(|| core_check::check_file(&btf).map_err(|error| error.to_string())),
             mptcp_enabled: sysctl("net/mptcp/enabled").map(|value| value != "0"),
             scheduler: sysctl("net/mptcp/scheduler"),
-            capabilities: read(proc.join("self/status")).and_then(|status| effective(&status)),
+            capabilities: caps::read(None, CapSet::Effective).ok(),
             in_initial_user_namespace: read(proc.join("self/uid_map")).map(|map| is_initial(&map)),
             lockdown: read(sys.join("kernel/security/lockdown")).and_then(|modes| chosen(&modes)),
             jit: sysctl("net/core/bpf_jit_enable").map(|value| value != "0"),
             energy: Energy { source: sampler.source(), zones: sampler.zones(), notes: sampler.notes },
         }
     }
-}
-
-/// From `/proc/self/status`.
-fn effective(status: &str) -> Option<Capabilities> {
-    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok().map(Capabilities)
 }
 
 /// The initial user namespace maps every id to itself.
@@ -109,7 +92,6 @@ mod tests {
             ("proc/sys/net/mptcp/enabled", "0\n"),
             ("proc/sys/net/mptcp/scheduler", "default\n"),
             ("proc/sys/net/core/bpf_jit_enable", "1\n"),
-            ("proc/self/status", "Name:\tmpwatch\nCapPrm:\t0000000000000000\nCapEff:\t000000c000280000\n"),
             ("proc/self/uid_map", "         0          0 4294967295\n"),
             ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
@@ -118,15 +100,13 @@ mod tests {
         assert_eq!(facts.scheduler.as_deref(), Some("default"));
         assert_eq!(facts.lockdown.as_deref(), Some("integrity"));
         assert_eq!(facts.in_initial_user_namespace, Some(true));
-        let held: Vec<_> = (0..64).filter(|number| facts.capabilities.unwrap().has(*number)).collect();
-        assert_eq!(held, [19, 21, 38, 39]);
     }
 
     #[test]
     fn missing_files_give_unknown_facts() {
         let facts = facts_of(&[("proc/self/uid_map", "0 1000 1\n")]);
         assert!(facts.core.is_none() && facts.release.is_none() && facts.mptcp_enabled.is_none());
-        assert!(facts.lockdown.is_none() && facts.capabilities.is_none());
+        assert!(facts.lockdown.is_none() && facts.capabilities.is_some());
         assert_eq!(facts.in_initial_user_namespace, Some(false));
     }
 

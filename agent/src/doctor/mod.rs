@@ -24,7 +24,6 @@ use facts::Facts;
 pub(crate) struct Diagnosis {
     /// Version of this schema.
     schema: u32,
-    /// All checks.
     checks: Vec<Check>,
 }
 

@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 use super::sampler::Sampler;
 use super::ticks;
 
-/// Durations of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepTiming {
     /// How long the load runs before it is measured: clock rates and fans adapt slowly.

@@ -15,7 +15,6 @@ use crate::system::procfs::read_file;
 /// Version of the file's format.
 const SCHEMA: u32 = 1;
 
-/// Content of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PowerFile {

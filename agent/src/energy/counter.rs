@@ -9,7 +9,6 @@ const MAX_POWER: u64 = 500_000_000;
 /// Short peaks relative to the long-term limit, in tenths.
 const PEAK_TENTHS: u64 = 12;
 
-/// State of a counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     /// Value at which the counter wraps, microjoules. `None`: unknown.

@@ -12,7 +12,7 @@ use mpwatch_model::host::setup::cpuinfo_field;
 use super::estimate::CpuPower;
 use super::perf;
 use super::powercap::{self, FoundZone};
-use super::topology::Topology;
+use super::topology::CpuTopology;
 use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
@@ -40,7 +40,6 @@ pub(crate) struct Hardware {
     pub(crate) perf: Option<perf::Open>,
     /// Whether this is a virtual machine, whose counters the hypervisor provides.
     pub(crate) in_vm: bool,
-    /// Whether the counters are simulated.
     pub(crate) simulated: bool,
     /// Number of CPUs online.
     pub(crate) cpus: u32,
@@ -68,25 +67,23 @@ impl Hardware {
 /// Something that the user should know about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// The observation.
     pub(crate) what: String,
     /// What to do. `None`: nothing.
     pub(crate) fix: Option<String>,
 }
 
-/// Result of the search.
 pub(crate) struct Discovery {
     pub(crate) source: EnergySource,
     /// Zones of that source, with their roles.
     pub(crate) zones: Vec<(FoundZone, Role)>,
-    pub(crate) topology: Topology,
+    pub(crate) topology: CpuTopology,
     /// Why a better source is not used.
     pub(crate) notes: Vec<Note>,
 }
 
 /// Searches the machine. Never fails: a counter that cannot be read becomes a note.
 pub(crate) fn discover(hardware: &Hardware) -> Discovery {
-    let topology = Topology::read(&hardware.root);
+    let topology = CpuTopology::read(&hardware.root);
     let mut notes = Vec::new();
     let by_perf = hardware.perf.map(|open| perf::scan(&hardware.root, &topology, open)).unwrap_or_default();
     let mut shown = Vec::new();

@@ -8,7 +8,6 @@ use mpwatch_model::unit::Nanos;
 use super::ticks::{self, CpuTicks};
 use crate::system::clock::ClockPair;
 
-/// One CPU.
 #[derive(Clone, Copy, Debug)]
 struct Cpu {
     load: CpuLoad,
@@ -25,7 +24,6 @@ pub(crate) struct LoadReader {
 }
 
 impl LoadReader {
-    /// Begins now.
     pub(crate) fn start() -> Self {
         let mut reader = Self { tick: ticks::tick(), at: Nanos(0), cpus: Vec::new() };
         reader.read();

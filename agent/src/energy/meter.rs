@@ -27,13 +27,11 @@ impl CounterOptions {
         Hardware { simulated: self.simulated, ..Hardware::detect(self.sysfs_root.as_deref()) }
     }
 
-    /// The file of the power curve.
     pub(crate) fn power_file(&self) -> &Path {
         self.power_file.as_deref().unwrap_or(Path::new(paths::POWER_CURVE))
     }
 }
 
-/// Reads windows.
 pub(crate) struct Meter {
     pub(crate) machine: MachinePower,
     sampler: Sampler,
@@ -57,12 +55,11 @@ struct Load {
 pub(crate) struct InWindows {
     /// Idle time. Its rounding to 10 ms averages out.
     pub(crate) idle: Nanos,
-    /// Packets received.
     pub(crate) packets: u64,
 }
 
 /// Values of the ledger and the energy counters at a tick.
-pub(crate) struct Reading {
+pub(crate) struct MeterReading {
     pub(crate) cpus: Vec<CpuAccounts>,
     pub(crate) energy: EnergyWindow,
     /// `None`: the ledger is exact.
@@ -94,7 +91,7 @@ impl Meter {
         tracer: &Tracer,
         in_windows: InWindows,
         charges: bool,
-    ) -> anyhow::Result<Reading> {
+    ) -> anyhow::Result<MeterReading> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
         let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
@@ -108,7 +105,7 @@ impl Meter {
             Err(error) => outcome = Err(error),
         });
         outcome.context("cannot settle the CPU ledger")?;
-        Ok(Reading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
+        Ok(MeterReading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
     }
 }
 

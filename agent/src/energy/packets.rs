@@ -7,19 +7,18 @@ use std::fs;
 /// Counts packets from its start.
 #[derive(Default)]
 pub(crate) struct PacketCounter {
-    latest: Option<Reading>,
+    latest: Option<SoftnetCount>,
     total: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
+struct SoftnetCount {
     cpus: usize,
     /// Packets of all CPUs, modulo 2^32.
     packets: u32,
 }
 
 impl PacketCounter {
-    /// Begins now.
     pub(crate) fn start() -> Self {
         let mut counter = Self::default();
         counter.read();
@@ -31,7 +30,7 @@ impl PacketCounter {
         self.add(fs::read_to_string("/proc/net/softnet_stat").ok().as_deref().and_then(parse))
     }
 
-    fn add(&mut self, now: Option<Reading>) -> u64 {
+    fn add(&mut self, now: Option<SoftnetCount>) -> u64 {
         if let (Some(before), Some(now)) = (self.latest, now)
             && before.cpus == now.cpus
         {
@@ -42,8 +41,8 @@ impl PacketCounter {
     }
 }
 
-fn parse(text: &str) -> Option<Reading> {
-    let mut reading = Reading { cpus: 0, packets: 0 };
+fn parse(text: &str) -> Option<SoftnetCount> {
+    let mut reading = SoftnetCount { cpus: 0, packets: 0 };
     for line in text.lines() {
         let packets = u32::from_str_radix(line.split_whitespace().next()?, 16).ok()?;
         reading.packets = reading.packets.wrapping_add(packets);

@@ -9,7 +9,7 @@ use perf_event::Builder;
 use perf_event::events::Software;
 
 use super::powercap::{FoundZone, ReadCounter};
-use super::topology::Topology;
+use super::topology::CpuTopology;
 use super::zone::{Backend, CpuLocation, Zone};
 use crate::system::procfs::read_file;
 
@@ -38,7 +38,7 @@ pub(crate) fn open(event: Event) -> io::Result<ReadCounter> {
 }
 
 /// All zones of the PMU below `/sys` or its replacement. Empty: there is no such PMU.
-pub(crate) fn scan(root: &Path, topology: &Topology, open: Open) -> Vec<FoundZone> {
+pub(crate) fn scan(root: &Path, topology: &CpuTopology, open: Open) -> Vec<FoundZone> {
     let directory = root.join("bus/event_source/devices/power");
     let text = |name: &str| read_file(directory.join(name));
     let (Some(pmu), Some(cpus)) = (text("type").and_then(|text| text.parse().ok()), text("cpumask")) else {
@@ -71,7 +71,7 @@ const EVENTS: [(&str, &str); 5] = [
 ];
 
 /// Names of packages, or of dies if a package has several counters, by the CPU on which they are read.
-fn packages(cpus: &[u32], topology: &Topology) -> Vec<(u32, String)> {
+fn packages(cpus: &[u32], topology: &CpuTopology) -> Vec<(u32, String)> {
     let locations: Vec<_> = cpus.iter().map(|cpu| (*cpu, topology.location(*cpu))).collect();
     let name = |(nth, (cpu, location)): (usize, &(u32, Option<CpuLocation>))| {
         let package = location.and_then(|location| location.package);
@@ -154,7 +154,7 @@ mod tests {
             ("devices/system/cpu/cpu0/topology/physical_package_id", "1\n"),
             ("devices/system/cpu/cpu4/topology/physical_package_id", "0\n"),
         ]);
-        let mut found = scan(root.path(), &Topology::read(root.path()), fake);
+        let mut found = scan(root.path(), &CpuTopology::read(root.path()), fake);
         let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
         let labels: Vec<String> = zones.iter().map(|zone| zone.label(&zones)).collect();
         assert_eq!(labels, ["package-1", "package-0", "package-1/dram", "package-0/dram", "psys"]);
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn without_the_pmu_there_are_no_zones() {
         let root = tempfile::tempdir().unwrap();
-        assert!(scan(root.path(), &Topology::default(), fake).is_empty());
+        assert!(scan(root.path(), &CpuTopology::default(), fake).is_empty());
     }
 
     #[test]

@@ -27,7 +27,6 @@ const RESCAN_WINDOWS: u64 = 5;
 /// Label of the model's zone.
 const MODEL: &str = "model";
 
-/// Reads both clocks.
 pub(crate) type Clock = Box<dyn FnMut() -> ClockPair + Send>;
 
 /// Reads the machine's energy, window by window.
@@ -70,12 +69,10 @@ impl Sampler {
         self.notes.iter().find_map(advice).filter(|_| !self.source.is_measured())
     }
 
-    /// The current source of energy figures.
     pub(crate) fn source(&self) -> EnergySource {
         if self.zones.iter().any(ZoneReader::is_live) { self.source } else { EnergySource::Model }
     }
 
-    /// All zones, for `doctor`.
     pub(crate) fn zones(&self) -> Vec<ZoneReport> {
         self.zones.iter().map(ZoneReader::report).collect()
     }

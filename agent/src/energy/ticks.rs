@@ -7,7 +7,6 @@ use mpwatch_model::host::energy::window::Cpus;
 use mpwatch_model::unit::Nanos;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Ticks of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuTicks {
     pub(crate) cpu: u32,

@@ -12,9 +12,9 @@ use crate::system::procfs::read_file;
 
 /// All CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Topology(BTreeMap<u32, CpuLocation>);
+pub(crate) struct CpuTopology(BTreeMap<u32, CpuLocation>);
 
-impl Topology {
+impl CpuTopology {
     /// Empty: the directory does not have it.
     pub(crate) fn read(root: &Path) -> Self {
         let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
@@ -27,7 +27,6 @@ impl Topology {
         Self(cpus.collect())
     }
 
-    /// Package and die of a CPU.
     pub(crate) fn location(&self, number: u32) -> Option<CpuLocation> {
         self.0.get(&number).copied()
     }
@@ -64,13 +63,13 @@ mod tests {
         let (root, tree) = tree(Platform::Dies, SysfsLayout::Linked);
         let power = PowerModel::Linear { idle: 1, dynamic: 1 };
         tree.write_topology(&SimulatedMachine { packages: 2, cpus: 4, power }).unwrap();
-        let topology = Topology::read(root.path());
+        let topology = CpuTopology::read(root.path());
         let at = |package, die| topology.cpus(CpuLocation { package, die });
         assert_eq!(at(Some(1), None), Cpus::These(vec![4, 5, 6, 7]));
         assert_eq!(at(Some(0), Some(1)), Cpus::These(vec![2, 3]));
         assert_eq!((at(None, None), at(Some(9), None)), (Cpus::All, Cpus::All));
         assert_eq!(topology.packages(9), [vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
-        assert_eq!(Topology::default().packages(2), [vec![0, 1]]);
+        assert_eq!(CpuTopology::default().packages(2), [vec![0, 1]]);
         assert!(at(Some(1), None).contains(5) && !at(Some(1), None).contains(3));
     }
 }

@@ -59,7 +59,6 @@ pub(crate) struct Zone {
     pub(crate) device: String,
     /// Device of the enclosing zone.
     pub(crate) parent: Option<String>,
-    /// Content of `name`.
     pub(crate) name: Option<String>,
     pub(crate) backend: Backend,
     /// `max_energy_range_uj`, microjoules. `None`: unknown, or the counter does not wrap.
@@ -122,7 +121,6 @@ pub(crate) struct CpuLocation {
     pub(crate) die: Option<u32>,
 }
 
-/// How a zone is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Part of the machine's total.

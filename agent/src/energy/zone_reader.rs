@@ -33,7 +33,6 @@ pub(crate) struct WindowTimes {
     pub(crate) elapsed: Nanos,
     /// Time that reading took.
     pub(crate) skew: Nanos,
-    /// Whether the machine was suspended.
     pub(crate) was_suspended: bool,
     /// Busy fraction of the machine.
     pub(crate) busy: f64,
@@ -60,7 +59,6 @@ enum State {
     Mirror,
 }
 
-/// Reader of one zone.
 pub(crate) struct ZoneReader {
     pub(crate) id: Arc<ZoneId>,
     zone: Zone,

@@ -11,9 +11,8 @@ use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
 use super::failure::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
-use crate::socket::client::AttachError;
+use crate::client::AttachError;
 
-/// The exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(match error.downcast_ref::<TracerError>() {
         Some(TracerError::Unsupported(_) | TracerError::Support(SupportError::NoBtf { .. })) => KERNEL,
@@ -45,7 +44,7 @@ pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
         || has(error, |error| matches!(error, AttachError::Permission { .. }))
 }
 
-/// The error of a daemon. Without rights, it already fails where it creates its socket or its database.
+/// The error of a daemon. Without privileges it fails as early as at its socket or database.
 pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     if is_not_permitted(&error) || !has(&error, is_denied) {
         return error;

@@ -41,7 +41,7 @@ impl Failure {
         Self { code: USAGE, message: message.into() }
     }
 
-    /// A program cannot start, perhaps because this user may not do something.
+    /// A program cannot start. `is_denied`: a privilege is missing.
     pub(crate) fn at_start(is_denied: bool, message: String) -> Self {
         Self { code: if is_denied { PERMISSION } else { RUNTIME }, message }
     }

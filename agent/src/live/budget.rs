@@ -14,7 +14,7 @@ use crate::quantity::in_percent;
 
 /// Snapshots to wait after a change, for its effect. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
-/// Snapshots to wait before undoing a reduction; twice as many after each one that was undone in vain, so that reductions do not flap.
+/// Snapshots to wait before undoing a reduction; doubled after each reduction that had to be made again, so that reductions do not flap.
 const CALM: u32 = 2 * SETTLING;
 const MAX_CALM: u32 = 64 * CALM;
 /// A reduction is undone if the cost is below this share of the budget.
@@ -22,7 +22,6 @@ const LOW: f64 = 0.7;
 /// Weight of the latest snapshot in the mean.
 const WEIGHT: f64 = 0.25;
 
-/// Work that can be reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reducible {
     Windows,
@@ -40,7 +39,6 @@ impl Reducible {
     }
 }
 
-/// A reduction saves CPU time.
 #[derive(Debug, PartialEq)]
 struct Reduction {
     reduces: Reducible,

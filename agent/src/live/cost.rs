@@ -5,14 +5,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mpwatch_ebpf::cpus;
 use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::unit::Nanos;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{SysconfVar, sysconf};
 
 use crate::system::procfs::read_file;
 
-/// The threads of this process.
 const TASKS: &str = "/proc/self/task";
 /// Beginnings of the names of threads that serve clients of the web server and of the Unix socket.
 const SERVING: [&str; 4] = ["mpwatch-http", "mpwatch-socket", "mpwatch-reader", "mpwatch-frames"];
@@ -46,13 +45,13 @@ impl CostMeter {
 }
 
 fn share(before: &Usage, now: &Usage) -> Option<f64> {
-    let all = now.at.duration_since(before.at).as_nanos() as f64 * cpus();
+    let all = now.at.duration_since(before.at).as_nanos() as f64 * cpus::online().len().max(1) as f64;
     let cost = now.own.since(before.own) + now.programs.since(before.programs);
     (all > 0.0).then(|| cost.0 as f64 / all)
 }
 
-/// CPU time of the threads of this process but for those that serve clients, so that no client decides what is traced. If the kernel does not
-/// count it by thread, all threads.
+/// CPU time of the threads of this process, without threads that serve clients, so that clients do not influence what is traced. If the kernel
+/// does not count it by thread: of all threads.
 fn own_cpu_time(tasks: &Path) -> Nanos {
     let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
     let time = |task: fs::DirEntry| {
@@ -66,11 +65,6 @@ fn own_cpu_time(tasks: &Path) -> Nanos {
             .map_or(Nanos(0), |time| Duration::from(time).into()),
         time => Nanos(time),
     }
-}
-
-fn cpus() -> f64 {
-    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
-    online.filter(|cpus| *cpus > 0).unwrap_or(1) as f64
 }
 
 #[cfg(test)]

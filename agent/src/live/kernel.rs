@@ -67,7 +67,7 @@ pub(crate) struct Live {
     interval: Duration,
     next_tick: Instant,
     /// Requests of the live view's user, who can change the interval.
-    playback: Option<Arc<Playback>>,
+    pub(crate) playback: Option<Arc<Playback>>,
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
@@ -110,7 +110,7 @@ impl Live {
             ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine.clone()),
         };
-        // The kernel does not measure the programs of an exact ledger, and the user asked for them.
+        // The kernel does not measure the programs of an exact ledger, whose cost the user has chosen.
         let cost = (mode != LedgerMode::Exact)
             .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {
@@ -137,11 +137,6 @@ impl Live {
         change(Arc::make_mut(&mut self.start.setup));
     }
 
-    /// Lets the live view change the interval.
-    pub(crate) fn follow(&mut self, playback: Arc<Playback>) {
-        self.playback = Some(playback);
-    }
-
     /// Disables measuring the cost: this process also does work unrelated to tracing.
     pub(crate) fn without_cost(mut self) -> Self {
         self.cost = None;
@@ -160,7 +155,7 @@ impl Live {
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
             self.tracer.set_sampling_rate(budget.pace())?;
             if let Some(windows) = &mut self.windows {
-                windows.set_period(budget.window_period());
+                windows.schedule.period = budget.window_period();
             }
             self.start.host.missing = [self.tracer.missing(), &budget.missing()].concat();
             tracing::info!(
@@ -186,7 +181,7 @@ impl Live {
         while !self.stop.load(Ordering::Relaxed) {
             self.apply_interval();
             let until_window = self.step_window(sink);
-            let is_open = self.windows.as_ref().is_some_and(Windows::is_open);
+            let is_open = self.windows.as_ref().is_some_and(|windows| windows.schedule.is_open());
             let until_tick = self.next_tick.saturating_duration_since(Instant::now());
             if until_tick.is_zero() && !is_open {
                 break;
@@ -201,7 +196,7 @@ impl Live {
     fn step_window(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> Duration {
         let Some(windows) = &mut self.windows else { return Duration::MAX };
         if windows.step(&mut self.tracer, Instant::now(), self.next_tick) {
-            return windows.due_in(Instant::now());
+            return windows.schedule.due_in(Instant::now());
         }
         (self.windows, self.meter) = (None, None);
         let reduced = self.cost.as_ref().map(|(_, budget)| budget.missing()).unwrap_or_default();
@@ -266,7 +261,7 @@ impl Live {
         let Some(meter) = &mut self.meter else { return Ok(tick) };
         let charges = self.windows.as_mut().is_some_and(|windows| windows.charge_if_due(Instant::now()))
             || self.has_ended;
-        let in_windows = self.windows.as_ref().map(Windows::counted).unwrap_or_default();
+        let in_windows = self.windows.as_ref().map(|windows| windows.counted).unwrap_or_default();
         let read = meter.read(&self.tracer, in_windows, charges)?;
         Ok(Tick {
             at: clock::boot_now()?,

@@ -21,21 +21,19 @@ const TRIM_INTERVAL: Duration = Duration::from_mins(1);
 const LARGE_BURST: usize = 5_000;
 const SMALL_IN_A_ROW: u32 = 5;
 
-/// How the tracker treats events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackerSettings {
     /// Whether closed connections stay in memory for the report.
     pub(crate) closed: Closed,
-    /// How shared bottlenecks are detected.
     pub(crate) method: DetectionMethod,
     /// Whether snapshots share idle connections (`Snapshot::idle`) instead of listing them.
     pub(crate) shares_idle: bool,
 }
 
 impl TrackerSettings {
-    /// The default method, and every connection listed.
-    pub(crate) fn new(closed: Closed) -> Self {
-        Self { closed, method: DetectionMethod::default(), shares_idle: false }
+    /// Every connection is listed. `method`: of the options.
+    pub(crate) fn new(closed: Closed, method: Option<DetectionMethod>) -> Self {
+        Self { closed, method: method.unwrap_or_default(), shares_idle: false }
     }
 }
 
@@ -69,7 +67,7 @@ impl Memory {
 pub(crate) fn run(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    recorder: Option<&mut Recorder>,
+    mut recorder: Option<&mut Recorder>,
     each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
     let mut tracker = Tracker::new(source.start().clone(), settings.closed);
@@ -79,22 +77,24 @@ pub(crate) fn run(
     if settings.shares_idle {
         tracker = tracker.with_shared_idle();
     }
-    track(source, tracker, recorder, each)
+    // A full disk ends the run, but the report still has the events that could not be written.
+    let mut observe =
+        |event: &KernelEvent| recorder.as_deref_mut().is_none_or(|recorder| recorder.write(event));
+    track(source, tracker, &mut observe, each)
 }
 
-/// As [`run`], with this tracker.
+/// As [`run`], with this tracker. `observe` receives each event; the run ends if it returns `false` for a tick.
 pub(crate) fn track(
     source: &mut dyn EventSource,
     mut tracker: Tracker,
-    mut recorder: Option<&mut Recorder>,
+    observe: &mut dyn FnMut(&KernelEvent) -> bool,
     mut each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
     let mut memory = Memory::since(Instant::now());
     loop {
+        let mut is_observed = true;
         let more = source.next_tick(&mut |event: &KernelEvent| {
-            if let Some(recorder) = recorder.as_deref_mut() {
-                recorder.write(event);
-            }
+            is_observed = observe(event);
             tracker.apply(event);
             Ok(())
         })?;
@@ -104,8 +104,7 @@ pub(crate) fn track(
         if memory.is_due(listed, Instant::now()) {
             heap::trim();
         }
-        // A full disk ends the run, but the report still has the events that could not be written.
-        if !more || !goes_on || recorder.as_deref().is_some_and(Recorder::has_failed) {
+        if !more || !goes_on || !is_observed {
             let mut report = tracker.report();
             report.run.cut_short = source.cut_short().map(str::to_owned);
             return Ok(report);

@@ -6,7 +6,6 @@ use mpwatch_model::kernel::event::{KernelEvent, Start};
 /// Receives events in order.
 pub(crate) type EventSink<'a> = dyn FnMut(&KernelEvent) -> anyhow::Result<()> + 'a;
 
-/// A stream of events.
 pub(crate) trait EventSource {
     /// The start of the stream: what is traced, where, and since when.
     fn start(&self) -> &Start;

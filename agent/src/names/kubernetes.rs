@@ -7,7 +7,6 @@
 /// The pod and container in the path of a control group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PodGroup {
-    /// UID of the pod.
     pub(crate) uid: String,
     /// Id of the container. `None`: the group belongs to the pod itself or to the monitor of its runtime.
     pub(crate) container: Option<String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of network namespaces, which have only numbers in the kernel, and of pods, from the paths of control groups that the BPF programs
-//! report. A name becomes an event once there is a connection with it, so that recordings contain it.
+//! report. A name becomes an event once a connection needs it, so that recordings contain it.
 
 pub(crate) mod kubernetes;
 mod pods;
@@ -19,7 +19,7 @@ use watch::{Change, Watcher};
 /// How long the name of a removed namespace is kept: records of its last connections may still arrive.
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
 /// Maximum number of namespaces that are remembered. If it is exceeded, all are forgotten, and their names are reported again. It is half the
-/// number of names that the tracker keeps, so that the tracker discards none for good.
+/// number of names that the tracker keeps, so that the tracker never discards a name permanently.
 const MAX_NAMESPACES: usize = 8_192;
 
 /// Names of namespaces, by cookie because the kernel reuses inodes, and whether they have connections; names of pods.

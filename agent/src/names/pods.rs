@@ -30,7 +30,6 @@ struct Search {
     is_reported: bool,
 }
 
-/// The names of pods on this node.
 pub(super) struct Pods {
     logs: PathBuf,
     searched: HashMap<u64, Search>,

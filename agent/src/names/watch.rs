@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Learns the network namespace of each name under `/run/netns` as soon as it is mounted there: the namespace of a short job may be gone at the
-//! next tick, and its inode in use again. A name is bound to the cookie of the file that has the name.
+//! next tick, and its inode reused. A name is bound to the cookie of the file that has the name.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -32,7 +32,6 @@ pub(super) enum Change {
     Removed(NetnsCookie),
 }
 
-/// A thread that learns names.
 pub(super) struct Watcher {
     changes: Receiver<Change>,
     /// The thread ends when this is closed.
@@ -81,7 +80,7 @@ struct Learner {
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files without a mounted namespace so far, or that cannot be opened. The id of the file that was tried: it is not opened again.
+    /// Files without a mounted namespace so far, or that cannot be opened, with the id of the file that was tried and is not opened again.
     pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names.
     check_at: Option<Instant>,

@@ -37,7 +37,8 @@ pub(crate) struct Screen {
     thread: Option<JoinHandle<io::Result<()>>>,
     /// Disconnected when the thread ends.
     alive: Receiver<()>,
-    playback: Arc<Playback>,
+    /// The requests of the user to the source of snapshots.
+    pub(crate) playback: Arc<Playback>,
 }
 
 impl Screen {
@@ -68,11 +69,6 @@ impl Screen {
     fn send(&self, feed: Feed) {
         // Fails only when the user has quit, and then `stop` is set.
         let _ = self.feed.as_ref().map(|sender| sender.send(feed));
-    }
-
-    /// The requests of the user to the source of snapshots.
-    pub(crate) fn playback(&self) -> Arc<Playback> {
-        Arc::clone(&self.playback)
     }
 
     /// Restores the terminal. Returns the first error of drawing.

@@ -3,7 +3,7 @@
 
 use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 
-pub(crate) struct Capability {
+pub(crate) struct UsedCapability {
     pub(crate) id: caps::Capability,
     pub(crate) purpose: &'static str,
     /// Values that are unknown without it. `None`: mpwatch does not run.
@@ -12,27 +12,27 @@ pub(crate) struct Capability {
     pub(crate) is_kept: bool,
 }
 
-pub(crate) static USED: [Capability; 4] = [
-    Capability {
+pub(crate) static USED: [UsedCapability; 4] = [
+    UsedCapability {
         id: CAP_BPF,
         purpose: "loading BPF programs and reading their maps",
         loss: None,
         is_kept: true,
     },
-    Capability {
+    UsedCapability {
         id: CAP_PERFMON,
         purpose: "attaching BPF programs to tracepoints and reading energy counters",
         loss: None,
         is_kept: true,
     },
-    Capability {
+    UsedCapability {
         // It includes everything that CAP_BPF and CAP_PERFMON allow.
         id: CAP_SYS_ADMIN,
         purpose: "entering network namespaces",
         loss: Some("connections older than mpwatch stay unseen"),
         is_kept: false,
     },
-    Capability {
+    UsedCapability {
         id: CAP_SYS_PTRACE,
         purpose: "finding the network namespaces of other users' processes",
         loss: Some("connections in them that are older than mpwatch stay unseen"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
 //! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
-//! entering them; a new namespace starts at zero. Hence errors count even if the processes that met them have ended before they were read.
+//! entering them; a new namespace starts at zero. So errors count even if their processes have ended before the next reading.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -17,8 +17,7 @@ const MAX_READS: usize = 16;
 /// Maximum number of namespaces. Beyond it, those without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;
 
-/// A network namespace.
-struct Namespace {
+struct WatchedNamespace {
     /// A process in it. `None`: it has ended.
     pid: Option<u32>,
     /// Its counters when they were last read. `None`: unknown, so the next reading counts nothing.
@@ -31,7 +30,7 @@ pub(crate) struct Mib {
     /// `/proc`.
     root: PathBuf,
     /// By inode.
-    namespaces: HashMap<u32, Namespace>,
+    namespaces: HashMap<u32, WatchedNamespace>,
     /// Namespaces with a process.
     turns: VecDeque<u32>,
     /// Whether a namespace was forgotten, so that one that seems new may have had counters before.
@@ -49,7 +48,7 @@ impl Mib {
             // Needs CAP_SYS_ADMIN.
             let netstat = namespace::inside(found, || fs::read_to_string("/proc/thread-self/net/netstat"));
             let last = netstat.ok().as_deref().and_then(parse);
-            mib.namespaces.insert(found.inode, Namespace { pid: None, last });
+            mib.namespaces.insert(found.inode, WatchedNamespace { pid: None, last });
         }
         let pid = std::process::id();
         if let Some(inode) = mib.inode(pid) {
@@ -81,7 +80,7 @@ impl Mib {
             }
         }
         let last = (!self.has_forgotten).then(MappingErrors::default);
-        let namespace = self.namespaces.entry(inode).or_insert(Namespace { pid: None, last });
+        let namespace = self.namespaces.entry(inode).or_insert(WatchedNamespace { pid: None, last });
         if namespace.pid.is_none() && self.immediate < MAX_READS {
             namespace.pid = Some(pid);
             self.immediate += 1;
@@ -191,7 +190,7 @@ mod tests {
     fn earlier_errors_do_not_count_and_an_inode_may_be_reused() {
         let (root, mut mib) = mib();
         let inode = write(root.path(), 7, [5, 5, 5]);
-        mib.namespaces.insert(inode, Namespace { pid: None, last: Some(errors(10, 5)) });
+        mib.namespaces.insert(inode, WatchedNamespace { pid: None, last: Some(errors(10, 5)) });
         mib.add(inode, 7);
         mib.add(inode + 1, 7);
         assert_eq!(mib.read(), errors(0, 0), "nothing new, and the process is not in the second namespace");

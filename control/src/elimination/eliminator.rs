@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{
     EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
 };
@@ -10,7 +11,6 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 use super::select::{self, Known};
-use super::state::ConnectionState;
 
 /// Time after an action during which the throughput is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
@@ -55,8 +55,8 @@ pub(crate) struct Eliminator {
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals of the last minute.
     recent: VecDeque<Nanos>,
-    /// Connections from which nothing is removed any more: an action did harm, or the kernel refused one. Also those that snapshots leave
-    /// out while they are idle.
+    /// Connections from which nothing more is removed: an action reduced the throughput, or the kernel refused it. They stay here while
+    /// snapshots omit them because they are idle.
     left_alone: BTreeSet<ConnectionId>,
 }
 
@@ -75,9 +75,11 @@ impl Eliminator {
         self.left_alone.contains(&id)
     }
 
-    /// Evaluates a snapshot. A connection that is missing in it is forgotten, so it must not be left out while [`Self::is_watching`].
-    pub(crate) fn decide(&mut self, at: Nanos, states: &[ConnectionState]) -> Vec<Decision> {
-        let present: BTreeSet<ConnectionId> = states.iter().map(|state| state.id).collect();
+    /// Evaluates the MPTCP connections of a snapshot that can send, each with whether subflows may be removed from it; if not, only the watch
+    /// after an earlier action continues. A missing connection is forgotten, so it must not be left out while [`Self::is_watching`].
+    pub(crate) fn decide(&mut self, at: Nanos, connections: &[(&Connection, bool)]) -> Vec<Decision> {
+        let present: BTreeSet<ConnectionId> =
+            connections.iter().map(|(connection, _)| connection.id).collect();
         self.connections.retain(|id, _| present.contains(id));
         while self.recent.front().is_some_and(|then| at.since(*then) >= MINUTE) {
             self.recent.pop_front();
@@ -86,24 +88,25 @@ impl Eliminator {
             self.left_alone.pop_first();
         }
         let mut decisions = Vec::new();
-        for state in states {
-            let watched = self.connections.entry(state.id).or_default();
-            watched.update(at, state, &self.policy);
-            let judged = watched.judge(at, state);
+        for (connection, is_selected) in connections {
+            let id = connection.id;
+            let watched = self.connections.entry(id).or_default();
+            watched.update(at, connection, &self.policy);
+            let judged = watched.judge(id);
             if matches!(judged.first(), Some(Decision::Record(_, EliminationStep::LeftAlone(_)))) {
-                self.left_alone.insert(state.id);
+                self.left_alone.insert(id);
             }
             decisions.extend(judged);
-            if self.left_alone.contains(&state.id) || !state.is_selected {
+            if self.left_alone.contains(&id) || !is_selected {
                 continue;
             }
-            for removal in watched.candidates(at, state, &self.policy) {
+            for removal in watched.candidates(at, connection, &self.policy) {
                 if self.recent.len() >= usize::try_from(self.policy.max_per_minute).unwrap_or(usize::MAX) {
                     break;
                 }
                 self.recent.push_back(at);
                 watched.known.decided.insert(removal.removed.subflow);
-                decisions.push(Decision::Remove(state.id, removal));
+                decisions.push(Decision::Remove(id, removal));
             }
         }
         decisions
@@ -124,19 +127,22 @@ impl Eliminator {
 }
 
 impl Watched {
-    fn update(&mut self, at: Nanos, state: &ConnectionState, policy: &EliminationPolicy) {
+    fn update(&mut self, at: Nanos, connection: &Connection, policy: &EliminationPolicy) {
         let Known { history, stability, decided } = &mut self.known;
-        history.add(at, state);
-        stability.update(at, &state.pairs, policy.probability);
-        decided.retain(|id| state.subflows.iter().any(|subflow| subflow.id == *id));
-        self.latest = (at, state.acked, history.throughput());
+        let acked = history.add(at, connection);
+        let pairs = connection.bottlenecks.iter().flat_map(|found| &found.pairs);
+        stability.update(at, pairs, policy.probability);
+        let open = || connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
+        decided.retain(|id| open().any(|subflow| subflow.id == *id));
+        self.latest = (at, acked, history.throughput());
     }
 
     /// Compares the throughput since the watched actions with the throughput before them.
-    fn judge(&mut self, at: Nanos, state: &ConnectionState) -> Vec<Decision> {
-        let Some((since, acked, before)) = self.before else { return Vec::new() };
+    fn judge(&mut self, id: ConnectionId) -> Vec<Decision> {
+        let Some((since, acked_before, before)) = self.before else { return Vec::new() };
+        let (at, acked, _) = self.latest;
         let elapsed = at.since(since);
-        let after = state.acked.since(acked).per(elapsed);
+        let after = acked.since(acked_before).per(elapsed);
         let throughput = Throughput { before, after };
         let left = after.0 as f64 / before.0 as f64;
         let has_dropped = left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY;
@@ -146,17 +152,17 @@ impl Watched {
         self.before = None;
         let backups = std::mem::take(&mut self.backups);
         if !has_dropped {
-            return vec![Decision::Record(state.id, EliminationStep::Confirmed(throughput))];
+            return vec![Decision::Record(id, EliminationStep::Confirmed(throughput))];
         }
-        let left_alone = Decision::Record(state.id, EliminationStep::LeftAlone(throughput));
-        let undone = backups.into_iter().map(|removal| Decision::Undo(state.id, removal));
+        let left_alone = Decision::Record(id, EliminationStep::LeftAlone(throughput));
+        let undone = backups.into_iter().map(|removal| Decision::Undo(id, removal));
         std::iter::once(left_alone).chain(undone).collect()
     }
 
-    fn candidates(&self, at: Nanos, state: &ConnectionState, policy: &EliminationPolicy) -> Vec<Removal> {
+    fn candidates(&self, at: Nanos, connection: &Connection, policy: &EliminationPolicy) -> Vec<Removal> {
         if self.before.is_some() || self.known.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
-        select::removals(at, state, &self.known, policy)
+        select::removals(at, connection, &self.known, policy)
     }
 }

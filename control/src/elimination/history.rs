@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
-use super::state::ConnectionState;
-
 /// Rates are means over this time.
 const WINDOW: Nanos = Nanos(5_000_000_000);
-/// A subflow whose peer has acknowledged nothing for this time may have failed, before the kernel says so.
+/// A subflow whose peer has acknowledged nothing for this time may have failed, before the kernel reports it.
 const RECENT: Nanos = Nanos(1_000_000_000);
 
 struct Sample {
@@ -26,13 +25,20 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn add(&mut self, at: Nanos, state: &ConnectionState) {
-        let subflows = state.subflows.iter().map(|subflow| (subflow.id, subflow.acked)).collect();
-        self.samples.push_back(Sample { at, acked: state.acked, subflows });
-        // The first sample stays at the begin of the window or before it.
+    /// Adds a sample. Returns the bytes of the connection that the peer has acknowledged.
+    pub(super) fn add(&mut self, at: Nanos, connection: &Connection) -> Bytes {
+        let all = connection.subflows.iter();
+        // Kernels before 6.5 do not count the bytes of a connection.
+        let of_subflows = || all.clone().map(|subflow| subflow.bytes_acked).sum();
+        let acked = connection.bytes_acked.unwrap_or_else(of_subflows);
+        let open = all.clone().filter(|subflow| subflow.closed.is_none());
+        let subflows = open.map(|subflow| (subflow.id, subflow.bytes_acked)).collect();
+        self.samples.push_back(Sample { at, acked, subflows });
+        // The oldest sample is from the beginning of the window or from before it.
         while self.samples.get(1).is_some_and(|second| at.since(second.at) >= WINDOW) {
             self.samples.pop_front();
         }
+        acked
     }
 
     /// The time that the samples cover.
@@ -41,17 +47,16 @@ impl History {
         ends.map_or(Nanos(0), |(first, last)| last.at.since(first.at))
     }
 
-    /// Mean rate of the connection.
     pub(super) fn throughput(&self) -> BitsPerSecond {
         self.rate(|sample| Some(sample.acked))
     }
 
-    /// Mean rate of a subflow since the begin of the window, or since it joined.
+    /// Mean rate of a subflow since the beginning of the window, or since it joined.
     pub(super) fn goodput(&self, subflow: SubflowId) -> BitsPerSecond {
         self.rate(|sample| sample.subflows.get(&subflow).copied())
     }
 
-    /// Whether the peer has acknowledged payload on a subflow in the last second (with a longer interval: since the snapshot before).
+    /// Whether the peer has acknowledged payload on a subflow in the last second (with a longer interval: since the previous snapshot).
     pub(super) fn is_progressing(&self, subflow: SubflowId) -> bool {
         let Some(last) = self.samples.back() else { return false };
         let before = self.samples.iter().rev().find(|sample| last.at.since(sample.at) >= RECENT);

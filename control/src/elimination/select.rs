@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Selects the extra subflows of a connection: all of a group but the best, as far as the verdicts are stable.
+//! Selects the extra subflows of a connection: in each group, all but the best one, if their verdicts are stable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{Candidate, EliminationPolicy, Removal};
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 
 use super::history::History;
 use super::stability::Stability;
-use super::state::ConnectionState;
 
 /// Facts about a connection from earlier snapshots.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows with a decision. It is final: none of them is kept instead of another.
+    /// Subflows that were to be removed. This is final: none of them is kept instead of another.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
 /// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last subflow.
 pub(super) fn removals(
     at: Nanos,
-    state: &ConnectionState,
+    connection: &Connection,
     known: &Known,
     policy: &EliminationPolicy,
 ) -> Vec<Removal> {
     let mut all = Vec::new();
     let mut kept = BTreeSet::new();
-    for group in &state.groups {
-        let mut members = members(state, group, &known.history);
+    for group in connection.bottlenecks.iter().flat_map(|found| &found.groups) {
+        let mut members = members(connection, group, &known.history);
         members.retain(|member| !known.decided.contains(&member.subflow));
         let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
         kept.insert(best.subflow);
@@ -43,7 +44,7 @@ pub(super) fn removals(
         let others = members.iter().filter(|member| member.subflow != best.subflow);
         all.extend(others.filter_map(|extra| {
             let stable = known.stability.duration(best.subflow, extra.subflow, at)?;
-            (stable >= policy.stable).then(|| removal(state, group, [best, *extra], stable, policy))
+            (stable >= policy.stable).then(|| removal(connection, group, [best, *extra], stable, policy))
         }));
     }
     // Groups are disjoint. If they were not, the best subflow of another group would still stay.
@@ -51,10 +52,12 @@ pub(super) fn removals(
     all
 }
 
-/// The subflows of a group that carry data.
-fn members(state: &ConnectionState, group: &[SubflowId], history: &History) -> Vec<Candidate> {
-    let usable = state.subflows.iter().filter(|subflow| subflow.is_usable && group.contains(&subflow.id));
-    usable
+/// The subflows of a group that carry data: established, no backup, and not failed.
+fn members(connection: &Connection, group: &[SubflowId], history: &History) -> Vec<Candidate> {
+    let in_group = connection.subflows.iter().filter(|subflow| group.contains(&subflow.id));
+    in_group
+        .filter(|subflow| subflow.closed.is_none() && subflow.state == TcpState::Established)
+        .filter(|subflow| !subflow.backup && !subflow.is_failed())
         .map(|subflow| Candidate {
             subflow: subflow.id,
             local: subflow.local,
@@ -71,17 +74,19 @@ fn rank(member: &Candidate) -> (BitsPerSecond, Reverse<Micros>, Reverse<SubflowI
 }
 
 fn removal(
-    state: &ConnectionState,
+    connection: &Connection,
     group: &[SubflowId],
     [kept, removed]: [Candidate; 2],
     stable: Nanos,
     policy: &EliminationPolicy,
 ) -> Removal {
     let ids = [kept.subflow, removed.subflow];
-    let pair = state.pairs.iter().find(|pair| ids.contains(&pair.a) && ids.contains(&pair.b));
+    let found = connection.bottlenecks.as_ref();
+    let mut pairs = found.into_iter().flat_map(|found| &found.pairs);
+    let pair = pairs.find(|pair| ids.contains(&pair.a) && ids.contains(&pair.b));
     Removal {
         action: policy.action,
-        method: state.method,
+        method: found.map(|found| found.method).unwrap_or_default(),
         group: group.to_vec(),
         removed,
         kept,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Since when each pair of subflows has been found to share a bottleneck, without interruption.
+//! How long the verdict that two subflows share a bottleneck has held without interruption.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,12 @@ pub(super) struct Stability {
 
 impl Stability {
     /// Applies the verdicts of a snapshot. A pair without a sufficient verdict starts again.
-    pub(super) fn update(&mut self, at: Nanos, pairs: &[PairVerdict], min_probability: f64) {
+    pub(super) fn update<'a>(
+        &mut self,
+        at: Nanos,
+        pairs: impl Iterator<Item = &'a PairVerdict>,
+        min_probability: f64,
+    ) {
         let sufficient = |pair: &&PairVerdict| {
             pair.verdict == Verdict::Shared && pair.probability.is_none_or(|p| p >= min_probability)
         };
@@ -24,7 +29,7 @@ impl Stability {
             let key = key(pair.a, pair.b);
             (key, previous.get(&key).copied().unwrap_or(at))
         };
-        self.since = pairs.iter().filter(sufficient).map(with_time).collect();
+        self.since = pairs.filter(sufficient).map(with_time).collect();
     }
 
     /// How long the verdict has held. `None`: it does not hold now.

@@ -21,6 +21,7 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
+use crate::client::Daemon;
 use crate::command::sheet::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
@@ -30,7 +31,6 @@ use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
 use crate::names::kubernetes::{PodFolder, container_log, pod_folder, pod_group};
 use crate::screen;
-use crate::socket::client::Daemon;
 use crate::system::clock::ClockPair;
 
 /// Time between two readings of the simulated clock.
@@ -42,7 +42,7 @@ const MAX_FILES: usize = 64;
 /// format.
 pub fn replay(lines: impl BufRead) {
     let Ok(mut replay) = Replay::read_start(Path::new("fuzz"), lines) else { return };
-    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep), None, |snapshot| {
+    let report = session::run(&mut replay, TrackerSettings::new(Closed::Keep, None), None, |snapshot| {
         show(&snapshot);
         Ok(true)
     });

@@ -67,11 +67,11 @@ pub(super) const COLUMNS: &[Column] = &[
     own(("role", "ROLE", "client or server"), |_, c| Some(c.role.map_or("-", Role::as_str).to_owned())),
     own(("netns", "NETNS", "network namespace"), |row, c| Some(row.context.mask.name("netns", &c.netns))),
     own(("cgroup", "CGROUP", "control group"), |row, c| {
-        let group = c.cgroup.as_deref().filter(|_| !row.context.mask.is_on());
+        let group = c.cgroup.as_deref().filter(|_| !row.context.mask.is_on);
         Some(printable(group?).into_owned())
     }),
     own(("pod", "POD", "Kubernetes namespace, pod and container"), |row, c| {
-        let pod = c.pod.as_ref().filter(|_| !row.context.mask.is_on());
+        let pod = c.pod.as_ref().filter(|_| !row.context.mask.is_on);
         Some(printable(&pod?.to_string()).into_owned())
     }),
     own(("process", "PROCESS", "name and id of the process"), |row, c| {
@@ -112,7 +112,7 @@ fn flow(row: &Row<'_>, width: usize) -> Text {
 fn process(mask: &Mask, connection: &Connection) -> [String; 2] {
     let Some(process) = connection.process else { return ["-", "-"].map(str::to_owned) };
     let name = mask.name("process", &process.comm.text());
-    let pid = if mask.is_on() { String::new() } else { format!("/{}", process.pid) };
+    let pid = if mask.is_on { String::new() } else { format!("/{}", process.pid) };
     [name.clone(), name + &pid]
 }
 
@@ -257,7 +257,7 @@ fn names(row: &Row<'_>) -> Vec<String> {
             vec![name.map_or_else(unknown, |name| mask.name("process", &name.text()))]
         }
         AggregateKey::Namespace(_) => vec![netns()],
-        AggregateKey::ControlGroup(_) if mask.is_on() => vec!["control group".to_owned()],
+        AggregateKey::ControlGroup(_) if mask.is_on => vec!["control group".to_owned()],
         AggregateKey::ControlGroup(_) => {
             let path = example().and_then(|c| Some(printable(c.cgroup.as_deref()?).into_owned()));
             let pod = example().and_then(|c| Some(printable(&c.pod.as_ref()?.to_string()).into_owned()));

@@ -40,7 +40,6 @@ pub(crate) fn find(key: &str) -> Option<&'static Column> {
     COLUMNS.iter().find(|column| column.key == key)
 }
 
-/// The names of a row, for the search.
 pub(crate) fn search_text(row: &Row<'_>) -> String {
     let columns =
         ["flow", "name", "netns", "state", "cgroup", "bottleneck"].iter().filter_map(|key| find(key));

@@ -20,7 +20,6 @@ pub(crate) enum Fold {
     Never,
 }
 
-/// The subject of a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject<'a> {
     Connection(&'a Connection, Fold),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The columns of each table, and their priority on narrow screens.
 
-/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) key: &'static str,
@@ -23,14 +22,12 @@ macro_rules! view {
 }
 
 view! {
-    /// The connections view.
     CONNECTIONS: flow 0 bottleneck 3 share 4 rate 1 rates 2 srtt_seconds 5 retransmitted_segments_total 7 watts 6
     + sent_bytes_total 8 received_bytes_total 9 rtt_p99_seconds 10 active_joules_total 11 joules_per_gigabyte 12
       congestion_window_segments 13 cpu_seconds_total 14 state 15 netns 16 joined_after_seconds 17
 }
 
 view! {
-    /// The energy view.
     ENERGY: flow 0 watts 1 active_joules_total 2 bounds 4 joules_per_gigabyte 3 wasted 5 source 7 cpu_seconds_total 6 rate 8
     + full_joules_total 9 rates 10
 }
@@ -44,13 +41,11 @@ view! {
 }
 
 view! {
-    /// The paths view.
     AGGREGATES_BY_PATH: name 0 group 2 rate 1 rates 3 rtt 4 failed 5 loss 6 open 7 rtt_lowest 9 sent 8 received 10 watts 11
     + joules 12 j_per_gb 13 connections 14
 }
 
 view! {
-    /// The peers view.
     AGGREGATES_BY_PEER: name 0 connections 2 open 5 rate 1 rates 3 sent 6 received 7 rtt 8 loss 9 watts 4 joules 10
     + failed 11 j_per_gb 12
 }

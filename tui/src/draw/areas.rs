@@ -18,7 +18,7 @@ const MAX_ALARMS: usize = 3;
 const CHARTS: std::ops::RangeInclusive<usize> = 8..=36;
 const CHARTS_STEP: usize = 4;
 
-/// The parts of the screen from top to bottom; those without height are not shown.
+/// The parts of the screen from top to bottom; a part without height is not shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Areas {
     pub(crate) header: Rect,
@@ -30,7 +30,6 @@ pub(crate) struct Areas {
     pub(crate) body: Rect,
     /// Charts of the selected row, in the space that the table does not need.
     pub(crate) charts: Rect,
-    /// Findings of the selected connection.
     pub(crate) findings: Rect,
     pub(crate) footer: Rect,
 }

@@ -18,7 +18,6 @@ use crate::state::app::App;
 use crate::text::{Text, pad};
 use crate::theme::Ink;
 
-/// Its parts from top to bottom.
 struct Parts {
     facts: Rect,
     subflows: Rect,
@@ -63,7 +62,6 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     timeline(app, frame, parts.timeline, connection);
 }
 
-/// Id, process, addresses and state.
 fn ends(app: &App, c: &Connection) -> Text {
     let state = if c.is_open() { c.state.as_str() } else { "closed" };
     let role = c.role.map_or("role unknown", Role::as_str);
@@ -74,7 +72,6 @@ fn ends(app: &App, c: &Connection) -> Text {
     Text::first_that_fits(full_names(&app.mask, c).map(form), app.size.0.into())
 }
 
-/// Bytes and energy.
 fn totals(app: &App, c: &Connection) -> Text {
     let bytes = |value: Option<Bytes>| display(Unit::Bytes, value.map(|bytes| bytes.0 as f64));
     let energy = c.energy.and_then(|energy| {
@@ -136,7 +133,7 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
 
 fn event(app: &App, connection: &Connection, entry: &TimelineEntry, is_failure: bool) -> Text {
     let mut event = entry.event.clone();
-    if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on()) {
+    if let (TimelineEvent::PeerAddressAnnounced { address, .. }, true) = (&mut event, app.mask.is_on) {
         *address = None;
     }
     let sentence = event.sentence(|id| connection.subflow_name(id));

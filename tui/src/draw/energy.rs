@@ -16,7 +16,6 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put_lines(app, frame, area, lines(app, area.width.into()));
 }
 
-/// All lines at this width.
 pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
     let Some(snapshot) = app.snapshot() else { return Vec::new() };
     let Some(energy) = &snapshot.energy else {

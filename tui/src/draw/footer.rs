@@ -19,7 +19,7 @@ const MAX_HEIGHT: usize = 4;
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put_lines(app, frame, area, lines(app));
     if let Mode::Type(prompt, edit) = &app.mode {
-        let x = word(*prompt).width() + edit.before().width();
+        let x = prompt.as_str().width() + edit.before().width();
         let x = u16::try_from(x).unwrap_or(u16::MAX).min(area.width.saturating_sub(1));
         frame.set_cursor_position(Position { x: area.x + x, y: area.y });
     }
@@ -36,23 +36,15 @@ pub(super) fn lines(app: &App) -> Vec<Text> {
     }
 }
 
-/// A message, wrapped.
 fn below(app: &App, message: &str, ink: Ink, height: usize) -> Vec<Text> {
     let width = usize::from(app.size.0);
     let lines = wrapped(message, width).into_iter().map(|line| Text::new(line, ink));
     truncated(lines.collect(), (width, height), ink)
 }
 
-fn word(prompt: Prompt) -> &'static str {
-    match prompt {
-        Prompt::Filter => "filter: ",
-        Prompt::Search => "find: ",
-    }
-}
-
 /// The line that the user types. An error follows it, or is below it if it does not fit.
 fn input(app: &App, prompt: Prompt, edit: &Edit) -> Vec<Text> {
-    let typed = Text::new(word(prompt), Ink::Accent).and(edit.text(), Ink::Strong);
+    let typed = Text::new(prompt.as_str(), Ink::Accent).and(edit.text(), Ink::Strong);
     let suggestions = if prompt == Prompt::Filter { edit.suggestions() } else { Vec::new() };
     match &app.filter_error {
         Some(error) if prompt == Prompt::Filter && suggestions.is_empty() => {

@@ -29,7 +29,7 @@ pub(super) fn put_lines(app: &App, frame: &mut Frame<'_>, area: Rect, lines: imp
     }
 }
 
-/// Divides an area from top to bottom: each call returns the next part, as high as wanted or as what is left.
+/// Divides an area from top to bottom: each call returns the next part, of the requested height, or what is left.
 pub(super) fn stack(area: Rect) -> impl FnMut(usize) -> Rect {
     let mut top = area.y;
     move |height| {

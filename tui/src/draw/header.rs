@@ -33,7 +33,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     let title = app.snapshot().map_or_else(
         || Text::new("mpwatch", Ink::Strong),
         |snapshot| {
-            let name = if app.mask.is_on() { "host".into() } else { printable(&snapshot.host.name) };
+            let name = if app.mask.is_on { "host".into() } else { printable(&snapshot.host.name) };
             let titles = titles(snapshot, &name, app.totals(), app.settings.units, &recent(app));
             Text::first_that_fits(titles, room)
         },
@@ -130,7 +130,6 @@ fn tab_texts() -> impl Iterator<Item = (Tab, String, u16)> {
     })
 }
 
-/// The tab at a column of the screen.
 pub(crate) fn tab_at(column: u16) -> Option<Tab> {
     let contains = |(_, text, left): &(Tab, String, u16)| {
         (*left..*left + u16::try_from(text.len()).unwrap_or(0)).contains(&column)
@@ -181,7 +180,7 @@ fn problems(app: &App) -> Vec<Text> {
 fn note(app: &App) -> Text {
     if !app.filter_text.is_empty() {
         // The filter may contain a name that the mask hides.
-        let text = if app.mask.is_on() { "(masked)" } else { &app.filter_text };
+        let text = if app.mask.is_on { "(masked)" } else { &app.filter_text };
         let result = if app.rows.len() == 0 { "(nothing matches)" } else { "" };
         return Text::new(format!("filter: {text} "), Ink::Accent).and(result, Ink::Warning);
     }

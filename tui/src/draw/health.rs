@@ -65,7 +65,7 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
         (Origin::Replay(file), _) => format!("the recording {file}"),
     };
     let host = &snapshot.host;
-    let name = if app.mask.is_on() { "masked".into() } else { printable(&host.name) };
+    let name = if app.mask.is_on { "masked".into() } else { printable(&host.name) };
     let frames = app.history.latest() + 1 - app.history.oldest();
     vec![
         fact("origin", origin),

@@ -55,7 +55,7 @@ fn no_match(app: &App, connections: usize) -> Vec<Text> {
     let keys = &app.settings.keys;
     let none = format!("  None of {} matches.", count(connections, "connection"));
     let mut lines = vec![Text::new(none, Ink::Strong)];
-    if !app.filter_text.is_empty() && !app.mask.is_on() {
+    if !app.filter_text.is_empty() && !app.mask.is_on {
         lines.push(Text::plain(format!("  The filter is: {}", app.filter_text)));
     }
     let hint = if app.filter_text.is_empty() {

@@ -132,14 +132,6 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
     scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, scroll));
 }
 
-fn title_of_list(pick: Pick) -> &'static str {
-    match pick {
-        Pick::Sort => "Sort by (enter; again to reverse)",
-        Pick::Columns => "Columns (enter shows or hides; · if there is room)",
-        Pick::Export => "Export the selection as",
-    }
-}
-
 /// A list as it is drawn.
 struct List {
     outer: Rect,
@@ -156,7 +148,7 @@ fn list_of(app: &App, pick: Pick, selected: usize, choices: &[ListItem]) -> List
     let names = choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0);
     let before_help = names + MARK + 2;
     let wanted = choices.iter().map(|choice| before_help + choice.help.width()).max().unwrap_or(0);
-    let wanted = wanted.max(title_of_list(pick).len() + 2);
+    let wanted = wanted.max(pick.as_str().len() + 2);
     let width = wanted.min(MAX_LIST_WIDTH).min(usize::from(app.size.0).saturating_sub(4));
     let helps = choices.iter().map(|choice| wrapped(choice.help, width.saturating_sub(before_help)));
     let lines: Vec<(usize, String)> =
@@ -179,7 +171,7 @@ pub(crate) fn line_at(app: &App, pick: Pick, line: usize, (column, row): (u16, u
 pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, line: usize) {
     let choices = choices(app, pick);
     let List { outer, names, lines, offset } = list_of(app, pick, line, &choices);
-    let area = boxed(app, frame, outer, title_of_list(pick));
+    let area = boxed(app, frame, outer, pick.as_str());
     let rows = lines.len();
     let mut above = offset.checked_sub(1).map(|last| lines[last].0);
     for ((index, help), y) in lines.into_iter().skip(offset).zip(area.top()..area.bottom()) {

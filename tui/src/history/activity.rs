@@ -14,7 +14,8 @@ fn level(rate: f32) -> i16 {
 pub(crate) struct Activity {
     /// Exponential moving average of the rate. `None` before the first rate.
     mean: Option<f32>,
-    step: i16,
+    /// 0 for an idle flow.
+    pub(crate) step: i16,
 }
 
 impl Activity {
@@ -28,11 +29,6 @@ impl Activity {
             self.step = level / STEP * STEP;
         }
     }
-
-    /// The step; 0 for an idle flow.
-    pub(crate) fn step(self) -> i16 {
-        self.step
-    }
 }
 
 #[cfg(test)]
@@ -44,7 +40,7 @@ mod tests {
         let mut activity = Activity::default();
         let mut step = |rate: u16| {
             activity.add(f32::from(rate) * 1e6);
-            activity.step()
+            activity.step
         };
         assert_eq!(step(0), 0);
         let steps: std::collections::BTreeSet<i16> =

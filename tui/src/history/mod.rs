@@ -30,17 +30,13 @@ const FORGET_EVERY: Tick = 16;
 /// A closed connection that is remembered.
 #[derive(Clone, Debug)]
 pub(crate) struct ClosedConnection {
-    connection: Connection,
+    pub(crate) connection: Connection,
     digest: Digest,
 }
 
 impl ClosedConnection {
     fn new(connection: &Connection) -> Self {
         Self { connection: connection.clone(), digest: Digest::new(slice::from_ref(connection)) }
-    }
-
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
     }
 
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
@@ -52,7 +48,7 @@ impl ClosedConnection {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     connections: Tracks<ConnectionId>,
-    subflows: Tracks<SubflowId>,
+    pub(crate) subflows: Tracks<SubflowId>,
     frames: VecDeque<Arc<Digested>>,
     /// Connections of all frames.
     held: usize,
@@ -158,19 +154,9 @@ impl History {
         self.subflows.get(id)
     }
 
-    /// The total rate of some subflows over time, the latest last: at most `max` values.
-    pub(crate) fn rates(
-        &self,
-        subflows: impl Iterator<Item = SubflowId>,
-        until: Tick,
-        max: usize,
-    ) -> Vec<f32> {
-        self.subflows.sums(subflows, Series::Rate, until, max)
-    }
-
     /// Closed connections, the latest last.
     pub(crate) fn closed(&self) -> impl DoubleEndedIterator<Item = &Connection> + ExactSizeIterator {
-        self.closed.iter().map(ClosedConnection::connection)
+        self.closed.iter().map(|closed| &closed.connection)
     }
 
     /// Closed connections with their numbers, which do not change.

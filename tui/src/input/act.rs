@@ -8,10 +8,9 @@ use mpwatch_model::snapshot::Report;
 use crate::aggregate::AggregateKey;
 use crate::digest::PathKey;
 use crate::history::MAX_CLOSED;
-use crate::state::app::{App, Rows};
+use crate::state::app::{App, FlowRow, Rows};
 use crate::state::choices::{Mark, choices};
 use crate::state::edit::Edit;
-use crate::state::flow_row::FlowRow;
 use crate::state::key::Action;
 use crate::state::message::{ExportFormat, Request};
 use crate::state::view::{ClosedFilter, Detail, Mode, Pick, Prompt, RowKey, Tab};
@@ -115,12 +114,12 @@ impl App {
     }
 
     fn toggle_mask(&mut self) {
-        self.mask.toggle();
+        self.mask.is_on = !self.mask.is_on;
         if let Some(frame) = self.history.frame(self.tick()).cloned() {
             self.mask.learn(&frame.snapshot.connections);
             self.mask.learn(self.history.closed());
         }
-        self.notify(if self.mask.is_on() { "privacy mask on" } else { "privacy mask off" });
+        self.notify(if self.mask.is_on { "privacy mask on" } else { "privacy mask off" });
         self.rebuild();
     }
 
@@ -144,7 +143,7 @@ impl App {
     }
 
     fn filter_by(&mut self, key: AggregateKey) {
-        if self.mask.is_on() {
+        if self.mask.is_on {
             self.notify("the privacy mask is on: a filter would show the name");
             return;
         }
@@ -213,7 +212,7 @@ impl App {
             self.notify("nothing is selected");
             return None;
         }
-        let report = if self.mask.is_on() { self.mask.report(report) } else { report };
+        let report = if self.mask.is_on { self.mask.report(report) } else { report };
         Some(Request::Export(Box::new(report), format))
     }
 }

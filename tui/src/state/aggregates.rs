@@ -24,7 +24,6 @@ pub(crate) struct Scope {
     pub(crate) filter: String,
 }
 
-/// The numbers of aggregates.
 #[derive(Clone, Debug, Default)]
 struct Numbers {
     keys: Vec<AggregateKey>,
@@ -76,17 +75,14 @@ impl Aggregates {
         self.order.len()
     }
 
-    /// The aggregate of a row.
     pub(crate) fn key(&self, row: usize) -> Option<AggregateKey> {
         self.numbers.keys.get(*self.order.get(row)? as usize).copied()
     }
 
-    /// The subflows of a row.
     pub(crate) fn members(&self, row: usize) -> &[Member] {
         self.order.get(row).map(|number| self.members_of(*number)).unwrap_or_default()
     }
 
-    /// The row of an aggregate.
     pub(crate) fn row_of(&self, key: &AggregateKey) -> Option<usize> {
         let number = *self.numbers.of_key.get(key)?;
         self.order.iter().position(|at| *at == number)
@@ -254,7 +250,7 @@ impl Aggregates {
         let live: Vec<u32> = numbers.filter(|number| !self.members_of(*number).is_empty()).collect();
         let order = |number: &u32| match column {
             // By default, aggregates of similar activity keep their places.
-            None => Order::Number(f64::from(self.activities[*number as usize].step())),
+            None => Order::Number(f64::from(self.activities[*number as usize].step)),
             Some(column) if column.key == "rate" => Order::Number(self.rates[*number as usize] as f64),
             Some(column) => {
                 let sums = self.sums(context, *number);
@@ -275,7 +271,6 @@ impl Aggregates {
     }
 }
 
-/// Mean of the latest rates.
 fn recent(context: Context<'_>, members: &[Member]) -> f64 {
     let subflows = members.iter().filter_map(|member| member.digest(context));
     let tracks = subflows.filter_map(|subflow| context.history.subflow(subflow.id));

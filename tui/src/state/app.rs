@@ -11,18 +11,38 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::aggregate::Grouping;
-use crate::columns::{Choice, DETAIL, chosen, find, is_of_energy, known};
-use crate::context::Context;
+use crate::columns::{Choice, DETAIL, Fold, Row, Subject, chosen, find, is_of_energy, known};
+use crate::context::{Context, Location};
 use crate::digest::{Digested, Totals};
 use crate::history::{History, Tick};
 use crate::mask::Mask;
 use crate::state::aggregates::Aggregates;
-use crate::state::flow_row::FlowRow;
 use crate::state::message::{Link, Notice};
 use crate::state::settings::{Origin, Settings};
 use crate::state::view::{ClosedFilter, Detail, Mode, RowKey, Tab, TableState};
 
-/// The rows of the table that is shown.
+/// A row of the connections view: a connection, or one of its subflows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowRow {
+    pub(crate) location: Location,
+    pub(crate) id: ConnectionId,
+    /// Index of the subflow. `None`: the row of the connection itself.
+    pub(crate) subflow: Option<usize>,
+}
+
+impl FlowRow {
+    /// The row with the data that its cells read. `None`: the connection is no longer remembered.
+    pub(crate) fn row(self, context: Context<'_>, fold: Fold) -> Option<Row<'_>> {
+        let found = context.connection(self.location).filter(|connection| connection.id == self.id);
+        let connection = found.or_else(|| context.find(self.id))?;
+        let subject = match self.subflow {
+            None => Subject::Connection(connection, fold),
+            Some(index) => Subject::Subflow { connection, index, subflow: connection.subflows.get(index)? },
+        };
+        Some(Row { context, subject })
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Rows {
     #[default]
@@ -93,7 +113,6 @@ impl App {
         self.tab
     }
 
-    /// The tick that is shown.
     pub(crate) fn tick(&self) -> Tick {
         self.frozen.unwrap_or_else(|| self.history.latest())
     }
@@ -103,17 +122,14 @@ impl App {
         self.history.frame(self.tick()).map(AsRef::as_ref)
     }
 
-    /// The snapshot that is shown.
     pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
         self.digested().map(|frame| &*frame.snapshot)
     }
 
-    /// Totals of the snapshot that is shown.
     pub(crate) fn totals(&self) -> Totals {
         self.digested().map(|frame| frame.digest.totals).unwrap_or_default()
     }
 
-    /// The data that rows and cells read.
     pub(crate) fn context(&self) -> Context<'_> {
         Context {
             frame: self.digested(),

@@ -6,7 +6,6 @@ use crate::state::app::App;
 use crate::state::message::ExportFormat;
 use crate::state::view::{Pick, Tab};
 
-/// Whether a line is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Chosen,
@@ -44,7 +43,6 @@ pub(crate) fn choices(app: &App, pick: Pick) -> Vec<ListItem> {
     }
 }
 
-/// Whether a column is shown.
 pub(crate) fn mark_of(app: &App, key: &str) -> Mark {
     match app.columns().iter().find(|choice| choice.key == key) {
         Some(choice) if choice.is_extra => Mark::IfRoom,

@@ -6,7 +6,6 @@ use ratatui::crossterm::event::{Event, KeyEvent};
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
-/// Text with a cursor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edit(Input);
 
@@ -19,7 +18,6 @@ impl Edit {
         self.0.value().to_owned()
     }
 
-    /// The text before the cursor.
     pub(crate) fn before(&self) -> String {
         self.0.value().chars().take(self.0.cursor()).collect()
     }

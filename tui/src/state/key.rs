@@ -106,7 +106,6 @@ pub struct Chord {
     control: bool,
 }
 
-/// Keys with names.
 const NAMED: &[(&str, KeyCode)] = &[
     ("up", KeyCode::Up),
     ("down", KeyCode::Down),
@@ -218,7 +217,6 @@ impl Keymap {
         self.bound.iter().filter(|(_, bound)| *bound == action).map(|(chord, _)| chord.to_string()).collect()
     }
 
-    /// The first key of an action.
     pub(crate) fn key(&self, action: Action) -> String {
         self.keys(action).into_iter().next().unwrap_or_default()
     }

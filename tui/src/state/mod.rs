@@ -5,7 +5,6 @@ pub(crate) mod aggregates;
 pub(crate) mod app;
 pub(crate) mod choices;
 pub(crate) mod edit;
-pub(crate) mod flow_row;
 pub(crate) mod key;
 pub(crate) mod message;
 pub(crate) mod rows;

@@ -11,8 +11,7 @@ use crate::columns::{Fold, Order, Row, Subject, find, ranks};
 use crate::context::Location;
 use crate::digest::{Digested, Entry};
 use crate::state::aggregates::{Aggregates, Scope};
-use crate::state::app::{App, Rows};
-use crate::state::flow_row::FlowRow;
+use crate::state::app::{App, FlowRow, Rows};
 use crate::state::view::{ClosedFilter, RowKey, Tab};
 
 impl App {
@@ -30,7 +29,6 @@ impl App {
         row.row(self.context(), fold)
     }
 
-    /// The subject of a row.
     pub(crate) fn key(&self, index: usize) -> Option<RowKey> {
         match &self.rows {
             Rows::None => None,
@@ -83,7 +81,6 @@ impl App {
         }
     }
 
-    /// The connections that pass the filter.
     pub(crate) fn filtered(&self) -> impl Iterator<Item = (Location, Entry<'_>)> {
         let matches = |entry: &Entry<'_>| {
             (entry.digest.is_open || self.closed != ClosedFilter::Hidden)
@@ -101,7 +98,7 @@ impl App {
             let closed = frame.entries().filter(|entry| !entry.digest.is_open);
             let in_frame: HashSet<ConnectionId> = closed.map(|entry| entry.digest.id).collect();
             self.history.closed_with_numbers().filter_map(move |(number, closed)| {
-                let connection = closed.connection();
+                let connection = &closed.connection;
                 let is_before = connection.closed_at.is_some_and(|at| at <= frame.snapshot.at);
                 let entry = closed.entry().filter(|_| is_before && !in_frame.contains(&connection.id))?;
                 Some((Location::Closed(number), entry))

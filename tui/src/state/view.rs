@@ -72,7 +72,6 @@ pub(crate) enum RowKey {
     Aggregate(AggregateKey),
 }
 
-/// The table of a tab.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableState {
     /// The column to sort by. `None`: by activity.
@@ -81,7 +80,6 @@ pub(crate) struct TableState {
     pub(crate) selected: Option<RowKey>,
     /// The user selected a row. Until then the selection is the top row.
     pub(crate) is_chosen: bool,
-    /// The selected row.
     pub(crate) index: usize,
     /// The first row that is drawn.
     pub(crate) offset: usize,
@@ -98,24 +96,26 @@ pub(crate) enum Mode {
     Help(usize),
     /// A list to choose from, and the selected line.
     Pick(Pick, usize),
-    /// A line of text.
     Type(Prompt, Edit),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pick {
-    Sort,
-    Columns,
-    Export,
+mpwatch_model::words! {
+    /// The lists to choose from, with their titles.
+    pub(crate) enum Pick {
+        Sort = "Sort by (enter; again to reverse)",
+        Columns = "Columns (enter shows or hides; · if there is room)",
+        Export = "Export the selection as",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prompt {
-    Filter,
-    Search,
+mpwatch_model::words! {
+    /// The lines of text that the user types, with the words before them.
+    pub(crate) enum Prompt {
+        Filter = "filter: ",
+        Search = "find: ",
+    }
 }
 
-/// One connection in full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     pub(crate) id: ConnectionId,

@@ -31,7 +31,7 @@ pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()>
     Ok(())
 }
 
-/// How a socket selects it.
+/// How sockets select it.
 fn usage(registration: &Registration) -> String {
     let end = if registration.ends_with_process() {
         "Ctrl-C unregisters it; sockets that use it keep it until they close."
@@ -40,7 +40,7 @@ fn usage(registration: &Registration) -> String {
          process is killed."
     };
     format!(
-        "The congestion control `{NAME}` is registered, in all network namespaces. Only what selects it uses it:
+        "The congestion control `{NAME}` is registered in all network namespaces, and used where it is selected, for:
   one socket       setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, \"{NAME}\", 6) before connect() or on the listener
   one namespace    sysctl net.ipv4.tcp_congestion_control={NAME}
   one destination  ip route change PREFIX ... congctl {NAME}

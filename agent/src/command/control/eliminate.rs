@@ -19,7 +19,7 @@ use crate::command::database::Database;
 use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
-use crate::live::session;
+use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
@@ -48,7 +48,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let journal = Rc::clone(&live.journal);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
     let end = options.duration.map(|duration| Instant::now() + duration);
-    session::run(&mut live, trace.tracker(Closed::Forget), None, |snapshot| {
+    session::run(&mut live, TrackerSettings::new(Closed::Forget, trace.method), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
         // A step takes effect in the next snapshot, and none follows the last one.
         if goes_on {
@@ -81,7 +81,6 @@ fn intent(options: &EliminateOptions) -> String {
     format!("{what} (action {})", options.action.as_str())
 }
 
-/// For people or for programs.
 fn line(step: &StepReport, json: bool) -> anyhow::Result<String> {
     if json {
         return Ok(serde_json::to_string(&step.json())?);

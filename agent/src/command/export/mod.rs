@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export`: connections of a database for other engines. One file for each.
+//! `mpwatch export`: sends the connections of a database to other engines, one file for each engine.
 
 #[cfg(feature = "clickhouse")]
 mod clickhouse;

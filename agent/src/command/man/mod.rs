@@ -24,7 +24,6 @@ use crate::system::companion;
 
 /// The command whose page another program has.
 const STUDY: &str = "study";
-/// Name of the program and of its page.
 const PROGRAM: &str = "mpwatch";
 
 pub(super) fn run(options: &ManOptions) -> anyhow::Result<()> {
@@ -158,7 +157,6 @@ fn variables(concerned: Environment) -> String {
     text + ".PP\nUnknown variables whose names begin with MPWATCH_ are errors.\n"
 }
 
-/// One line per code.
 fn exit_codes(manual: &Manual) -> String {
     let concerns = |line: &&str| {
         let code = line.split_whitespace().next().and_then(|code| code.parse().ok());

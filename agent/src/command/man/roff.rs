@@ -19,12 +19,10 @@ fn italic(text: &str) -> String {
     format!("\\fI{}\\fR", escaped(text))
 }
 
-/// A section with this body.
 pub(super) fn section(title: &str, body: &str) -> String {
     format!(".SH \"{title}\"\n{body}")
 }
 
-/// A term and what it means.
 pub(super) fn entry(term: &str, meaning: &str) -> String {
     format!(".TP\n{}\n{}\n", bold(term), escaped(meaning))
 }

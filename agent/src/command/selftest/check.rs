@@ -4,7 +4,6 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// A comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Check {
     /// The compared quantity, with its unit.
@@ -14,7 +13,6 @@ pub(super) struct Check {
     /// Value of the other source.
     theirs: Value,
     source: &'static str,
-    /// Whether they agree.
     pub(super) ok: bool,
     /// `ours / theirs - 1`. `None`: they are equal, or not numbers.
     deviation: Option<f64>,
@@ -68,7 +66,6 @@ fn deviation(ours: &Value, theirs: &Value) -> Option<f64> {
     Some(ours as f64 / theirs as f64 - 1.0)
 }
 
-/// A table with one line per check, and a summary.
 pub(super) fn table(checks: &[Check]) -> String {
     let titles = ["", "check", "mpwatch", "other", "source", "deviation"].map(str::to_owned);
     let rows: Vec<[String; 6]> = std::iter::once(titles).chain(checks.iter().map(row)).collect();

@@ -65,7 +65,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     let before = wire_bytes(topology)?;
     let began = Instant::now();
     let mut traffic = SelftestTraffic::start(topology)?;
-    let report = session::run(live, TrackerSettings::new(Closed::Keep), None, |snapshot| {
+    let report = session::run(live, TrackerSettings::new(Closed::Keep, None), None, |snapshot| {
         ensure!(began.elapsed() < TIMEOUT, "the transfer did not end within {TIMEOUT:?}");
         traffic.advance(topology, snapshot)
     })?;

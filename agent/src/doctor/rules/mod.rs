@@ -2,20 +2,20 @@
 //! Checks from facts. Pure functions.
 
 use caps::Capability::CAP_SYS_ADMIN;
+use caps::CapsHashSet;
 use mpwatch_ebpf::support::core_check::CoreReport;
 use mpwatch_ebpf::support::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::support::plan::AttachPlan;
 use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
-use super::facts::{Capabilities, Energy, Facts};
-use crate::system::capability::{self, Capability};
+use super::facts::{Energy, Facts};
+use crate::system::capability::{self, UsedCapability};
 
 const GRANT: &str = "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
     "boot a kernel with CONFIG_MPTCP=y and CONFIG_DEBUG_INFO_BTF=y; most distributions have one";
 
-/// Judges this machine.
 pub(super) fn machine(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![Check::ok("kernel", facts.release.as_deref().unwrap_or("release unknown"))];
     checks.push(btf(facts));
@@ -23,8 +23,8 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
         checks.extend(kernel(report));
     }
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
-    let held = facts.capabilities.unwrap_or_default();
-    checks.extend(capability::USED.iter().map(|used| capability(used, held)));
+    let held = facts.capabilities.clone().unwrap_or_default();
+    checks.extend(capability::USED.iter().map(|used| capability(used, &held)));
     checks.extend([user_namespace(facts), lockdown(facts), jit(facts)]);
     checks.extend(energy(&facts.energy));
     checks
@@ -138,10 +138,10 @@ fn scheduler(facts: &Facts) -> Check {
     }
 }
 
-fn capability(used: &Capability, held: Capabilities) -> Check {
-    let Capability { purpose, .. } = used;
+fn capability(used: &UsedCapability, held: &CapsHashSet) -> Check {
+    let UsedCapability { purpose, .. } = used;
     let name = format!("capabilities/{}", used.id.to_string().to_lowercase());
-    if held.has(used.id.index()) || used.loss.is_none() && held.has(CAP_SYS_ADMIN.index()) {
+    if held.contains(&used.id) || used.loss.is_none() && held.contains(&CAP_SYS_ADMIN) {
         let later =
             if used.is_kept { "the daemon keeps it" } else { "the daemon gives it up once it traces" };
         return Check::ok(name, format!("granted, for {purpose}; {later}"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine that passes every check; then one fact is changed at a time, and exactly one check fails.
 
+use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE};
 use mpwatch_ebpf::support::KernelSupport;
 use mpwatch_ebpf::support::core_check::MissingField;
 
@@ -23,7 +24,7 @@ fn capable_machine() -> Facts {
         core: Some(Ok(capable_report())),
         mptcp_enabled: Some(true),
         scheduler: Some("default".to_owned()),
-        capabilities: Some(Capabilities(1 << 19 | 1 << 21 | 1 << 38 | 1 << 39)),
+        capabilities: Some(capability::USED.iter().map(|used| used.id).collect()),
         in_initial_user_namespace: Some(true),
         lockdown: Some("none".to_owned()),
         jit: Some(true),
@@ -185,17 +186,14 @@ fn a_missing_required_field_fails_and_a_missing_optional_one_warns() {
 
 #[test]
 fn a_missing_capability_changes_only_its_own_check() {
-    let all = capable_machine().capabilities.unwrap().0;
-    let without = |number: u32| {
-        changed_by(move |facts| {
-            facts.capabilities = Some(Capabilities(all & !(1 << number)));
-        })
+    let without = |capability: caps::Capability| {
+        changed_by(move |facts| assert!(facts.capabilities.as_mut().unwrap().remove(&capability)))
     };
-    assert_eq!(without(21), (one("capabilities/cap_sys_admin", Status::Warn), Outcome::CanRun));
-    assert_eq!(without(19), (one("capabilities/cap_sys_ptrace", Status::Warn), Outcome::CanRun));
+    assert_eq!(without(CAP_SYS_ADMIN), (one("capabilities/cap_sys_admin", Status::Warn), Outcome::CanRun));
+    assert_eq!(without(CAP_SYS_PTRACE), (one("capabilities/cap_sys_ptrace", Status::Warn), Outcome::CanRun));
     // CAP_SYS_ADMIN includes these two.
-    assert_eq!(without(38), (vec![], Outcome::CanRun));
-    assert_eq!(without(39), (vec![], Outcome::CanRun));
+    assert_eq!(without(CAP_PERFMON), (vec![], Outcome::CanRun));
+    assert_eq!(without(CAP_BPF), (vec![], Outcome::CanRun));
 }
 
 #[test]

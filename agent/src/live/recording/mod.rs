@@ -16,7 +16,6 @@ const VERSION: u32 = 1;
 /// Maximum length of a line in bytes; no event is longer.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Why a recording could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordingError {
     #[error("cannot read {path}: {source}")]
@@ -60,22 +59,17 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Appends an event. Every tick is flushed, so a crash loses one interval at most.
-    pub(crate) fn write(&mut self, event: &KernelEvent) {
-        if self.failure.is_some() {
-            return;
+    /// Appends an event. Every tick is flushed, so a crash loses one interval at most. `false`: writing has failed, for example because the
+    /// disk is full; [`Self::finish`] returns the reason.
+    pub(crate) fn write(&mut self, event: &KernelEvent) -> bool {
+        if self.failure.is_none() {
+            let is_tick = matches!(event, KernelEvent::Tick(_));
+            let written = self.line(event).and_then(|()| if is_tick { self.output.flush() } else { Ok(()) });
+            self.failure = written.err();
         }
-        let is_tick = matches!(event, KernelEvent::Tick(_));
-        let written = self.line(event).and_then(|()| if is_tick { self.output.flush() } else { Ok(()) });
-        self.failure = written.err();
+        self.failure.is_none()
     }
 
-    /// Whether writing has failed, for example because the disk is full. [`Self::finish`] returns the reason.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// Completes the file.
     pub(crate) fn finish(self) -> Result<(), RecordingError> {
         let path = self.path;
         let ended = if let Some(failure) = self.failure {
@@ -148,7 +142,6 @@ pub(crate) fn is_recording(file: &File) -> bool {
     read.is_ok() && serde_json::from_slice::<Header>(&line).is_ok()
 }
 
-/// A recording being read.
 pub(crate) struct Replay<R = BufReader<zstd::Decoder<'static, BufReader<File>>>> {
     lines: R,
     start: Start,

@@ -52,7 +52,7 @@ fn events_before_a_damaged_byte_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mpw");
     let mut recorder = create(&path).unwrap();
-    (1..=500).for_each(|at| recorder.write(&tick(at)));
+    assert!((1..=500).all(|at| recorder.write(&tick(at))));
     recorder.finish().unwrap();
     let whole = read(Replay::open(&path).unwrap());
     assert_eq!(whole, ((1..=500).collect(), None));
@@ -81,8 +81,8 @@ fn a_recording_that_is_being_written_is_not_overwritten() {
 #[test]
 fn a_full_disk_is_reported_at_the_end() {
     let mut recorder = create(Path::new("/dev/full")).unwrap();
-    (1..=3).for_each(|at| recorder.write(&tick(at)));
-    assert!(recorder.has_failed());
+    (1..=2).for_each(|at| _ = recorder.write(&tick(at)));
+    assert!(!recorder.write(&tick(3)));
     let error = recorder.finish().unwrap_err();
     assert!(error.to_string().contains("No space left"), "{error}");
 }

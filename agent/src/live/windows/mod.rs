@@ -18,9 +18,8 @@ use schedule::{Next, Schedule, estimated_time};
 /// Maximum time between two charges of CPU time: the records of short connections wait for a charge.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Opens and closes windows.
 pub(crate) struct Windows {
-    schedule: Schedule,
+    pub(crate) schedule: Schedule,
     /// Work of flows until the latest window closed.
     before: FlowWork,
     /// Whether a window has closed since the latest charge.
@@ -31,7 +30,7 @@ pub(crate) struct Windows {
     /// Packets of all CPUs since the start.
     packets: PacketCounter,
     /// Counts of all CPUs in windows that have closed.
-    counted: InWindows,
+    pub(crate) counted: InWindows,
     /// The kernel's counts at the start of the open window.
     opened: InWindows,
 }
@@ -50,16 +49,6 @@ impl Windows {
             counted: InWindows::default(),
             packets,
         })
-    }
-
-    /// Time until the next step.
-    pub(crate) fn due_in(&self, now: Instant) -> Duration {
-        self.schedule.due_in(now)
-    }
-
-    /// Whether a window is open. It closes when due, even if a tick is overdue.
-    pub(crate) fn is_open(&self) -> bool {
-        self.schedule.is_open()
     }
 
     /// Opens or closes a window if this is due. `false`: the kernel has refused to attach a program, so the ledger is off from now on.
@@ -101,7 +90,7 @@ impl Windows {
 
     /// Closes the window if one is open.
     pub(crate) fn close(&mut self, tracer: &mut Tracer) {
-        if self.is_open() {
+        if self.schedule.is_open() {
             let now = count(&mut self.packets);
             self.counted.idle += now.idle.since(self.opened.idle);
             self.counted.packets += now.packets - self.opened.packets;
@@ -112,11 +101,6 @@ impl Windows {
         }
     }
 
-    /// Idle time and packets that the kernel counted in windows that have closed.
-    pub(crate) fn counted(&self) -> InWindows {
-        self.counted
-    }
-
     /// Whether CPU time is charged now: a window has closed since the last charge, or the last charge is too old.
     pub(crate) fn charge_if_due(&mut self, now: Instant) -> bool {
         let charges = self.has_closed || now.saturating_duration_since(self.charged) >= MAX_WAIT;
@@ -124,11 +108,6 @@ impl Windows {
             (self.has_closed, self.charged) = (false, now);
         }
         charges
-    }
-
-    /// Sets the minimum time between windows, beginning with the next window.
-    pub(crate) fn set_period(&mut self, period: Duration) {
-        self.schedule.set_period(period);
     }
 }
 

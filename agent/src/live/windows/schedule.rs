@@ -33,7 +33,6 @@ pub(super) fn estimated_time(before: FlowWork, now: FlowWork) -> Nanos {
     Nanos((now.all.saturating_sub(before.all) as f64 * per_unit) as u64)
 }
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Wait,
@@ -51,9 +50,8 @@ enum Phase {
     Open,
 }
 
-/// Plans windows.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     phase: Phase,
     /// When the open window closes, the planned one opens, or the next check is due.
     due: Instant,
@@ -61,7 +59,8 @@ pub(super) struct Schedule {
     closed: Instant,
     /// End of the current period.
     period_end: Instant,
-    period: Duration,
+    /// Minimum time from one window to the next, from the next window on.
+    pub(crate) period: Duration,
     /// Number of windows so far.
     opened: u32,
     /// The tick for which a due window waits.
@@ -84,13 +83,13 @@ impl Schedule {
         }
     }
 
-    /// How long until the next step.
-    pub(super) fn due_in(&self, now: Instant) -> Duration {
+    /// Time until the next step.
+    pub(crate) fn due_in(&self, now: Instant) -> Duration {
         self.due.saturating_duration_since(now)
     }
 
-    /// Whether a window is open.
-    pub(super) fn is_open(&self) -> bool {
+    /// Whether a window is open. It closes when due, even if a tick is overdue.
+    pub(crate) fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
 
@@ -145,11 +144,6 @@ impl Schedule {
         (self.phase, self.due, self.closed) = (Phase::Idle, now, now);
     }
 
-    /// Sets the length of the following periods.
-    pub(super) fn set_period(&mut self, period: Duration) {
-        self.period = period;
-    }
-
     /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.
     fn next_random(&mut self) -> f64 {
         self.random ^= self.random << 13;
@@ -173,7 +167,7 @@ mod tests {
         let start = Instant::now();
         let (mut schedule, mut opened) = (Schedule::new(start, 7), Vec::new());
         schedule.opened = FIRST_WINDOWS;
-        schedule.set_period(period);
+        schedule.period = period;
         let mut now = start;
         while now < start + 10 * MINUTE {
             now += STEP;
@@ -245,7 +239,7 @@ mod tests {
         let start = Instant::now();
         let mut schedule = Schedule::new(start, 3);
         schedule.opened = 10;
-        schedule.set_period(16 * PERIOD);
+        schedule.period = 16 * PERIOD;
         let now = start + 3 * PERIOD;
         schedule.note_closed(now);
         schedule.decide(now, Nanos(1_000), true);

@@ -81,7 +81,7 @@ fn nothing_is_removed_without_a_stable_and_probable_verdict() {
     assert_eq!(none(&|network| network.share(&[1, 2], 0.94)), empty);
     assert_eq!(none(&|network| network.pairs[0].verdict = Verdict::Unknown), empty);
     assert_eq!(none(&|network| network.pairs[0].verdict = Verdict::Disjoint), empty);
-    assert_eq!(none(&|network| network.subflows[0].is_usable = false), empty, "a backup, or one that failed");
+    assert_eq!(none(&|network| network.subflows[0].backup = true), empty, "a backup");
     assert_eq!(none(&|network| network.rates = vec![0, 0]), empty, "nothing flows");
 }
 
@@ -209,14 +209,14 @@ fn the_throughput_is_watched_also_when_the_connection_is_no_longer_selected() {
     let mut eliminator = Eliminator::new(EliminationPolicy { action: EliminationAction::Backup, ..POLICY });
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     report(&mut eliminator, &decisions, true);
-    assert!(eliminator.is_watching(network.state().id));
+    assert!(eliminator.is_watching(network.connection().id));
     network.rates = vec![0, 10];
     network.is_selected = false;
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     let [Decision::Record(_, EliminationStep::LeftAlone(_)), Decision::Undo(..)] = &decisions[..] else {
         panic!("{decisions:?}")
     };
-    assert!(!eliminator.is_watching(network.state().id));
+    assert!(!eliminator.is_watching(network.connection().id));
 }
 
 #[test]

@@ -3,12 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use mpwatch_model::flow::bottleneck::{DetectionMethod, PairVerdict, Verdict};
+use mpwatch_fixtures as fixture;
+use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict, Verdict};
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
-use crate::elimination::state::SubflowState;
-use crate::elimination::{ConnectionState, Decision, Eliminator};
+use crate::elimination::{Decision, Eliminator};
 
 const SECOND: u64 = 1_000_000_000;
 const MEGABYTE: u64 = 1_000_000;
@@ -29,7 +31,7 @@ pub(super) fn removed(decisions: &[Decision]) -> Vec<u64> {
 /// Subflows are numbered from 1. Rates are megabytes per second.
 pub(super) struct Network {
     pub(super) now: Nanos,
-    pub(super) subflows: Vec<SubflowState>,
+    pub(super) subflows: Vec<Subflow>,
     pub(super) rates: Vec<u64>,
     pub(super) groups: Vec<Vec<SubflowId>>,
     pub(super) pairs: Vec<PairVerdict>,
@@ -63,14 +65,9 @@ impl Network {
 
     pub(super) fn add(&mut self, rate: u64) {
         let number = self.subflows.last().map_or(0, |last| last.id.cookie.0) + 1;
-        self.subflows.push(SubflowState {
-            id: id(number),
-            local: "10.0.0.1:1000".parse().unwrap(),
-            remote: "10.0.0.2:5201".parse().unwrap(),
-            is_usable: true,
-            acked: Bytes(0),
-            srtt: Some(Micros(20_000)),
-        });
+        let srtt = Some(Micros(20_000));
+        let new = Subflow { id: id(number), bytes_acked: Bytes(0), srtt, ..fixture::subflow(7, 1) };
+        self.subflows.push(new);
         self.rates.push(rate);
     }
 
@@ -86,15 +83,14 @@ impl Network {
         self.groups.push(group);
     }
 
-    pub(super) fn state(&self) -> ConnectionState {
-        ConnectionState {
+    pub(super) fn connection(&self) -> Connection {
+        let (groups, pairs) = (self.groups.clone(), self.pairs.clone());
+        Connection {
             id: ConnectionId { netns: NetnsCookie(1), token: Token(7), birth: SocketCookie(self.number) },
-            is_selected: self.is_selected,
-            method: DetectionMethod::Concordance,
-            acked: self.acked,
+            bytes_acked: Some(self.acked),
             subflows: self.subflows.clone(),
-            groups: self.groups.clone(),
-            pairs: self.pairs.clone(),
+            bottlenecks: Some(Bottlenecks { groups, pairs, ..fixture::bottleneck::disjoint(&[]) }),
+            ..fixture::connection(7, 0)
         }
     }
 
@@ -102,7 +98,7 @@ impl Network {
     pub(super) fn pass(&mut self) {
         self.now += Nanos(SECOND);
         for (subflow, rate) in self.subflows.iter_mut().zip(&self.rates) {
-            subflow.acked += Bytes(rate * MEGABYTE);
+            subflow.bytes_acked += Bytes(rate * MEGABYTE);
             self.acked += Bytes(rate * MEGABYTE);
         }
     }
@@ -110,7 +106,7 @@ impl Network {
     /// The decisions on a snapshot after a second.
     pub(super) fn second(&mut self, eliminator: &mut Eliminator) -> Vec<Decision> {
         self.pass();
-        eliminator.decide(self.now, &[self.state()])
+        eliminator.decide(self.now, &[(&self.connection(), self.is_selected)])
     }
 
     /// Removes subflows, as after a close.

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
 use mpwatch_model::unit::Nanos;
 use proptest::prelude::*;
 
 use super::POLICY;
 use super::network::{Network, id, pair};
-use crate::elimination::{ConnectionState, Decision, Eliminator};
+use crate::elimination::{Decision, Eliminator};
 
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
@@ -50,7 +51,7 @@ fn apply(network: &mut Network, second: &Second) {
     let index = |number: u64| usize::try_from(number - 1).unwrap();
     network.rates = numbers.iter().map(|number| second.rates[index(*number)]).collect();
     for (subflow, number) in network.subflows.iter_mut().zip(&numbers) {
-        subflow.is_usable = second.usable[index(*number)];
+        subflow.backup = !second.usable[index(*number)];
     }
     let members = |group: u8| numbers.iter().filter(move |number| second.group[index(**number)] == group);
     network.groups = [0, 1].map(|group| members(group).map(|number| id(*number)).collect()).to_vec();
@@ -65,7 +66,7 @@ fn apply(network: &mut Network, second: &Second) {
 }
 
 /// Checks the properties of all decisions on one connection.
-fn check(state: &ConnectionState, decisions: &[Decision], sufficient: &BTreeMap<(u64, u64), u32>) {
+fn check(state: &Connection, decisions: &[Decision], sufficient: &BTreeMap<(u64, u64), u32>) {
     let mut gone = BTreeSet::new();
     for decision in decisions {
         let Decision::Remove(connection, removal) = decision else { continue };
@@ -75,14 +76,14 @@ fn check(state: &ConnectionState, decisions: &[Decision], sufficient: &BTreeMap<
         let [removed, kept] = [removal.removed.subflow, removal.kept.subflow];
         assert!(gone.insert(removed), "twice");
         assert!(removal.group.contains(&removed) && removal.group.contains(&kept) && removed != kept);
-        let is_usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && subflow.is_usable);
+        let is_usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && !subflow.backup);
         assert!(is_usable(removed) && is_usable(kept));
         assert!(removal.kept.goodput >= removal.removed.goodput, "keeps the best: {removal:?}");
         let (a, b) = (removed.min(kept).cookie.0, removed.max(kept).cookie.0);
         assert!(sufficient[&(a, b)] >= 4, "the fourth snapshot is 3 s after the first");
     }
-    for group in &state.groups {
-        let usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && subflow.is_usable);
+    for group in state.bottlenecks.iter().flat_map(|found| &found.groups) {
+        let usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && !subflow.backup);
         let before = group.iter().filter(|id| usable(**id)).count();
         let after = group.iter().filter(|id| usable(**id) && !gone.contains(id)).count();
         assert!(before == 0 || after > 0, "a path loses its last subflow: {decisions:?}");
@@ -90,9 +91,9 @@ fn check(state: &ConnectionState, decisions: &[Decision], sufficient: &BTreeMap<
 }
 
 /// In how many snapshots in a row each pair was sufficiently certain.
-fn count(state: &ConnectionState, sufficient: &mut BTreeMap<(u64, u64), u32>) {
+fn count(state: &Connection, sufficient: &mut BTreeMap<(u64, u64), u32>) {
     let mut now = BTreeMap::new();
-    for pair in &state.pairs {
+    for pair in state.bottlenecks.iter().flat_map(|found| &found.pairs) {
         if pair.verdict == Verdict::Shared && pair.probability.is_none_or(|value| value >= POLICY.probability)
         {
             let key = (pair.a.cookie.0, pair.b.cookie.0);
@@ -119,8 +120,8 @@ proptest! {
                     network.pass();
                 }
                 let now = networks[0].now;
-                let states = [networks[0].state(), networks[1].state()];
-                let decisions = eliminator.decide(now, &states);
+                let states = [networks[0].connection(), networks[1].connection()];
+                let decisions = eliminator.decide(now, &[(&states[0], true), (&states[1], true)]);
                 for (state, sufficient) in states.iter().zip(&mut sufficient) {
                     count(state, sufficient);
                     check(state, &decisions, sufficient);

@@ -47,9 +47,9 @@ struct Kept {
 }
 
 /// The values of all flows of a kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tracks<Id> {
-    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so nobody can provoke collisions.
+    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so an attacker cannot provoke collisions.
     slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
@@ -57,19 +57,6 @@ pub(crate) struct Tracks<Id> {
     kept: FxHashMap<Id, Kept>,
     /// The slot after the previous hit: flows are mostly looked up in the order of the snapshot.
     next: Cell<usize>,
-}
-
-impl<Id> Default for Tracks<Id> {
-    fn default() -> Self {
-        Self {
-            slot_of: FxHashMap::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            columns: TickColumns::default(),
-            kept: FxHashMap::default(),
-            next: Cell::new(0),
-        }
-    }
 }
 
 impl<Id: Copy + Eq + Hash> Tracks<Id> {
@@ -90,7 +77,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         if let Some(rate) = value.rate {
             slot.activity.add(rate.0 as f32);
         }
-        let step = slot.activity.step();
+        let step = slot.activity.step;
         let Some(column) = self.columns.all.back_mut() else { return };
         column.step[index] = step;
         let watts = grown.filter(|_| interval > 0.0).map(|grown| grown.joules() / interval);

@@ -33,15 +33,12 @@ const PATH_AND_APPLICATION: &str = "path, application";
 pub(super) struct TransferEnd {
     /// `client` or `server`.
     pub(super) name: &'static str,
-    /// Its namespace.
     pub(super) netns: String,
     /// Counts of its application, and the kernel's report on its socket.
     pub(super) traffic: ConnectionReport,
-    /// MPTCP counters of the namespace.
     pub(super) mib: Counters,
 }
 
-/// Configuration of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BuiltPath {
     /// The client's address on it.
@@ -50,14 +47,11 @@ pub(super) struct BuiltPath {
     pub(super) rtt: Duration,
 }
 
-/// The numbers of all sources.
 #[derive(Clone, Debug)]
 pub(super) struct Measurements {
     /// mpwatch's snapshot after the transfer, before its connection closed.
     pub(super) idle: Snapshot,
-    /// mpwatch's report at the end.
     pub(super) report: Report,
-    /// The client and the server of the transfer.
     pub(super) ends: [TransferEnd; 2],
     /// The client of the requests before the transfer: one small packet at a time.
     pub(super) requests: ConnectionReport,
@@ -66,7 +60,6 @@ pub(super) struct Measurements {
     pub(super) wire_bytes: u64,
 }
 
-/// Every comparison.
 pub(super) fn all(measured: &Measurements) -> Vec<Check> {
     let [client, server] = &measured.ends;
     let mut checks = application(client, server);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Client of the daemon's Unix socket, for the commands that show snapshots.
+//! Client of the daemon's Unix socket, for the commands that show snapshots. The daemon sends a greeting, then one snapshot per line, all JSON;
+//! clients send nothing.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -9,12 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mpwatch_model::snapshot::{SCHEMA, Snapshot};
+use serde::{Deserialize, Serialize};
 
 use crate::cli::ViewOptions;
 use crate::quantity::MAX_INTERVAL;
-use crate::socket::protocol::{Greeting, VERSION};
 use crate::system::paths;
 
+/// Version of the protocol. A client accepts no other version.
+const VERSION: u32 = 1;
 /// Maximum wait for the socket between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum length of the greeting in bytes.
@@ -24,7 +27,19 @@ const MAX_SNAPSHOT: usize = 1 << 30;
 /// A daemon is silent if it sends nothing for this long plus three of its intervals.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a command cannot read from the daemon.
+/// The first line of the daemon: the versions of the protocol and of mpwatch.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    proto: u32,
+    version: String,
+}
+
+impl Default for Greeting {
+    fn default() -> Self {
+        Self { proto: VERSION, version: env!("CARGO_PKG_VERSION").to_owned() }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AttachError {
     #[error(
@@ -49,7 +64,6 @@ pub(crate) enum AttachError {
     Gone { path: PathBuf },
 }
 
-/// A connection to a daemon.
 pub(crate) struct Daemon {
     pub(crate) path: PathBuf,
     lines: BufReader<UnixStream>,
@@ -59,7 +73,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Attaches if a daemon listens. `None`: none listens, or options say how to trace, so the command must trace by itself. Such options
+    /// Attaches if a daemon listens. `None`: none listens, or options set how to trace, so the command must trace by itself. Such options
     /// together with a named socket are an error. `interval`: whether an interval was given.
     pub(crate) fn find(
         options: &ViewOptions,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The definition of a configuration key, and the forms of values: how each is read and shown.
+//! The forms of values in the configuration: how each is read and shown.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,6 @@ use mpwatch_model::quantity::{SIZES, in_time_units, in_units, parse_duration, pa
 use toml::Value;
 use tracing::level_filters::LevelFilter;
 
-use super::values::Config;
 use crate::quantity::{in_percent, parse_budget, parse_count, parse_interval, parse_ring_size, parse_step};
 
 /// Maximum number of connections with series of their own.
@@ -23,34 +22,6 @@ const MAX_TOP_FLOWS: u32 = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
-pub(super) struct Key {
-    /// Name in the file. A dot separates table and key.
-    pub(super) name: &'static str,
-    /// Option of the command line. Empty: none.
-    pub(super) flag: &'static str,
-    /// One sentence.
-    pub(super) help: &'static str,
-    /// Whether SIGHUP applies a change; otherwise a restart does.
-    pub(super) reloads: bool,
-    /// Parses and sets the value. The error says which values are valid.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value as in the file.
-    pub(super) show: fn(&Config) -> Value,
-}
-
-impl Key {
-    /// Type in the file, in the words of JSON Schema.
-    pub(super) fn kind(&self) -> &'static str {
-        (self.show)(&Config::default()).type_str()
-    }
-
-    /// Name of its environment variable.
-    pub(super) fn environment(&self) -> String {
-        format!("MPWATCH_{}", self.name.replace('.', "_").to_uppercase())
-    }
-}
-
-/// Form of the values of some keys.
 pub(super) struct Form<T> {
     pub(super) parse: fn(&str) -> Result<T, String>,
     pub(super) show: fn(&T) -> Value,
