@@ -27,7 +27,6 @@ use anyhow::Context;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_exporters::http::{Access, Server};
 use mpwatch_model::flow::elimination::EliminationMode;
-use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::{Config, Layers};
@@ -100,7 +99,7 @@ pub(crate) fn run(
     }
     let settings = TrackerSettings { closed: Closed::Forget, method: config.method, shares_idle: true };
     let outcome = serve(&mut live, settings, &mut sinks, &reloaded, &status);
-    notify::send(&[NotifyState::Stopping]);
+    notify::send("STOPPING=1");
     tracing::info!("stopping");
     for sink in &mut sinks {
         sink.finish();
@@ -149,7 +148,7 @@ fn serve(
         status.ticked(began.elapsed());
         if !is_ready {
             is_ready = true;
-            notify::send(&[NotifyState::Ready]);
+            notify::send("READY=1");
         }
         Ok(true)
     })?;

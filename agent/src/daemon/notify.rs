@@ -1,11 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notifications to systemd. Without systemd nothing is sent.
+//! Notifications to systemd (sd_notify(3)): datagrams to the socket in `NOTIFY_SOCKET`. Without systemd nothing is sent.
 
-use sd_notify::NotifyState;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
-/// Sends states. A failure is logged only.
-pub(super) fn send(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, ?states, "cannot notify systemd");
+/// Sends a state. A failure is logged only.
+pub(super) fn send(state: &str) {
+    let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else {
+        return;
+    };
+    if let Err(error) = send_to(&address, state) {
+        tracing::warn!(%error, state, "cannot notify systemd");
     }
+}
+
+/// Time between two `WATCHDOG=1`: half of systemd's limit. `None`: there is no watchdog.
+pub(super) fn watchdog_interval() -> Option<Duration> {
+    let limit = std::env::var("WATCHDOG_USEC").ok()?.parse().ok().map(Duration::from_micros)?;
+    let is_for_us =
+        std::env::var("WATCHDOG_PID").ok().is_none_or(|pid| pid == std::process::id().to_string());
+    is_for_us.then_some(limit / 2)
+}
+
+fn send_to(address: &OsStr, state: &str) -> io::Result<()> {
+    let address = match address.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(address)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    // A full receive queue must not block us.
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(state.as_bytes(), &address).map(|_| ())
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use jiff::Timestamp;
-use sd_notify::NotifyState;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
@@ -43,8 +42,7 @@ struct Reload {
 
 impl Reload {
     fn watch(&self, mut signals: Signals) {
-        // Half of systemd's limit.
-        let watchdog = sd_notify::watchdog_enabled().map(|limit| limit / 2);
+        let watchdog = notify::watchdog_interval();
         let mut notified = Instant::now();
         while !self.status.stopping.load(Ordering::Relaxed) {
             if signals.pending().next().is_some() {
@@ -53,7 +51,7 @@ impl Reload {
             // Only while there are snapshots, so that systemd restarts a daemon whose tracker hangs.
             let is_due = watchdog.is_some_and(|interval| notified.elapsed() >= interval);
             if is_due && self.status.readiness().is_ok() {
-                notify::send(&[NotifyState::Watchdog]);
+                notify::send("WATCHDOG=1");
                 notified = Instant::now();
             }
             thread::sleep(SIGNAL_CHECK_INTERVAL.min(watchdog.unwrap_or(SIGNAL_CHECK_INTERVAL)));
@@ -61,8 +59,8 @@ impl Reload {
     }
 
     fn run(&self) {
-        let now = i128::from(ClockPair::now().monotonic.0 / 1_000);
-        notify::send(&[NotifyState::Reloading, NotifyState::MonotonicUsec(now)]);
+        let since_boot = ClockPair::now().monotonic.0 / 1_000;
+        notify::send(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot}"));
         let loaded = self.layers.load();
         self.status.update(|service| service.config_ok = loaded.is_ok());
         match loaded {
@@ -76,6 +74,6 @@ impl Reload {
             }
             Err(error) => tracing::error!(%error, "the configuration is unchanged"),
         }
-        notify::send(&[NotifyState::Ready]);
+        notify::send("READY=1");
     }
 }

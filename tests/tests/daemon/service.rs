@@ -37,10 +37,7 @@ impl DaemonDir {
         std::thread::spawn(move || {
             let mut buffer = [0; 256];
             while let Ok(length) = systemd.recv(&mut buffer) {
-                received
-                    .lock()
-                    .unwrap()
-                    .push(String::from_utf8_lossy(&buffer[..length]).trim_end().to_owned());
+                received.lock().unwrap().push(String::from_utf8_lossy(&buffer[..length]).into_owned());
             }
         });
         let daemon_dir = Self { folder, notifications };
