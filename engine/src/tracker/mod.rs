@@ -5,6 +5,7 @@ mod addresses;
 mod bottleneck;
 mod close;
 mod cpu;
+mod dropped;
 mod energy;
 mod flow;
 mod flows;
@@ -86,10 +87,8 @@ pub struct Tracker {
     tick: Tick,
     previous_tick: Option<Nanos>,
     suspensions: Suspensions,
-    vanished: u64,
-    timeline_dropped: u64,
+    lost: Losses,
     archive: VecDeque<Connection>,
-    unreported: u64,
 }
 
 impl Tracker {
@@ -109,10 +108,8 @@ impl Tracker {
             other_method: None,
             previous_tick: None,
             suspensions: Suspensions::default(),
-            vanished: 0,
-            timeline_dropped: 0,
+            lost: Losses::default(),
             archive: VecDeque::new(),
-            unreported: 0,
         }
     }
 
@@ -162,7 +159,8 @@ impl Tracker {
             self.archive_discarded(&snapshot.connections);
         }
         self.index.clear_forgotten();
-        snapshot.losses.connections_unreported = self.unreported;
+        snapshot.connections.iter().for_each(|connection| self.drop_ended(connection));
+        snapshot.losses = self.losses();
         let mut flows = std::mem::take(&mut self.flows);
         flows.leave_idle_out(&self.sources());
         self.flows = flows;
@@ -202,7 +200,7 @@ impl Tracker {
         self.archive.extend(discarded.cloned());
         while self.archive.len() > MAX_ARCHIVED {
             self.archive.pop_front();
-            self.unreported += 1;
+            self.lost.connections_unreported += 1;
         }
     }
 
@@ -214,6 +212,7 @@ impl Tracker {
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = Vec::from(std::mem::take(&mut self.archive));
+        self.flows.sorted_mut().into_iter().for_each(Flow::assign_places);
         connections.extend(self.flows.connections(&self.sources(), true));
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
@@ -262,6 +261,9 @@ impl Tracker {
         let key = known.unwrap_or_else(|| self.index.new_key());
         let new = || Flow::new(key.serial, record.netns, record.netns_inode);
         let flow = self.flows.record(key, self.tick.at, new);
+        if flow.dropped_ids.contains(&record.id) {
+            return;
+        }
         flow.on_subflow(record, self.tick.at);
         self.index.insert(key, flow, Some(record.id));
     }
@@ -350,9 +352,7 @@ impl Tracker {
         let ticks = Interval { previous, now: tick.at, suspensions: &self.suspensions };
         let mut flows = self.flows.sorted_mut();
         for flow in &mut flows {
-            let outcome = flow.on_tick(ticks);
-            self.vanished += outcome.vanished;
-            self.timeline_dropped += outcome.timeline_dropped;
+            flow.on_tick(ticks, &mut self.lost);
         }
         if let Some(energy) = &mut self.energy {
             energy.on_tick(tick, &mut flows);
@@ -382,9 +382,10 @@ impl Tracker {
 
     fn losses(&self) -> Losses {
         Losses {
-            vanished: self.vanished,
-            timeline_dropped: self.timeline_dropped,
-            connections_unreported: self.unreported,
+            vanished: self.lost.vanished,
+            timeline_dropped: self.lost.timeline_dropped,
+            subflows_dropped: self.lost.subflows_dropped,
+            connections_unreported: self.lost.connections_unreported,
             energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
             ..self.tick.losses
         }

@@ -25,7 +25,8 @@ impl Flow {
 
     /// Payload sent by all subflows, each byte once on each subflow.
     pub(super) fn sent_by_subflows(&self) -> Bytes {
-        self.subflows.iter().map(SubflowState::unique_sent).sum()
+        let dropped = self.dropped.iter().map(|dropped| dropped.observed.bytes_sent);
+        self.subflows.iter().map(SubflowState::unique_sent).chain(dropped).sum()
     }
 
     /// What the subflows sent beyond the connection's own bytes. One subflow alone cannot reinject. `None` for plain TCP, and if a subflow
@@ -38,7 +39,7 @@ impl Flow {
     /// Its subflows in the order of their creation.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &SubflowState> {
         let mut all: Vec<&SubflowState> = self.subflows.iter().collect();
-        all.sort_by_key(|s| (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id));
+        all.sort_by_key(|subflow| subflow.order());
         all.into_iter()
     }
 }
