@@ -13,6 +13,7 @@
 #define MPW_RTT_MAX_US		((1 << 24) - 1)
 #define MPW_WORK_PER_PACKET	32	  /* work units of a packet; a KiB of payload is 1 unit */
 #define MPW_STALLS		4	  /* kept per subflow; a new stall overwrites the oldest */
+#define MPW_STALL_UNUSED	2	  /* mpw_stall.unacked */
 #define MPW_MIN_STALL_NS	100000000 /* a retransmission timeout is at least 200 ms */
 #define MPW_MIN_WINDOW \
 	1280 /* a smaller receive window admits no segment, even with the minimum MTU of IPv6 */
@@ -243,7 +244,7 @@ struct mpw_tcp {
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
-	/* 1: sent data was unacknowledged when it began, so the application was not just idle. */
+	/* 1: sent data was unacknowledged when it began, so the application was not just idle; 2: this subflow had nothing in flight. */
 	__u32 unacked;
 	__u32 _reserved;
 };

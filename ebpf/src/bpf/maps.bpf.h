@@ -53,9 +53,10 @@ struct subflow_state {
 	__u64 msk;
 	/* When the last segment was received while data was in flight. */
 	__u64 received_ns;
-	/* The connection's snd_una at observed.progress_ns, and its snd_nxt at received_ns. */
+	/* The connection's snd_una at observed.progress_ns, and its snd_nxt and write_seq at received_ns. */
 	__u64 progress_seq;
 	__u64 next_seq;
+	__u64 written_seq;
 	/* The connection's snd_nxt when the peer's window was last closed. */
 	__u64 limited_seq;
 	__u64 rtt_sampled_at;
@@ -80,9 +81,7 @@ struct subflow_state {
 	__u8 final_sent;
 	/* The last change of state that was processed. */
 	__u8 last_state;
-	/* 1: at received_ns, the connection had no unsent payload. */
-	__u8 all_sent;
-	__u8 _reserved;
+	__u8 _reserved[2];
 	/* Handshake of the connection. */
 	struct handshake handshake;
 	/* Payload in the last full record of a snapshot. */

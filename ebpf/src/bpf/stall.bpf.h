@@ -7,7 +7,7 @@
 #include "maps.bpf.h"
 
 /* An interval in which this subflow made no progress. */
-static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, bool unacked)
+static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, __u32 unacked)
 {
 	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
 
@@ -83,8 +83,8 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * Nobody waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was unsent: a peer
- * that has everything may send the last DATA_ACK late. If nothing waits now, another subflow has recorded since when somebody did. Nobody
+ * Nobody waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was left to send:
+ * a peer that has everything may send the last DATA_ACK late. If nothing waits now, another subflow has recorded since when somebody did. Nobody
  * waits while the peer's window is closed either, nor until the data sent then, which the peer may have discarded, is acknowledged.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
@@ -95,7 +95,8 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	__u64 at = state->received_ns;
 	/* Payload acknowledged beyond that sent by the previous segment. */
 	__s64 beyond = state->next_seq ? snd_una - state->next_seq : -1;
-	bool was_sent = state->all_sent;
+	__u64 snd_nxt = READ(msk, snd_nxt);
+	bool is_sent = state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0;
 	bool was_limited =
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
 	__u64 since;
@@ -103,8 +104,8 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	/* The path has failed: what arrives on it is the peer's data. */
 	if (tp->inet_conn.icsk_backoff > 3)
 		return;
-	state->next_seq = READ(msk, snd_nxt);
-	state->all_sent = state->next_seq == READ(msk, write_seq);
+	state->next_seq = snd_nxt;
+	state->written_seq = READ(msk, write_seq);
 	if (snd_una != state->progress_seq) {
 		state->progress_seq = snd_una;
 		note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
@@ -114,19 +115,19 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		else
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
-	if ((beyond >= 0 || was_sent) && at && now - at > MPW_MIN_STALL_NS / 10 &&
+	if ((beyond >= 0 || is_sent) && at && now - at > MPW_MIN_STALL_NS / 10 &&
 	    is_payload_unacked(msk, snd_una)) {
 		since = waiting_since(msk, at, now, beyond);
 		if (since > at && since > observed->progress_ns) {
 			/* Progress was made on another subflow. */
 			if (beyond > 0)
-				note_stall(observed, since, false);
+				note_stall(observed, since, MPW_STALL_UNUSED);
 			observed->progress_ns = since;
 		}
 	}
 	if (is_window_closed(tp, msk)) {
 		observed->progress_ns = now;
-		state->limited_seq = READ(msk, snd_nxt);
+		state->limited_seq = snd_nxt;
 	}
 }
 

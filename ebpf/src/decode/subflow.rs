@@ -230,7 +230,8 @@ fn stalls(raw: [abi::mpw_stall; STALLS], count: u32) -> Vec<Stall> {
     (count.saturating_sub(STALLS)..count)
         .map(|n| {
             let abi::mpw_stall { from_ns, to_ns, unacked, _reserved } = raw[n % STALLS];
-            Stall { from: Nanos(from_ns), to: Nanos(to_ns), unacked: unacked != 0 }
+            let unacked = (unacked != abi::MPW_STALL_UNUSED).then_some(unacked != 0);
+            Stall { from: Nanos(from_ns), to: Nanos(to_ns), unacked }
         })
         .collect()
 }

@@ -8,7 +8,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
-use super::path::Interval;
+use super::path::{Interval, TICKS};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -27,6 +27,7 @@ impl Flow {
             stalls: &subflow.record.stalls,
             progress: subflow.record.progress,
             unacked: subflow.record.unacked,
+            busy_since: subflow.record.waiting.last_ack.map(|_| subflow.record.waiting.busy_since),
         });
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
@@ -97,7 +98,9 @@ impl Flow {
         if is_open && since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
-            let acked = self.acknowledgements().filter(|acked| *acked > since).min();
+            // It lasted at the previous tick.
+            let after = since.max(ticks.previous.since(TICKS));
+            let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(now), ticks.suspensions);
         }
     }

@@ -14,7 +14,7 @@ use crate::progress::{self, PathEvidence};
 /// A shorter recovery does not end a failure (`outage::path_failures` has the same rule).
 const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
 /// Two readings of the time of one ACK differ by less.
-const TICKS: Nanos = Nanos(20_000_000);
+pub(super) const TICKS: Nanos = Nanos(20_000_000);
 
 /// Between two ticks.
 #[derive(Clone, Copy)]

@@ -13,22 +13,26 @@ pub(super) struct SubflowStalls<'a> {
     pub(super) progress: Option<Nanos>,
     /// Sent data was not acknowledged at that time.
     pub(super) unacked: bool,
+    /// Since when it has had data in flight. Outer `None`: unknown; inner `None`: nothing is in flight.
+    pub(super) busy_since: Option<Option<Nanos>>,
 }
 
 impl SubflowStalls<'_> {
     /// Its latest stall that overlaps with `[from, to]`. `None`: it made progress.
     fn stall_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
-        let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: false }) };
+        let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: None }) };
         if progress + MIN_STALL <= to {
-            return Some(Stall { from: progress, to, unacked: self.unacked });
+            let is_used = self.busy_since.is_none_or(|since| since.is_some_and(|since| since < to));
+            return Some(Stall { from: progress, to, unacked: is_used.then_some(self.unacked) });
         }
         self.stalls.iter().rev().find(|stall| stall.from < to && from < stall.to).copied()
     }
 }
 
-/// The overlap of two stalls. `unacked` is taken from the stall that begins later: it is the newer observation.
+/// The overlap of two stalls. Whether data was unacknowledged is known best by the stall that begins later.
 fn overlap(one: Stall, other: Stall) -> Stall {
-    let unacked = if other.from > one.from { other.unacked } else { one.unacked };
+    let (later, earlier) = if other.from > one.from { (other, one) } else { (one, other) };
+    let unacked = later.unacked.or(earlier.unacked);
     Stall { from: one.from.max(other.from), to: one.to.min(other.to), unacked }
 }
 
@@ -41,7 +45,7 @@ pub(super) fn of_connection(subflows: &[SubflowStalls<'_>]) -> Vec<(Nanos, Nanos
             let common = others.try_fold(stall, |common, (_, other)| {
                 Some(overlap(common, other.stall_in(common.from, common.to)?))
             });
-            if let Some(Stall { from, to, unacked: true }) = common
+            if let Some(Stall { from, to, unacked: Some(true) }) = common
                 && to.since(from) >= MIN_STALL
             {
                 found.push((from, to));
@@ -71,11 +75,11 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn stall(from: u64, to: u64, unacked: bool) -> Stall {
-        Stall { from: Nanos(from * MS), to: Nanos(to * MS), unacked }
+        Stall { from: Nanos(from * MS), to: Nanos(to * MS), unacked: Some(unacked) }
     }
 
     fn subflow(stalls: &[Stall], progress: u64, unacked: bool) -> SubflowStalls<'_> {
-        SubflowStalls { stalls, progress: Some(Nanos(progress * MS)), unacked }
+        SubflowStalls { stalls, progress: Some(Nanos(progress * MS)), unacked, busy_since: None }
     }
 
     fn in_ms(stalls: Vec<(Nanos, Nanos)>) -> Vec<(u64, u64)> {
@@ -107,6 +111,18 @@ mod tests {
     fn an_old_stall_of_a_failed_path_does_not_make_later_idle_time_a_stall() {
         let idle = [stall(13_000, 15_000, false)];
         assert!(of_connection(&[subflow(&[], 12_000, true), subflow(&idle, 15_000, false)]).is_empty());
+    }
+
+    /// The burst after idle time has ended the first subflow's wait; the record of the second one is older.
+    #[test]
+    fn idle_time_before_a_burst_is_not_a_stall_of_the_subflow_that_was_read_first() {
+        let idle = [Stall { from: Nanos(1_000 * MS), to: Nanos(1_328 * MS), unacked: None }];
+        for busy_since in [None, Some(Nanos(1_329 * MS))] {
+            let read_first = SubflowStalls { busy_since: Some(busy_since), ..subflow(&[], 1_002, true) };
+            assert!(of_connection(&[subflow(&idle, 1_328, true), read_first]).is_empty());
+        }
+        let dead = SubflowStalls { busy_since: Some(Some(Nanos(1_001 * MS))), ..subflow(&[], 1_002, true) };
+        assert_eq!(in_ms(of_connection(&[subflow(&idle, 1_328, true), dead])), [(1_002, 1_328)]);
     }
 
     #[test]

@@ -43,8 +43,9 @@ fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
     }
     let paths: Vec<&str> = cell.split('-').collect();
     let all_dead = matches!((paths[0], paths[2]), (_, "all") | ("1", "dead" | "long"));
+    let is_undelivered = gap.0 > 3_000_000 && paths[2] != "pause";
     let outages = outages(connection);
-    if all_dead && paths[1] != "idle" {
+    if (all_dead && paths[1] != "idle") || is_undelivered {
         let has_long = outages.iter().any(|outage| outage.duration.0 > 3_000_000);
         found.extend((!has_long).then(|| format!("{cell}: no outage")));
     } else {

@@ -332,7 +332,7 @@ fn time_in_which_the_machine_was_suspended_is_no_stall() {
 
         let (from, to) = (Nanos(2 * SECOND), Nanos((2 + stalled) * SECOND));
         let mut resumed = subflow(11, to.0, 1_500);
-        resumed.stalls = vec![Stall { from, to, unacked: true }];
+        resumed.stalls = vec![Stall { from, to, unacked: Some(true) }];
         resumed.progress = Some(to);
         tracker.apply(&KernelEvent::Connection(connection(to.0, 1_500)));
         tracker.apply(&KernelEvent::Subflow(resumed));

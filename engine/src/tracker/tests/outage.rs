@@ -79,7 +79,42 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
         apply(&mut tracker, now, &[]);
     }
     // The kernel's times of acknowledgements are those of timer ticks.
-    let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: true };
+    let stall = Stall { from: Nanos(SENT * MS), to: Nanos((ANSWERED + 3) * MS), unacked: Some(true) };
     apply(&mut tracker, 11_300, &[stall]);
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
+}
+
+/// A peer of Linux 6.18 with a full receive buffer: TCP acknowledges each segment, MPTCP none.
+#[test]
+fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
+    let state = |window: u64| {
+        let mut tracker = tracker(Closed::Keep);
+        let mut found = Vec::new();
+        for second in 10..20 {
+            let is_stuck = (12..18).contains(&second);
+            let view = MskView {
+                window: Some(Bytes(window)),
+                unacked: Bytes(80_000),
+                ..msk(if is_stuck { 12_000 } else { second * 1_000 })
+            };
+            let mut record = subflow(11, second * 1_000 * MS, second * 500);
+            record.msk = Some(view.clone());
+            (record.waiting.in_flight, record.waiting.window) = (1, Bytes(window));
+            record.waiting.last_ack = Some(Nanos((second * 1_000 - 10) * MS));
+            record.waiting.busy_since = Some(Nanos((second * 1_000 - 5) * MS));
+            let mut socket = connection(second * 1_000 * MS, 0);
+            socket.msk = view;
+            tracker.apply(&KernelEvent::Connection(socket));
+            tracker.apply(&KernelEvent::Subflow(record));
+            let snapshot = tick(&mut tracker, second * 1_000 * MS);
+            found.push(snapshot.connections[0].outage_since.map(|at| at.as_millisecond()));
+        }
+        (found, outages(tracker))
+    };
+    let since = Some(12_000);
+    let (found, ended) = state(100_000);
+    assert_eq!(found, [None, None, None, None, since, since, since, since, None, None]);
+    assert_eq!(ended, [(12_000, 17_990)]);
+    // The receiver has closed its window: it does not read.
+    assert_eq!(state(100).0, [None; 10]);
 }

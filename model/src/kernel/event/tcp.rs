@@ -79,8 +79,8 @@ pub struct Stall {
     pub from: Nanos,
     /// First progress after it.
     pub to: Nanos,
-    /// Sent data was unacknowledged when it began, so the application was not just idle.
-    pub unacked: bool,
+    /// Sent data was unacknowledged when it began, so the application was not just idle. `None`: the subflow had nothing in flight.
+    pub unacked: Option<bool>,
 }
 
 /// A smaller receive window is closed: it admits no segment, even on a path with the minimum MTU of IPv6.
