@@ -6,9 +6,11 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::unit::Nanos;
 
+use super::energy::{Energy, MAX_DEFERRED};
 use super::flow::Flow;
+use super::flows::Flows;
+use super::index::Index;
 use super::subflow::SubflowState;
-use super::{MAX_DEFERRED, Tracker};
 
 /// Ids of dropped subflows kept per connection, 16 kB: a late record of one of them must not be counted again.
 const MAX_IDS: usize = 1_024;
@@ -58,23 +60,27 @@ impl Flow {
     }
 }
 
-impl Tracker {
-    /// Drops the excess of ended subflows of a connection that was just reported.
-    pub(super) fn drop_ended(&mut self, reported: &Connection) {
-        let (excess, first) = (reported.excess_subflows(), reported.subflows.first());
-        let key = first.filter(|_| excess > 0).and_then(|first| self.index.by_subflow(first.id));
-        let Some((flow, mut detector)) = key.and_then(|key| self.flows.active_mut(key)) else { return };
-        let (energy, now) = (self.energy.as_ref(), self.tick.at);
-        let is_charged = |subflow: &SubflowState| {
-            let is_late = subflow.end.is_some_and(|(at, _)| now.since(at) >= MAX_DEFERRED);
-            is_late || energy.is_none_or(|energy| energy.are_settled([subflow.record.id].into_iter()))
-        };
-        let ids = flow.drop_ended((reported, excess), is_charged);
-        self.lost.subflows_dropped += ids.len() as u64;
-        self.energy.iter_mut().for_each(|energy| energy.forget(ids.iter().copied()));
-        for id in &ids {
-            self.index.subflows.remove(id);
-            detector.iter_mut().for_each(|detector| detector.forget(*id));
-        }
+/// Drops the excess of ended subflows of a connection that was just reported, and returns their number.
+pub(super) fn drop_ended(
+    reported: &Connection,
+    now: Nanos,
+    flows: &mut Flows,
+    energy: &mut Option<Energy>,
+    index: &mut Index,
+) -> u64 {
+    let (excess, first) = (reported.excess_subflows(), reported.subflows.first());
+    let key = first.filter(|_| excess > 0).and_then(|first| index.by_subflow(first.id));
+    let Some((flow, mut detector)) = key.and_then(|key| flows.active_mut(key)) else { return 0 };
+    let is_charged = |subflow: &SubflowState| {
+        let is_late = subflow.end.is_some_and(|(at, _)| now.since(at) >= MAX_DEFERRED);
+        let mut energy = energy.iter();
+        is_late || energy.all(|energy| energy.are_settled([subflow.record.id].into_iter()))
+    };
+    let ids = flow.drop_ended((reported, excess), is_charged);
+    energy.iter_mut().for_each(|energy| energy.forget(ids.iter().copied()));
+    for id in &ids {
+        index.subflows.remove(id);
+        detector.iter_mut().for_each(|detector| detector.forget(*id));
     }
+    ids.len() as u64
 }

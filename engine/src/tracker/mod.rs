@@ -46,7 +46,8 @@ use mpwatch_model::unit::Nanos;
 
 use crate::bottleneck::NewMethod;
 use bottleneck::{Detection, Pending};
-use energy::Energy;
+use dropped::drop_ended;
+use energy::{Energy, MAX_DEFERRED};
 use flow::Flow;
 use flows::Flows;
 use index::{Index, Key};
@@ -57,8 +58,6 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// Longest wait of a closed connection for its CPU time, which a sampled ledger estimates every few seconds.
-const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// What happens to a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +158,10 @@ impl Tracker {
             self.archive_discarded(&snapshot.connections);
         }
         self.index.clear_forgotten();
-        snapshot.connections.iter().for_each(|connection| self.drop_ended(connection));
+        for connection in &snapshot.connections {
+            let (flows, energy, index) = (&mut self.flows, &mut self.energy, &mut self.index);
+            self.lost.subflows_dropped += drop_ended(connection, self.tick.at, flows, energy, index);
+        }
         snapshot.losses = self.losses();
         let mut flows = std::mem::take(&mut self.flows);
         flows.leave_idle_out(&self.sources());
