@@ -77,10 +77,14 @@ pub(super) fn drop_ended(
         is_late || energy.all(|energy| energy.are_settled([subflow.record.id].into_iter()))
     };
     let ids = flow.drop_ended((reported, excess), is_charged);
-    energy.iter_mut().for_each(|energy| energy.forget(ids.iter().copied()));
+    if let Some(energy) = energy {
+        energy.forget(ids.iter().copied());
+    }
     for id in &ids {
         index.subflows.remove(id);
-        detector.iter_mut().for_each(|detector| detector.forget(*id));
+        if let Some(detector) = &mut detector {
+            detector.forget(*id);
+        }
     }
     ids.len() as u64
 }
