@@ -16,11 +16,14 @@ pub fn settled(mut connection: Connection) -> Connection {
     sort_timeline(&mut connection.timeline);
     let mut connection = outage::with_counts(connection);
     connection.partly_observed = connection.is_partly_observed();
-    set_shares(&mut connection.subflows);
+    set_shares(&mut connection);
     set_energy(&mut connection);
-    let subflows = &connection.subflows;
-    connection.bytes_retransmitted = subflows.iter().map(|subflow| subflow.bytes_retransmitted).sum();
-    connection.cpu = sum_if_all_known(subflows.iter().map(|subflow| subflow.cpu));
+    let (subflows, dropped) = (&connection.subflows, connection.dropped_subflows.iter());
+    let retransmitted = subflows.iter().map(|subflow| subflow.bytes_retransmitted);
+    connection.bytes_retransmitted =
+        retransmitted.chain(dropped.clone().map(|d| d.bytes_retransmitted)).sum();
+    let cpu = subflows.iter().map(|subflow| subflow.cpu);
+    connection.cpu = sum_if_all_known(cpu.chain(dropped.map(|dropped| dropped.cpu)));
     connection.jain_index = fairness(subflows);
     connection.extra_subflows = connection.bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows);
     connection
@@ -36,15 +39,18 @@ fn set_energy(connection: &mut Connection) {
     for subflow in &mut connection.subflows {
         subflow.energy = subflow.energy.map(|energy| energy.over(subflow.observed.bytes));
     }
-    let mut known = connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref()).peekable();
+    let dropped = connection.dropped_subflows.iter().filter_map(|dropped| dropped.energy.as_ref());
+    let known = connection.subflows.iter().filter_map(|subflow| subflow.energy.as_ref());
+    let mut known = known.chain(dropped).peekable();
     let is_known = known.peek().is_some();
     connection.energy = is_known.then(|| FlowEnergy::sum(known).over(connection.observed_payload()));
 }
 
 /// Shares of the observed payload that was sent.
-fn set_shares(subflows: &mut [Subflow]) {
-    let all: Bytes = subflows.iter().map(|subflow| subflow.observed.bytes_sent).sum();
-    for subflow in subflows {
+fn set_shares(connection: &mut Connection) {
+    let listed = connection.subflows.iter().map(|subflow| subflow.observed.bytes_sent);
+    let all = listed.sum::<Bytes>() + connection.dropped().bytes_sent;
+    for subflow in &mut connection.subflows {
         subflow.share_sent = (all.0 > 0).then(|| subflow.observed.bytes_sent.0 as f64 / all.0 as f64);
     }
 }

@@ -7,6 +7,7 @@ use mpwatch_model::host::energy::{Convention, FlowEnergy, SnapshotEnergy};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuSampling, LedgerMode, divide};
 use mpwatch_model::kernel::event::Tick;
+use mpwatch_model::unit::Nanos;
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
@@ -16,6 +17,8 @@ use crate::energy::sampling::Sampling;
 
 /// Charges without new CPU time after which the energy of a flow is final: a fraction that is withheld in one charge is given in the next.
 const QUIET_CHARGES: u32 = 2;
+/// Longest wait of a closed connection for its CPU time, which a sampled ledger estimates every few seconds.
+pub(super) const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// Energy and CPU time charged so far.
 #[derive(Default)]

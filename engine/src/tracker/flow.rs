@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of one connection, and how each record changes it.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::subflow::DroppedSubflows;
 use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::host::machine::Losses;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -30,17 +33,10 @@ pub(super) struct Quiet {
     pub(super) charges: u32,
 }
 
-/// Losses that a tick found.
-#[derive(Default)]
-pub(super) struct TickOutcome {
-    pub(super) vanished: u64,
-    pub(super) timeline_dropped: u64,
-}
-
 /// Serialized while it is idle, without its timeline.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flow {
-    serial: u64,
+    pub(super) serial: u64,
     pub(super) netns: NetnsCookie,
     pub(super) netns_inode: u32,
     token: Token,
@@ -53,6 +49,8 @@ pub(super) struct Flow {
     addresses_of_socket: Option<(SocketAddr, SocketAddr)>,
     pub(super) cgroup: u64,
     pub(super) subflows: Vec<SubflowState>,
+    pub(super) dropped: Option<Box<DroppedSubflows>>,
+    pub(super) dropped_ids: VecDeque<SubflowId>,
     #[serde(skip)]
     pub(super) timeline: Timeline,
     observation: Observation,
@@ -80,10 +78,6 @@ pub(super) struct Flow {
 impl Flow {
     pub(super) fn new(serial: u64, netns: NetnsCookie, netns_inode: u32) -> Self {
         Self { serial, netns, netns_inode, ..Self::default() }
-    }
-
-    pub(super) fn serial(&self) -> u64 {
-        self.serial
     }
 
     pub(super) fn id(&self) -> ConnectionId {
@@ -238,30 +232,29 @@ impl Flow {
         }
     }
 
-    pub(super) fn on_tick(&mut self, ticks: Interval<'_>) -> TickOutcome {
+    pub(super) fn on_tick(&mut self, ticks: Interval<'_>, lost: &mut Losses) {
         let (now, interval) = (ticks.now, ticks.suspensions.awake(ticks.previous, ticks.now));
-        let mut outcome = TickOutcome::default();
         self.cpu.divide(&mut self.subflows, self.opened.is_some());
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
             if self.subflows[index].on_tick(now, interval) {
-                outcome.vanished += 1;
+                lost.vanished += 1;
                 if !had_ended {
                     self.report_end(index);
                 }
             }
         }
-        outcome.vanished += u64::from(self.end_tick_of_socket(now));
+        lost.vanished += u64::from(self.end_tick_of_socket(now));
         self.report_stalls(ticks.suspensions);
         self.evaluate_progress(ticks);
-        outcome.timeline_dropped = self.timeline.take_dropped();
+        lost.timeline_dropped += self.timeline.take_dropped();
         if let Some(totals) = self.totals() {
             let life = self.life(now);
             self.observation.on_tick(totals, life, now, interval);
         }
         self.complete_ticks = if self.is_complete() { self.complete_ticks + 1 } else { 0 };
         self.quiet.ticks += 1;
-        outcome
+        self.assign_places();
     }
 
     fn end_tick_of_socket(&mut self, now: Nanos) -> bool {
@@ -276,7 +269,8 @@ impl Flow {
     /// Bytes that it has carried in both directions. `None`: its payload is unknown.
     fn totals(&self) -> Option<Totals> {
         let (sent, received) = self.bytes()?;
-        let wire = self.subflows.iter().map(SubflowState::wire_bytes).sum();
+        let dropped = self.dropped.iter().map(|dropped| dropped.observed.wire_bytes_estimate);
+        let wire = self.subflows.iter().map(SubflowState::wire_bytes).chain(dropped).sum();
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes).map(|bytes| bytes.acked);
         let acked = counted.or_else(|| self.only_subflow().map(|tcp| tcp.record.tcp.bytes_acked));
         let in_flight = sent.since(acked.unwrap_or(sent));

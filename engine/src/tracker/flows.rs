@@ -47,6 +47,11 @@ impl Flows {
         self.active.get(&key)
     }
 
+    /// The same, mutable, and its detector.
+    pub(super) fn active_mut(&mut self, key: Key) -> Option<(&mut Flow, Option<&mut Box<Detector>>)> {
+        Some((self.active.get_mut(&key)?, self.detectors.get_mut(&key)))
+    }
+
     /// All active flows.
     pub(super) fn all_active(&self) -> impl Iterator<Item = (Key, &Flow)> {
         self.active.iter().map(|(key, flow)| (*key, flow))
@@ -55,7 +60,7 @@ impl Flows {
     /// The same, mutable. Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
     pub(super) fn sorted_mut(&mut self) -> Vec<&mut Flow> {
         let mut flows: Vec<&mut Flow> = self.active.values_mut().collect();
-        flows.sort_unstable_by_key(|flow| flow.serial());
+        flows.sort_unstable_by_key(|flow| flow.serial);
         flows
     }
 

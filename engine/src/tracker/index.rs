@@ -20,7 +20,7 @@ pub(super) struct Index {
     /// The latest connection of each MPTCP socket, with its token.
     cookies: HashMap<SocketCookie, (Key, Token)>,
     tokens: HashMap<(NetnsCookie, Token), Key>,
-    subflows: HashMap<SubflowId, Key>,
+    pub(super) subflows: HashMap<SubflowId, Key>,
     forgotten: HashSet<ConnectionId>,
 }
 
@@ -74,7 +74,7 @@ impl Index {
     }
 
     pub(super) fn forget(&mut self, flow: &Flow) {
-        let (id, key) = (flow.id(), Key { serial: flow.serial() });
+        let (id, key) = (flow.id(), Key { serial: flow.serial });
         if self.by_cookie(flow.msk_cookie()) == Some(key) {
             self.cookies.remove(&flow.msk_cookie());
         }

@@ -5,6 +5,7 @@ mod addresses;
 mod bottleneck;
 mod close;
 mod cpu;
+mod dropped;
 mod energy;
 mod flow;
 mod flows;
@@ -45,7 +46,8 @@ use mpwatch_model::unit::Nanos;
 
 use crate::bottleneck::NewMethod;
 use bottleneck::{Detection, Pending};
-use energy::Energy;
+use dropped::drop_ended;
+use energy::{Energy, MAX_DEFERRED};
 use flow::Flow;
 use flows::Flows;
 use index::{Index, Key};
@@ -56,8 +58,6 @@ use view::Sources;
 
 /// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
 const MAX_ARCHIVED: usize = 50_000;
-/// Maximum time for which a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds.
-const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// Treatment of a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,10 +88,8 @@ pub struct Tracker {
     tick: Tick,
     previous_tick: Option<Nanos>,
     suspensions: Suspensions,
-    vanished: u64,
-    timeline_dropped: u64,
+    lost: Losses,
     archive: VecDeque<Connection>,
-    unreported: u64,
 }
 
 impl Tracker {
@@ -152,7 +150,11 @@ impl Tracker {
             self.archive_discarded(&snapshot.connections);
         }
         self.index.clear_forgotten();
-        snapshot.losses.connections_unreported = self.unreported;
+        for connection in &snapshot.connections {
+            let (flows, energy, index) = (&mut self.flows, &mut self.energy, &mut self.index);
+            self.lost.subflows_dropped += drop_ended(connection, self.tick.at, flows, energy, index);
+        }
+        snapshot.losses = self.losses();
         let mut flows = std::mem::take(&mut self.flows);
         flows.leave_idle_out(&self.sources());
         self.flows = flows;
@@ -192,7 +194,7 @@ impl Tracker {
         self.archive.extend(discarded.cloned());
         while self.archive.len() > MAX_ARCHIVED {
             self.archive.pop_front();
-            self.unreported += 1;
+            self.lost.connections_unreported += 1;
         }
     }
 
@@ -204,6 +206,7 @@ impl Tracker {
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
         let mut connections = Vec::from(std::mem::take(&mut self.archive));
+        self.flows.sorted_mut().into_iter().for_each(Flow::assign_places);
         connections.extend(self.flows.connections(&self.sources(), true));
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
         Report {
@@ -247,6 +250,9 @@ impl Tracker {
         let key = known.unwrap_or_else(|| self.index.new_key());
         let new = || Flow::new(key.serial, record.netns, record.netns_inode);
         let flow = self.flows.record(key, self.tick.at, new);
+        if flow.dropped_ids.contains(&record.id) {
+            return;
+        }
         flow.on_subflow(record, self.tick.at);
         self.index.insert(key, flow, Some(record.id));
     }
@@ -336,9 +342,7 @@ impl Tracker {
         let ticks = Interval { previous, now: tick.at, suspensions: &self.suspensions };
         let mut flows = self.flows.sorted_mut();
         for flow in &mut flows {
-            let outcome = flow.on_tick(ticks);
-            self.vanished += outcome.vanished;
-            self.timeline_dropped += outcome.timeline_dropped;
+            flow.on_tick(ticks, &mut self.lost);
         }
         if let Some(energy) = &mut self.energy {
             energy.on_tick(tick, &mut flows);
@@ -368,9 +372,10 @@ impl Tracker {
 
     fn losses(&self) -> Losses {
         Losses {
-            vanished: self.vanished,
-            timeline_dropped: self.timeline_dropped,
-            connections_unreported: self.unreported,
+            vanished: self.lost.vanished,
+            timeline_dropped: self.lost.timeline_dropped,
+            subflows_dropped: self.lost.subflows_dropped,
+            connections_unreported: self.lost.connections_unreported,
             energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
             ..self.tick.losses
         }

@@ -25,7 +25,8 @@ impl Flow {
 
     /// Payload sent by all subflows, each byte once on each subflow.
     pub(super) fn sent_by_subflows(&self) -> Bytes {
-        self.subflows.iter().map(SubflowState::unique_sent).sum()
+        let dropped = self.dropped.iter().map(|dropped| dropped.observed.bytes_sent);
+        self.subflows.iter().map(SubflowState::unique_sent).chain(dropped).sum()
     }
 
     /// Bytes that the subflows sent in excess of the connection's payload. With one subflow there is no reinjection. `None`: plain TCP, or a
@@ -38,7 +39,7 @@ impl Flow {
     /// Its subflows in the order of their creation.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &SubflowState> {
         let mut all: Vec<&SubflowState> = self.subflows.iter().collect();
-        all.sort_by_key(|s| (s.record.mp_join, s.record.created.unwrap_or(s.record.first_seen), s.record.id));
+        all.sort_by_key(|subflow| subflow.order());
         all.into_iter()
     }
 }

@@ -2,6 +2,7 @@
 //! The state of one subflow: its latest record, its counters at the last tick, and how it ended.
 
 use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::kernel::lifecycle::CloseReason;
@@ -34,6 +35,8 @@ pub(super) struct SubflowState {
     cpu_charged: Nanos,
     pub(super) seen: Seen,
     pub(super) path: PathState,
+    /// From 1 in the order of creation, from its first tick on. 0: it has none yet.
+    pub(super) place: u32,
 }
 
 impl SubflowState {
@@ -51,7 +54,14 @@ impl SubflowState {
             cpu_charged: Nanos(0),
             seen: Seen::default(),
             path: PathState::default(),
+            place: 0,
         }
+    }
+
+    /// The initial subflow first, then by creation.
+    pub(super) fn order(&self) -> (bool, Nanos, SubflowId) {
+        let record = &self.record;
+        (record.mp_join, record.created.unwrap_or(record.first_seen), record.id)
     }
 
     /// Applies a newer record, unless the final one was applied before.

@@ -102,8 +102,7 @@ impl Context<'_> {
         let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
         let unique = flow.sent_by_subflows();
         let subflows = flow.in_order().zip(self.energies);
-        let subflows: Vec<Subflow> =
-            subflows.map(|(state, energy)| self.subflow(flow, state, *energy)).collect();
+        let subflows = subflows.map(|(state, energy)| self.subflow(flow, state, *energy));
         let connection = Connection {
             id: flow.id(),
             token: flow.id().token.known(),
@@ -143,7 +142,8 @@ impl Context<'_> {
             bottlenecks: self.bottlenecks(flow),
             extra_subflows: None,
             outage_since: flow.outage_since.map(|at| self.at(at)),
-            subflows,
+            subflows: subflows.collect(),
+            dropped_subflows: flow.dropped.clone(),
             timeline: self.timeline(flow),
         };
         settle::settled(connection)
@@ -163,6 +163,7 @@ impl Context<'_> {
         let interface = record.interface.map(|interface| interface.name);
         Subflow {
             id: record.id,
+            place: state.place,
             local: record.local,
             remote: record.remote,
             local_id: record.local_id,

@@ -124,7 +124,10 @@ impl Word {
             Self::Open => c.is_open(),
             Self::Closed => !c.is_open(),
             Self::Stale => c.subflows.iter().any(|s| s.is_failed() && s.closed.is_none()),
-            Self::Failed => c.subflows.iter().any(|s| s.path_failures > 0 || outage::has_failed(c, s)),
+            Self::Failed => {
+                c.dropped_subflows.as_ref().is_some_and(|dropped| dropped.path_failures > 0)
+                    || c.subflows.iter().any(|s| s.path_failures > 0 || outage::has_failed(c, s))
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::flow::bottleneck::Bottlenecks;
 use crate::flow::class::FlowClass;
 use crate::flow::observed::Observed;
 use crate::flow::ratio::excess;
-use crate::flow::subflow::Subflow;
+use crate::flow::subflow::{DroppedSubflows, MAX_ENDED, Subflow};
 use crate::flow::timeline::{Offset, TimelineEntry};
 use crate::host::energy::FlowEnergy;
 use crate::host::names::Pod;
@@ -116,8 +116,10 @@ pub struct Connection {
     /// Start of the outage that has not ended: no path has made progress since then, although data waits. `null`: there is none.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub outage_since: Option<Timestamp>,
-    /// Subflows in the order of their creation, closed ones included.
+    /// Subflows in the order of their creation: the initial one, all open ones, and at most 48 of the others that have ended.
     pub subflows: Vec<Subflow>,
+    /// Sums over ended subflows that are no longer listed. `null`: all are listed.
+    pub dropped_subflows: Option<Box<DroppedSubflows>>,
     /// Events in its life, in order.
     pub timeline: Vec<TimelineEntry>,
 }
@@ -140,7 +142,8 @@ impl Connection {
 
     /// Payload in both directions, each byte once. Without a counter of the connection, the sum over its subflows.
     pub fn payload(&self) -> Bytes {
-        let sent_by_subflows = || self.subflows.iter().map(Subflow::unique_sent).sum();
+        let listed = || self.subflows.iter().map(Subflow::unique_sent).sum::<Bytes>();
+        let sent_by_subflows = || listed() + self.dropped().bytes_sent;
         self.bytes_sent.unwrap_or_else(sent_by_subflows) + self.bytes_received.unwrap_or_default()
     }
 
@@ -151,8 +154,8 @@ impl Connection {
 
     /// Payload that was observed. Without a counter of the connection, the sum over its subflows.
     pub fn observed_payload(&self) -> Bytes {
-        let of_subflows = || self.subflows.iter().map(|subflow| subflow.observed.bytes).sum();
-        self.observed.map_or_else(of_subflows, |observed| observed.bytes)
+        let listed = || self.subflows.iter().map(|subflow| subflow.observed.bytes).sum::<Bytes>();
+        self.observed.map_or_else(|| listed() + self.dropped().bytes, |observed| observed.bytes)
     }
 
     /// Seconds since the connection was first seen in which mpwatch was not running. `None`: it was always running.
@@ -167,7 +170,8 @@ impl Connection {
 
     /// Estimated bytes on the wire in both directions, over all subflows.
     pub fn wire_bytes_estimate(&self) -> Bytes {
-        self.subflows.iter().map(|s| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate).sum()
+        let wire = |s: &Subflow| s.wire_bytes_sent_estimate + s.wire_bytes_received_estimate;
+        self.subflows.iter().map(wire).sum::<Bytes>() + self.dropped().wire_bytes_estimate
     }
 
     /// Payload and estimated wire bytes that were observed. Over its whole life if the connection's payload is unknown.
@@ -195,6 +199,17 @@ impl Connection {
     /// Whether it is still open.
     pub fn is_open(&self) -> bool {
         self.closed_at.is_none()
+    }
+
+    /// Payload of the subflows that are not listed.
+    pub(crate) fn dropped(&self) -> Observed {
+        self.dropped_subflows.as_ref().map(|dropped| dropped.observed).unwrap_or_default()
+    }
+
+    /// Number of ended subflows beyond those that stay listed.
+    pub fn excess_subflows(&self) -> usize {
+        let ended = self.subflows.iter().filter(|subflow| !subflow.initial && subflow.closed.is_some());
+        ended.count().saturating_sub(MAX_ENDED)
     }
 
     /// The number of a subflow in the connection, from 1. `None`: it belongs to another connection.

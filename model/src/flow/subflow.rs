@@ -17,7 +17,7 @@ use crate::kernel::endpoint::Name;
 use crate::kernel::event::TcpCounters;
 use crate::kernel::lifecycle::{CloseReason, TcpState};
 use crate::metric::derived;
-use crate::unit::{BitsPerSecond, Bytes, Micros};
+use crate::unit::{BitsPerSecond, Bytes, Micros, sum_if_all_known};
 
 /// One subflow. `null` always means unknown, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,9 @@ use crate::unit::{BitsPerSecond, Bytes, Micros};
 pub struct Subflow {
     /// `cookie.generation`; stable for the life of the subflow.
     pub id: SubflowId,
+    /// Its place among all subflows of the connection, from 1.
+    #[serde(default)]
+    pub place: u32,
     /// Local address and port.
     #[schemars(with = "String")]
     pub local: SocketAddr,
@@ -180,6 +183,42 @@ impl Subflow {
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.
     pub fn was_answered(&self) -> bool {
         self.handshake.is_some() || self.bytes_acked.0 + self.bytes_received.0 > 0
+    }
+}
+
+/// Ended subflows that a connection lists besides the initial one, each with about 2 kB and as much JSON. With the eight that the kernel allows,
+/// the connection can still become idle, which takes fewer than 63 (`SOCKET` in the tracker).
+pub const MAX_ENDED: usize = 48;
+
+/// Ended subflows that a connection no longer lists. All sums of the connection contain them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DroppedSubflows {
+    /// Number of these subflows.
+    pub count: u32,
+    /// Number of failures of their paths.
+    pub path_failures: u32,
+    /// Payload retransmitted by TCP.
+    pub bytes_retransmitted: Bytes,
+    /// Their payload, times and wire bytes, all of which mpwatch observed.
+    pub observed: Observed,
+    /// CPU time of their network paths. `null`: not accounted.
+    #[serde(rename = "cpu_ns")]
+    pub cpu: Option<CpuTimes>,
+    /// Energy of their network paths. `null`: not accounted.
+    pub energy: Option<FlowEnergy>,
+}
+
+impl DroppedSubflows {
+    /// Adds a subflow.
+    pub fn add(&mut self, subflow: &Subflow) {
+        let known: Vec<&FlowEnergy> = self.energy.iter().chain(&subflow.energy).collect();
+        self.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known));
+        let before = Some(self.cpu).filter(|_| self.count > 0);
+        self.cpu = sum_if_all_known(before.into_iter().chain([subflow.cpu]));
+        self.count += 1;
+        self.path_failures += subflow.path_failures;
+        self.bytes_retransmitted += subflow.bytes_retransmitted;
+        self.observed = self.observed.plus(subflow.observed);
     }
 }
 

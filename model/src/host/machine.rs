@@ -77,6 +77,8 @@ pub struct Losses {
     pub vanished: u64,
     /// Timeline entries discarded because a connection had too many.
     pub timeline_dropped: u64,
+    /// Ended subflows that connections no longer list because they had too many; the sums of a connection contain them.
+    pub subflows_dropped: u64,
     /// Closed connections that are not in the report of `record` and `replay`, which has the latest 50 000. The recording and a database
     /// (`--db`) have all.
     pub connections_unreported: u64,
@@ -95,13 +97,14 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether data was lost permanently. Missed packet events, delay samples and timeline entries do not count: no total depends on them.
+    /// Whether data was lost permanently. Missed packet events, delay samples, timeline entries and dropped subflows do not count: no total depends on them.
     pub fn any(&self) -> bool {
         let counted = Self {
             ring_full_recovered: 0,
             events_missed: 0,
             delay_samples_lost: 0,
             timeline_dropped: 0,
+            subflows_dropped: 0,
             ..*self
         };
         counted != Self::default()

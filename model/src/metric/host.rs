@@ -80,6 +80,7 @@ families! {
     "mpwatch_loss_decode_errors_total" Counter Count [] "Records that could not be decoded." |s, emit| emit(&[], s.losses.decode_errors as f64);
     "mpwatch_loss_vanished_total" Counter Count [] "Flows that disappeared without a final record." |s, emit| emit(&[], s.losses.vanished as f64);
     "mpwatch_loss_timeline_dropped_total" Counter Count [] "Timeline entries discarded." |s, emit| emit(&[], s.losses.timeline_dropped as f64);
+    "mpwatch_loss_subflows_dropped_total" Counter Count [] "Ended subflows that connections no longer list; the sums of a connection contain them." |s, emit| emit(&[], s.losses.subflows_dropped as f64);
     "mpwatch_loss_namespaces_unreadable_total" Counter Count [] "Namespaces not searched for connections older than the agent." |s, emit| emit(&[], s.losses.namespaces_unreadable as f64);
     "mpwatch_loss_connections_unreported_total" Counter Count [] "Connections that are not in the report of a recording; 0 in a daemon, which makes no report." |s, emit| emit(&[], s.losses.connections_unreported as f64);
     "mpwatch_loss_ticks_failed_total" Counter Count [] "Snapshots that could not be read from the kernel." |s, emit| emit(&[], s.losses.ticks_failed as f64);

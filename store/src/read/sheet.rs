@@ -84,9 +84,9 @@ fn fill(database: &Database, report: &Report, samples: &CounterSeries) -> rusqli
     for (connection, id) in report.connections.iter().zip(1..) {
         let key = Key { id, run: 1, runs: 1, seen_at: report.run.to, changed: 0 };
         insertions.write(connection, key, true)?;
-        for (subflow, place) in connection.subflows.iter().zip(1..) {
+        for subflow in &connection.subflows {
             for sample in samples.get(&(connection.id, subflow.id)).into_iter().flatten() {
-                insertions.insert(&SampleRow { connection: id, place, sample: *sample })?;
+                insertions.insert(&SampleRow { connection: id, place: subflow.place, sample: *sample })?;
             }
         }
     }

@@ -84,9 +84,9 @@ pub(crate) fn connection_row(connection: &Connection, key: Key) -> ConnectionRow
 }
 
 pub(crate) fn subflow_rows(connection: &Connection, id: i64) -> impl Iterator<Item = SubflowRow<'_>> {
-    connection.subflows.iter().zip(1..).map(move |(subflow, place)| SubflowRow {
+    connection.subflows.iter().map(move |subflow| SubflowRow {
         connection: id,
-        place,
+        place: subflow.place,
         subflow: Cow::Borrowed(subflow),
         established: timeline::established_at(&connection.timeline, subflow.id),
         derived: Derived(Some(subflow)),
@@ -103,10 +103,10 @@ pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item 
 
 /// A sample of each open subflow.
 pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<Item = SampleRow> {
-    let open = connection.subflows.iter().zip(1..).filter(|(subflow, _)| subflow.closed.is_none());
-    open.map(move |(subflow, place)| SampleRow {
+    let open = connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
+    open.map(move |subflow| SampleRow {
         connection: key.id,
-        place,
+        place: subflow.place,
         sample: CounterSample::new(subflow, key.seen_at),
     })
 }
@@ -119,7 +119,8 @@ pub(crate) fn restore(
     events: &[EventRow],
 ) -> rusqlite::Result<Connection> {
     let established: Vec<_> = subflows.iter().map(|row| row.established).collect();
-    let subflows: Vec<Subflow> = subflows.into_iter().map(|row| row.subflow.into_owned()).collect();
+    let subflow = |row: SubflowRow<'static>| Subflow { place: row.place, ..row.subflow.into_owned() };
+    let subflows: Vec<Subflow> = subflows.into_iter().map(subflow).collect();
     let until = timestamp(nanos(row.began).saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX)));
     let bottlenecks = row.bottlenecks.as_ref().map(|columns| bottlenecks(columns, pairs, &subflows));
     let mut connection = Connection {
@@ -144,12 +145,17 @@ pub(crate) fn restore(
 }
 
 fn place(subflows: &[Subflow], id: SubflowId) -> Option<u64> {
-    Some(1 + subflows.iter().position(|subflow| subflow.id == id)? as u64)
+    Some(subflows.iter().find(|subflow| subflow.id == id)?.place.into())
+}
+
+/// The subflow at this place.
+pub(crate) fn at_place(subflows: &[Subflow], place: u64) -> Option<&Subflow> {
+    let index = subflows.binary_search_by_key(&place, |subflow| subflow.place.into()).ok()?;
+    subflows.get(index)
 }
 
 fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
-    let index = usize::try_from(place).ok().and_then(|place| place.checked_sub(1));
-    let found = index.and_then(|index| subflows.get(index)).map(|subflow| subflow.id);
+    let found = at_place(subflows, place).map(|subflow| subflow.id);
     found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
 }
 

@@ -130,7 +130,7 @@ record! {
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows", outage_since "outage_since_ns"
         ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
-        bottlenecks, subflows, timeline, partly_observed
+        bottlenecks, subflows, dropped_subflows, timeline, partly_observed
     }
     BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
     Observed {
@@ -154,7 +154,7 @@ record! {
 pub(crate) struct SubflowRow<'a> {
     pub(crate) connection: i64,
     /// Position among the subflows of the connection, from 1.
-    pub(crate) place: i64,
+    pub(crate) place: u32,
     pub(crate) subflow: Cow<'a, Subflow>,
     pub(crate) established: Option<Timestamp>,
     pub(crate) derived: Derived<'a, Subflow>,
@@ -173,7 +173,7 @@ record! {
         lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps", observed "",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
-        ; computed path_failures, share_sent, tcp
+        ; computed place, path_failures, share_sent, tcp
     }
     SubflowId { cookie "cookie", generation "generation" }
     Retransmits { fast "retransmits_fast", timeout "retransmits_timeout", probe "retransmits_probe" }
@@ -240,7 +240,7 @@ record! {
 #[derive(Clone, Debug)]
 pub(crate) struct SampleRow {
     pub(crate) connection: i64,
-    pub(crate) place: i64,
+    pub(crate) place: u32,
     pub(crate) sample: CounterSample,
 }
 

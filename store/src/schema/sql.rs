@@ -121,8 +121,7 @@ impl Loader {
     ) -> rusqlite::Result<()> {
         let found: Vec<SampleRow> = rows(database, &self.samples, [number], &self.names)?;
         for SampleRow { place, sample, .. } in found {
-            let index = usize::try_from(place - 1).unwrap_or(usize::MAX);
-            if let Some(subflow) = connection.subflows.get(index) {
+            if let Some(subflow) = record::at_place(&connection.subflows, place.into()) {
                 samples.entry((connection.id, subflow.id)).or_default().push(sample);
             }
         }

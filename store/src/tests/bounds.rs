@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file, its log and the work of the writer stay within their limits, also with a full disk or a reader that does not end.
 
+use mpwatch_model::flow::subflow::{Closed, Subflow};
+use mpwatch_model::id::SubflowId;
+
 use super::*;
 use crate::error::with_suffix;
 
@@ -167,6 +170,7 @@ fn with_many_subflows(birth: u64, number: u32) -> Connection {
         .map(|generation| {
             let mut subflow = first.clone();
             subflow.id.generation = generation;
+            subflow.place = generation + 1;
             subflow
         })
         .collect();
@@ -239,4 +243,49 @@ fn a_report_is_read_in_parts_that_together_are_the_whole() {
         Ok::<_, crate::StoreError>(())
     });
     assert_eq!((read.is_ok(), parts), (true, 1), "an empty report is a part");
+}
+
+/// A connection lists the last ended subflows only. Rows of the others stay as they are, and a later run continues the places.
+#[test]
+fn rows_of_subflows_that_a_connection_does_not_list_any_more_stay() {
+    let (_folder, file) = folder();
+    let places = |from: u32, to: u32| {
+        let mut flow = fixture::connection(1, 1);
+        flow.subflows.extend((from..to).map(|place| Subflow {
+            id: SubflowId { cookie: SocketCookie(place.into()), generation: 9 },
+            place,
+            initial: false,
+            bytes_retransmitted: Bytes(place.into()),
+            closed: Some(Closed { at: fixture::at(1_000_000), reason: CloseReason::Fin }),
+            ..fixture::subflow(1, 2)
+        }));
+        flow
+    };
+    let mut later = places(60, 90);
+    for nth in (2..60).map(|nth| places(nth, nth + 1).subflows.remove(1)) {
+        later.dropped_subflows.get_or_insert_default().add(&nth);
+    }
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    // Too many: the first state is written because the tracker will drop some of them.
+    store.deliver(&tick(1, vec![Connection { age_s: 1.0, ..places(2, 80) }]));
+    store.deliver(&tick(3, vec![Connection { age_s: 3.0, ..later.clone() }]));
+    store.close();
+    let stored = |subflow: &Subflow| (subflow.place, subflow.id.cookie.0);
+    let found = read(&file).0.connections.remove(0);
+    let expected: Vec<(u32, u64)> = (2..90).map(|place| (place, place.into())).collect();
+    assert_eq!(found.subflows[1..].iter().map(stored).collect::<Vec<_>>(), expected);
+    let sum = |connection: Connection| mpwatch_model::settle::settled(connection).bytes_retransmitted;
+    assert_eq!(sum(found), sum(later));
+
+    // Another run knows the initial one and has dropped some that it saw open.
+    let mut restarted = places(12, 15);
+    for (nth, subflow) in (0..).zip(&mut restarted.subflows[1..]) {
+        subflow.id.cookie = SocketCookie(1_000 + nth);
+    }
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(20, vec![restarted]));
+    store.close();
+    let found = read(&file).0.connections.remove(0);
+    let added = (100..103).zip(1_000..).collect::<Vec<(u32, u64)>>();
+    assert_eq!(found.subflows[1..].iter().map(stored).collect::<Vec<_>>(), [expected, added].concat());
 }

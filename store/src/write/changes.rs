@@ -113,7 +113,8 @@ impl Tracked {
         } else {
             connection.age_s >= OPEN_ROW_SECONDS || !connection.seen_open
         };
-        if !sampled && !is_due {
+        // The tracker will drop subflows whose values are final.
+        if !sampled && !is_due && connection.excess_subflows() == 0 {
             return None;
         }
         (self.is_written, self.state) = (true, state);

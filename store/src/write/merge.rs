@@ -87,11 +87,14 @@ fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
     subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
 
-/// Merges subflows in the order of the earlier run, followed by new ones.
+/// Merges subflows in the order of the earlier run, followed by new ones: their places are after those of the earlier run.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
-    let added = new.iter().filter(|new| find(old, new).is_none()).cloned();
+    let (both, added): (Vec<_>, Vec<_>) = new.iter().partition(|new| find(old, new).is_some());
+    let last = old.iter().map(|old| old.place).max().unwrap_or(0);
+    let after = last.saturating_sub(u32::try_from(both.len()).unwrap_or(0));
+    let added = added.into_iter().map(|new| Subflow { place: new.place + after, ..new.clone() });
     known.chain(added).collect()
 }
 
@@ -100,6 +103,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let mut merged = new.clone();
     merged.fill_unknown(old);
     Subflow {
+        place: old.place,
         progress_since: new.progress_since,
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),

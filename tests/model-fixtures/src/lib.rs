@@ -81,6 +81,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
     let nth = u64::from(place);
     Subflow {
         id: SubflowId { cookie: SocketCookie(u64::from(token & 0xfff) * 16 + nth), generation: 0 },
+        place: place.into(),
         local: SocketAddr::from(([10, 0, place, 1], 43_210 + u16::from(place))),
         remote: SocketAddr::from(([10, 0, place, 2], 5201)),
         local_id: place - 1,
@@ -202,6 +203,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         partly_observed: false,
         flow_class: FlowClass::Query,
         outage_since: None,
+        dropped_subflows: None,
         cpu: None,
         energy: None,
         jain_index: (subflows > 1).then_some(0.9),

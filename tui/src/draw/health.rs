@@ -98,6 +98,7 @@ fn losses(snapshot: &Snapshot) -> Vec<Text> {
             losses.timeline_dropped,
             "timeline entries left out of connections with very many; no total depends on them",
         ),
+        (losses.subflows_dropped, "ended subflows left out of connections with very many; sums contain them"),
         (losses.delay_samples_lost, "delay samples missed; bottleneck verdicts take longer"),
     ];
     let known = harmless.iter().filter(|(count, _)| *count > 0);

@@ -38,7 +38,7 @@ fn records(number: u32, at: u64, sent: u64) -> (ConnectionRecord, [SubflowRecord
     (socket, subflows)
 }
 
-fn energy(flow: u64) -> (EnergyWindow, Vec<CpuAccounts>) {
+pub(super) fn energy(flow: u64) -> (EnergyWindow, Vec<CpuAccounts>) {
     let source = EnergySource::RaplPowercap;
     let zone = Arc::new(ZoneId { index: 0, label: "package-0".to_owned(), cpus: Cpus::All, source });
     let spent =

@@ -4,6 +4,7 @@
 
 mod bottleneck;
 mod cpu;
+mod dropped;
 mod idle;
 mod lifecycle;
 mod outage;
