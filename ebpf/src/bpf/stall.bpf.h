@@ -99,13 +99,16 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	bool is_sent = state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0;
 	bool was_limited =
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
-	__u64 since;
+	__u64 since = 0;
 
 	/* The path has failed: what arrives on it is the peer's data. */
 	if (tp->inet_conn.icsk_backoff > 3 && tp->packets_out)
 		return;
 	state->next_seq = snd_nxt;
 	state->written_seq = READ(msk, write_seq);
+	if ((beyond >= 0 || is_sent) && at && now - at > MPW_MIN_STALL_NS / 10 &&
+	    is_payload_unacked(msk, snd_una))
+		since = waiting_since(msk, at, now, beyond);
 	if (snd_una != state->progress_seq) {
 		state->progress_seq = snd_una;
 		note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
@@ -115,15 +118,11 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		else
 			observed->flags &= ~MPW_SF_UNACKED;
 	}
-	if ((beyond >= 0 || is_sent) && at && now - at > MPW_MIN_STALL_NS / 10 &&
-	    is_payload_unacked(msk, snd_una)) {
-		since = waiting_since(msk, at, now, beyond);
-		if (since > at && since > observed->progress_ns) {
-			/* Progress was made on another subflow. */
-			if (beyond > 0)
-				note_stall(observed, since, MPW_STALL_UNUSED);
-			observed->progress_ns = since;
-		}
+	if (since > at && since > observed->progress_ns) {
+		/* Progress was made on another subflow. */
+		if (beyond > 0)
+			note_stall(observed, since, MPW_STALL_UNUSED);
+		observed->progress_ns = since;
 	}
 	if (is_window_closed(tp, msk)) {
 		observed->progress_ns = now;

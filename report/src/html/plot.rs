@@ -223,7 +223,7 @@ impl Area<'_> {
         body
     }
 
-    /// The line of a curve. Points that share a position in the drawing are drawn once.
+    /// The line of a curve. Two values at one position of the drawing are drawn once.
     fn path(&self, curve: &Curve) -> String {
         let mut text = String::new();
         let mut last = None;

@@ -87,7 +87,7 @@ fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
     subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
 
-/// Merges subflows in the order of the earlier run, followed by new ones: their places are after those of the earlier run.
+/// Merges subflows in the order of the earlier run. New ones follow, so their places continue.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
