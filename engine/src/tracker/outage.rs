@@ -35,7 +35,7 @@ impl Flow {
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
             let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
-            // While the peer had no memory, and until it has been sent again what it discarded, nobody waited for a path.
+            // While the peer had no memory, and until the data that it discarded is retransmitted, nobody waited for a path.
             if from <= self.limited_at {
                 from = self.limited_at + LIMIT_ENDS;
             }

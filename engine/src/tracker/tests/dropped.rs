@@ -72,7 +72,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
     let each = MAX_ENDED as u64;
     let mut tracker = tracker(Closed::Keep);
     let snapshot = come_and_go(&mut tracker, JOINS, each);
-    // Those of the last second have been reported before any of them is dropped.
+    // All that ended in the last second have been reported before any of them is dropped.
     let reported = only(&snapshot);
     assert_eq!(reported.subflows.len() as u64, 2 + 2 * each);
     assert_eq!((reported.bytes_retransmitted, reported.cpu.unwrap()), expected(JOINS));
