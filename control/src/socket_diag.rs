@@ -20,9 +20,9 @@ const IPPROTO_TCP: u8 = 6;
 const TCP_ESTABLISHED: u8 = 1;
 /// The attribute with `struct tcp_info`.
 const INET_DIAG_INFO: i32 = 2;
-/// `inet_diag_msg`, which attributes follow.
+/// Size of `inet_diag_msg` in bytes. Attributes follow it.
 const MESSAGE: usize = 72;
-/// `inet_diag_sockid`: two ports, two addresses, interface, cookie.
+/// Size of `inet_diag_sockid` in bytes: two ports, two addresses, interface, cookie.
 const ID: usize = 48;
 const COOKIE: std::ops::Range<usize> = 40..48;
 /// Every state but LISTEN (10) and TIME_WAIT (6).
@@ -41,14 +41,15 @@ pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
     is_established: bool,
-    /// Retransmission timeouts since the last acknowledgement.
+    /// Backoff of the retransmission timer (`tcpi_backoff`). The kernel resets it at the next valid RTT sample (RFC 6298), not at every ACK.
     backoff: u8,
     unacked: u32,
     bytes_acked: u64,
 }
 
 impl Progress {
-    /// Whether data has been acknowledged since then, or no data waits for it.
+    /// Whether the connection makes progress: it is established, its retransmission timer is not backed off, and either all data is
+    /// acknowledged or data was acknowledged since `before`.
     pub(super) fn is_made_since(&self, before: &Self) -> bool {
         self.is_established
             && self.backoff == 0
@@ -72,9 +73,10 @@ pub(super) fn progress(cookie: SocketCookie, local: SocketAddr, remote: SocketAd
     read().ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Finds the socket with this cookie. Returns its family, its id, which has the interface that it is bound to, and its attributes.
+/// Finds the socket with this cookie. Returns its address family, its `inet_diag_sockid` (with the interface that it is bound to) and its
+/// attributes.
 fn find(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<(u8, [u8; ID], Vec<u8>)> {
-    // A socket of an IPv6 application may have IPv4 addresses.
+    // A dual-stack AF_INET6 socket may have IPv4-mapped addresses.
     let families: &[u8] = if local.is_ipv4() { &[AF_INET, AF_INET6] } else { &[AF_INET6] };
     for family in families {
         let asked = request(*family, &ports(local, remote));
@@ -104,7 +106,7 @@ fn request(family: u8, id: &[u8; ID]) -> Vec<u8> {
     body
 }
 
-/// An id that selects sockets with these ports from a list.
+/// An `inet_diag_sockid` that limits a dump to sockets with these ports.
 fn ports(local: SocketAddr, remote: SocketAddr) -> [u8; ID] {
     let mut id = [0; ID];
     id[..2].copy_from_slice(&local.port().to_be_bytes());

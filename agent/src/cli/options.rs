@@ -43,7 +43,7 @@ pub(crate) struct StoreOptions {
     /// Also write every connection to this database, for `mpwatch report`
     #[arg(long, value_name = "FILE")]
     pub(crate) db: Option<PathBuf>,
-    /// With --db: store a sample of every connection at this step, 100ms to 600s [default: an eighth of its age, at most 10s]
+    /// With --db: store a sample of every connection at this interval, 100ms to 600s [default: an eighth of the connection's age, at most 10s]
     #[arg(long, value_name = "STEP", value_parser = parse_step, requires = "db")]
     pub(crate) samples: Option<Duration>,
 }

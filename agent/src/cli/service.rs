@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::options::TraceOptions;
 
-/// Options of `daemon`. Each is also a key of its file and an environment variable: see `mpwatch config show`.
+/// Options of `daemon`. Each is also a key of the configuration file and an environment variable: see `mpwatch config show`.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Daemon options")]
 pub(crate) struct DaemonOptions {
@@ -32,7 +32,7 @@ pub(crate) struct DaemonOptions {
     /// Export per-connection series for the N largest connections [default: 0]
     #[arg(long = "metrics.top-flows", value_name = "N")]
     pub(crate) top_flows: Option<String>,
-    /// Store a sample of every connection at this step, 100ms to 600s [default: an eighth of its age, at most 10s]
+    /// Store a sample of every connection at this interval, 100ms to 600s [default: an eighth of the connection's age, at most 10s]
     #[arg(long, value_name = "STEP")]
     pub(crate) samples: Option<String>,
     /// Label the runs of this daemon, for example `site=berlin`; once per label

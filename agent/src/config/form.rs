@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The forms of values in the configuration: how each is read and shown.
+//! How each type of configuration value is parsed and printed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(super) struct Form<T> {
     pub(super) show: fn(&T) -> Value,
 }
 
-/// The form of an enumeration with a word for each value.
+/// Parses and prints an enumeration that has a word for each value.
 macro_rules! words {
     ($words:ident) => {
         Form {
@@ -63,7 +63,7 @@ pub(super) const SAMPLE_INTERVAL: Form<Duration> = Form {
     },
     show: time,
 };
-/// Zero needs no unit.
+/// `None`: no limit, written as 0. Zero needs no unit.
 pub(super) const AGE: Form<Option<Duration>> = Form {
     parse: |text| {
         let age = if text == "0" { Some(Duration::ZERO) } else { parse_duration(text) };
@@ -72,7 +72,7 @@ pub(super) const AGE: Form<Option<Duration>> = Form {
     },
     show: |age| in_time_units(age.unwrap_or_default()).into(),
 };
-/// Zero needs no unit.
+/// `None`: no limit, written as 0. Zero needs no unit.
 pub(super) const SIZE: Form<Option<u64>> = Form {
     parse: |text| {
         let size = if text == "0" { Some(0) } else { parse_size(text) };
@@ -95,7 +95,7 @@ pub(super) const TOP_FLOWS: Form<u32> = Form {
 pub(super) const POSITIVE: Form<u32> = Form { parse: parse_count, show: |number| (*number).into() };
 pub(super) const ADDRESS: Form<SocketAddr> = Form {
     parse: |text| {
-        text.parse().map_err(|_| "use an IP address and a port such as 127.0.0.1:9917 or [::1]:9917; [::]:9917 is every address, names are not accepted".to_owned())
+        text.parse().map_err(|_| "use an IP address and a port such as 127.0.0.1:9917 or [::1]:9917; [::]:9917 listens on every address; host names are not accepted".to_owned())
     },
     show: |address| address.to_string().into(),
 };
@@ -146,7 +146,7 @@ fn path_value(path: &Path) -> Value {
     path.to_string_lossy().as_ref().into()
 }
 
-/// A service has no directory in which a relative path could start.
+/// Rejects relative paths: a service has no meaningful working directory.
 fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_absolute() { Ok(path) } else { Err("use a path that begins with /".to_owned()) }

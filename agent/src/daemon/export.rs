@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends what the database has to other engines, each on a thread of its own. The database is the queue: what a target has not confirmed
-//! stays there, so these threads may end at any time. Without a target there is no thread.
+//! Sends connections from the database to external targets (ClickHouse, OTLP), with one thread per target. The database is the queue: a record
+//! stays there until the target confirms it, so these threads may end at any time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::status::Status;
 use crate::config::Config;
 use crate::daemon::delivery::{Step, StepError, step};
 
-/// How often the number of waiting connections is checked, so that a full batch is sent at once.
+/// Time between two checks of the number of connections that are not yet exported. A full batch is sent without waiting for `every`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Export {
@@ -50,7 +50,7 @@ fn sender(kind: &str, options: &TargetOptions) -> anyhow::Result<Sender> {
         "otlp" => Sender::otlp(options, Signal::Logs, end_columns()),
         #[cfg(feature = "otlp")]
         "otlp_spans" => Sender::otlp(options, Signal::Traces, end_columns()),
-        _ => anyhow::bail!("this mpwatch was built without it"),
+        _ => anyhow::bail!("this mpwatch was built without this exporter"),
     };
     Ok(sender?)
 }
@@ -114,7 +114,7 @@ impl Worker {
                         target = self.export.kind,
                         connections,
                         why,
-                        "the target rejects connections"
+                        "the target rejected records of connections"
                     );
                 }
             }
@@ -157,7 +157,7 @@ impl Worker {
         }
     }
 
-    /// Waits until a batch is full or its time has come.
+    /// Waits until a batch is full or the export interval (`every`) has elapsed.
     fn wait(&self) {
         let began = Instant::now();
         loop {

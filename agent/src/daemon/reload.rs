@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGHUP and the watchdog, on their own thread: the next tick may be a minute away.
+//! Handles SIGHUP and notifies systemd's watchdog, on a separate thread: the main loop may wait a minute for its next tick.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};

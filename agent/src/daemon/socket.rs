@@ -39,12 +39,12 @@ const SEND_BUFFER: usize = 16 << 10;
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 /// A reader that has had unread data for this long is disconnected when a new reader needs its place.
 const BEHIND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Send buffer of a reader to which nothing is being written: so small that the kernel reports it as writable only if it holds nothing of a
-/// snapshot. (Asking for the number of unread bytes, SIOCOUTQ, would take `unsafe`.)
+/// Send buffer in bytes between two writes. The kernel raises it to its minimum. With a buffer this small, `poll` reports the socket as
+/// writable only after the reader has read the whole snapshot. (The ioctl SIOCOUTQ would return the unread bytes, but needs `unsafe`.)
 const IDLE_SEND_BUFFER: usize = 0;
-/// Maximum time at the end for readers to read the last snapshot.
+/// Maximum time that a shutdown waits for readers to read the last snapshot.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two checks for readers at the end, and after a failed `accept`.
+/// Time between two checks for remaining readers during a shutdown, and before the next `accept` after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 type Line = Arc<String>;
@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Since when it may be replaced by another reader. `None`: it may not.
+    /// Since when it has been stalled or behind, if the timeout has passed: a new reader may then replace it. `None`: it may not be replaced.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -132,7 +132,7 @@ impl Socket {
     }
 }
 
-/// A group by its name or number. `None`: there is none, so only the owner may connect, and read the database.
+/// A group by its name or number. `None`: there is no such group, so only the owner may connect to the socket and read the database.
 pub(super) fn group(wanted: &str) -> Option<Gid> {
     let by_name = Group::from_name(wanted).ok().flatten().map(|group| group.gid);
     by_name.or_else(|| wanted.parse().ok().map(Gid::from_raw))
@@ -204,8 +204,8 @@ impl Shared {
         }
     }
 
-    /// Adds a reader. If there are too many, it replaces readers that have left, or the reader that has been idle or late for the longest
-    /// time. `false`: none has reached its timeout.
+    /// Adds a reader. If there are too many, first removes readers that have left, or else the reader that has been stalled or behind for the
+    /// longest time. `false`: no reader could be removed, so the new reader is refused.
     fn admit(&self, reader: Reader) -> bool {
         let mut readers = lock(&self.readers);
         if readers.len() >= MAX_READERS {

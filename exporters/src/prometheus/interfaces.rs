@@ -44,7 +44,7 @@ struct Paths {
 }
 
 impl Paths {
-    /// Adds a path, or removes a path that was added.
+    /// Adds a subflow, or removes a subflow that was added.
     fn change(&mut self, path: &Path, is_added: bool) {
         let change = |sum: &mut u64, by: u64| *sum = if is_added { *sum + by } else { *sum - by };
         self.counts.iter_mut().zip(path.counts()).for_each(|(sum, count)| change(sum, count));
@@ -83,7 +83,7 @@ pub(super) fn label(name: Name) -> String {
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
-/// State of a subflow, kept while it is idle.
+/// A subflow as the gauges count it. Kept while the subflow is idle and snapshots do not list it.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
@@ -123,7 +123,7 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Adds a path, or removes a path that was added. An interface that only receives segments has series, too.
+    /// Adds a subflow, or removes a subflow that was added. An interface that only receives segments has series, too.
     pub(super) fn change(&mut self, path: &Path, is_added: bool) {
         for (interface, is_incoming) in [(path.interface, false), (path.incoming, true)] {
             let paths = self.paths.entry(interface).or_default();
@@ -146,7 +146,7 @@ impl Interfaces {
         self.paths.get(&interface).map_or_else(|| Paths::default().values(), Paths::values)
     }
 
-    /// The gauges of all interfaces without series of their own together.
+    /// The gauges of the interfaces that have no series of their own, merged into one set.
     pub(super) fn gauges_of_others(&self, has_series: impl Fn(Option<Name>) -> bool) -> Sums {
         let mut others = Paths::default();
         self.paths.iter().filter(|(name, _)| !has_series(**name)).for_each(|(_, paths)| others.merge(paths));

@@ -16,12 +16,12 @@ use super::task_clocks::TaskClocks;
 use super::tree::{Fault, PowercapTree};
 use crate::error::{Error, Result};
 
-/// Whose CPU time draws power.
+/// The threads whose CPU time is converted into energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadScope {
     /// Only the watched and followed threads.
     Threads,
-    /// Everything that runs on this machine. The load is divided equally between several packages.
+    /// Everything that runs on this machine. The load is divided equally among the packages.
     Machine,
 }
 
@@ -30,7 +30,7 @@ pub enum LoadScope {
 pub struct SimulationSettings {
     /// The machine.
     pub machine: SimulatedMachine,
-    /// Whose CPU time draws power.
+    /// The threads whose CPU time is converted into energy.
     pub scope: LoadScope,
     /// How often the CPU time is sampled.
     pub sample_interval: Duration,
@@ -138,7 +138,7 @@ struct Simulation {
     followed: Vec<(Tid, u32)>,
     truth: GroundTruth,
     started: Instant,
-    /// The clocks of [`LoadScope::Machine`].
+    /// Perf counters of all threads, for [`LoadScope::Machine`].
     task_clocks: Option<TaskClocks>,
 }
 

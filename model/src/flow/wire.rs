@@ -8,7 +8,8 @@ use crate::unit::Bytes;
 
 /// Ethernet header, as interface counters count it (no preamble, no check sequence).
 const ETHERNET: u64 = 14;
-/// DSS option: 64-bit data sequence number, 32-bit ACK, no checksum; 4 + 4 + 8 + 4 + 2, padded to four (RFC 8684 section 3.3).
+/// DSS option without checksum (RFC 8684 section 3.3): 4 bytes header, 4 DATA_ACK, 8 data sequence number, 4 subflow sequence number and
+/// 2 data-level length, padded to a multiple of 4.
 const DSS_DATA: u64 = 24;
 /// DSS option with only a DATA_ACK of 32 bits.
 const DSS_ACK: u64 = 8;

@@ -15,7 +15,7 @@ use crate::digest::Entry;
 use crate::history::{Activity, Tick};
 use crate::state::view::{ClosedFilter, Tab};
 
-/// The aggregated flows. Numbers of aggregates are valid as long as the scope is the same.
+/// Which flows are aggregated, and by what. The numbers of aggregates stay valid while the scope is unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) tab: Tab,
@@ -28,7 +28,8 @@ pub(crate) struct Scope {
 struct Numbers {
     keys: Vec<AggregateKey>,
     of_key: HashMap<AggregateKey, u32>,
-    /// The number after the latest: aggregates mostly come in the order of the previous snapshot, so most searches are saved.
+    /// Expected number of the next key. Aggregates mostly arrive in the order of the previous snapshot, so that this guess saves most lookups
+    /// in `of_key`.
     next: u32,
 }
 
@@ -53,7 +54,7 @@ impl Numbers {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregates {
     scope: Scope,
-    /// The tick of the activities.
+    /// Tick at which `activities` were last updated.
     tick: Tick,
     numbers: Numbers,
     /// Rate in both directions, bit/s, by number.
@@ -94,7 +95,7 @@ impl Aggregates {
         Some(ShownAggregate::new(context, self.sums(context, number), self.members_of(number)))
     }
 
-    /// Any row without its sums, for its names.
+    /// A row with its names but without its sums, for the search.
     pub(crate) fn empty(&self, row: usize) -> Option<Aggregate> {
         let number = *self.order.get(row)?;
         let example = self.members_of(number).first().map(|member| member.connection);
@@ -118,7 +119,7 @@ impl Aggregates {
         self.shared.get(number as usize).copied().flatten()
     }
 
-    /// Without any subflow. Aggregates of the same scope keep their numbers.
+    /// Removes all subflows. Aggregates keep their numbers if the scope is unchanged and few aggregates are gone.
     fn emptied(mut self, scope: Scope) -> Self {
         let live = self.order.len();
         // Aggregates that are gone must not fill the memory.
@@ -187,7 +188,7 @@ fn root(parent: &mut [u32], mut at: u32) -> u32 {
     at
 }
 
-/// The sets of linked paths, numbered (union-find).
+/// For each path, the set of linked paths that it belongs to (union-find). `None`: it has no link.
 fn connected(paths: usize, links: &[(u32, u32)]) -> Vec<Option<SharedPath>> {
     if links.is_empty() {
         return Vec::new();
@@ -249,7 +250,7 @@ impl Aggregates {
         let numbers = 0..u32::try_from(self.numbers.keys.len()).unwrap_or(u32::MAX);
         let live: Vec<u32> = numbers.filter(|number| !self.members_of(*number).is_empty()).collect();
         let order = |number: &u32| match column {
-            // By default, aggregates of similar activity keep their places.
+            // By default, rows are sorted by steps of activity: small changes of the rate do not reorder them.
             None => Order::Number(f64::from(self.activities[*number as usize].step)),
             Some(column) if column.key == "rate" => Order::Number(self.rates[*number as usize] as f64),
             Some(column) => {
@@ -288,7 +289,7 @@ fn link(connection: &Connection, own: &[(u32, Member)], links: &mut Vec<(u32, u3
     }
 }
 
-/// Paths that share a bottleneck follow each other, in the place of the first of them.
+/// Sorts paths by rank, but keeps paths that share a bottleneck together, at the position of the first of them.
 fn with_groups_together(all: &Aggregates, live: &[u32], ranks: &[u64]) -> Vec<u32> {
     let mut best: HashMap<u32, u64> = HashMap::new();
     for (number, rank) in live.iter().zip(ranks) {

@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 use tokio::sync::Semaphore;
 
-/// Maximum number of cached passwords: one per user, and more after changes.
+/// Maximum number of cached passwords. There is one per user; each changed password adds another.
 const MAX_CACHED: usize = 100;
 
 pub(in crate::http) struct Users {
@@ -39,8 +39,8 @@ impl Users {
         Ok(Self { hashes, verified: Mutex::default(), permit: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Whether an `Authorization` header has the name and password of a user. For an unknown name, the password is compared with the hash of
-    /// another user, always the same for a name, so that the response time does not reveal which users exist.
+    /// Whether an `Authorization` header has the name and password of a user. If the name is unknown, the password is compared with the hash of
+    /// an existing user, always the same user for the same name. The response time therefore does not reveal which users exist.
     pub(in crate::http) async fn allow(&self, header: Option<&str>) -> bool {
         let Some((user, password)) = header.and_then(decode) else { return false };
         let known = self.hashes.get(&user);
