@@ -18,9 +18,13 @@ const INTERVAL: u64 = 250_000_000;
 const DELAY: u64 = 300_000_000;
 /// Maximum gap between samples for which missed evaluations are made up; older ones are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
+/// Maximum number of subflows, the kernel's limit per connection: pairs grow with the square of their number, and a peer may join and leave
+/// without end. Samples of further subflows are ignored until others are forgotten.
+const MAX_SUBFLOWS: usize = 64;
 
 /// Applies a method to one connection.
 pub struct Detector {
+    subflows: Vec<SubflowId>,
     method: Box<dyn Method + Send>,
     /// Number of the last evaluation, in multiples of [`INTERVAL`].
     evaluated: Option<u64>,
@@ -40,7 +44,7 @@ impl Default for Detector {
 impl Detector {
     /// Uses this method and evaluates at every interval.
     pub fn with_method(method: Box<dyn Method + Send>) -> Self {
-        Self { method, evaluated: None, newest: 0, pairs: Vec::new(), backoff: None }
+        Self { method, evaluated: None, newest: 0, pairs: Vec::new(), backoff: None, subflows: Vec::new() }
     }
 
     /// Suspends evaluation while verdicts do not change.
@@ -58,6 +62,12 @@ impl Detector {
     pub fn add_and_evaluate(&mut self, batch: &SampleBatch, each: &mut dyn FnMut(&Evaluation<'_>)) {
         let samples: &[DelaySample] = &batch.samples;
         let Some(latest) = samples.last() else { return };
+        if !self.subflows.contains(&batch.id) {
+            if self.subflows.len() == MAX_SUBFLOWS {
+                return;
+            }
+            self.subflows.push(batch.id);
+        }
         // The clock was set back: evaluations begin again at the new time.
         if latest.at.0 + MAX_GAP < self.newest {
             self.evaluated = None;
@@ -114,6 +124,7 @@ impl Detector {
 
     /// Removes a subflow that has ended.
     pub fn forget(&mut self, subflow: SubflowId) {
+        self.subflows.retain(|id| *id != subflow);
         self.method.forget(subflow);
         if let Some(backoff) = &mut self.backoff {
             backoff.forget(subflow);

@@ -60,12 +60,13 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
     if flow.closed_at().is_some() {
         return;
     }
-    detector.advance(now);
+    // First, so that pairs are bounded also if many subflows ended since the previous tick.
     let judged = judged(flow);
     let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
     for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
         detector.forget(id);
     }
+    detector.advance(now);
 }
 
 /// The subflows whose pairs have verdicts: the open ones, then those that ended last.

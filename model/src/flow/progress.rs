@@ -12,7 +12,7 @@ json_words! {
         /// Nothing is in flight; of a closed subflow, nothing was in flight at its end.
         #[default]
         Idle = "idle",
-        /// Data waits because the peer's receive window is closed: the program there does not read.
+        /// Data waits because the peer's receive window is closed, or the peer answers without accepting data: its program does not read.
         LimitedByReceiver = "limited_by_receiver",
         /// Data in flight has had no acknowledgement for longer than a retransmission timeout.
         Stalled = "stalled",

@@ -25,6 +25,22 @@ fn without_two_subflows_there_are_no_pairs() {
 }
 
 #[test]
+fn pairs_are_bounded_also_between_two_ticks() {
+    let mut detector = Detector::default();
+    for index in 0..640 {
+        let from = index * 10;
+        let samples = (0..200).map(|n| sample(from + n, 10_000 + n % 7 * 900, 1)).collect();
+        detector.add(&SampleBatch { id: id(index), samples });
+    }
+    detector.advance(Nanos(10 * SECOND));
+    assert!(detector.pairs().len() <= 64 * 63 / 2, "{}", detector.pairs().len());
+    for index in 0..64 {
+        detector.forget(id(index));
+    }
+    assert!(detector.pairs().is_empty());
+}
+
+#[test]
 fn a_few_acknowledgements_per_second_decide_nothing() {
     for every_ms in [80, 100, 400, 1_000] {
         let few = (0..6_000 / every_ms).map(|n| sample(n * every_ms, 10_000 + n % 7 * 900, 0)).collect();
