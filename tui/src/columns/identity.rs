@@ -180,7 +180,7 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
     ];
     let short = [
         form(format!("{id} {name}"), String::new()),
-        // Names repeat, ids do not.
+        // Several connections can have the same name, so the id stays.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
         with("*", format!("{id} {}", clip(&name, 4)), String::new()),
     ];

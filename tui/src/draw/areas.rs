@@ -73,7 +73,7 @@ pub(crate) fn areas(app: &App) -> Areas {
     Areas { header, tabs, alarms, energy, body, charts, findings, footer }
 }
 
-/// Height of the charts where the table and they have `left` rows.
+/// Height of the charts if table and charts together have `left` rows.
 fn charts_height(app: &App, left: usize) -> usize {
     let rows = app.rows.len();
     let spare = left.saturating_sub(rows.saturating_add(1)) / CHARTS_STEP * CHARTS_STEP;

@@ -12,7 +12,7 @@ pub(crate) type Tick = u64;
 /// A kind of value, and its index in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
-    /// Sent and received, bit/s.
+    /// Sum of the send and receive rates, bit/s.
     Rate,
     /// Smoothed RTT, seconds.
     Rtt,
