@@ -25,7 +25,7 @@ impl Text {
         self
     }
 
-    /// With the pieces of another text after its own.
+    /// Appends the pieces of another text.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.0.extend(other.0);

@@ -202,7 +202,7 @@ fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: 
         head.and(interface, faint).and(tag, ink).and(ends, faint)
     };
     let [full, short] = tags(connection, subflow);
-    // After a tag, the remote address alone would read as a part of it.
+    // After a tag, the remote address alone would read as a part of the tag.
     let remote_only = if full.0.is_empty() { format!(" {arrow} {remote}") } else { String::new() };
     vec![
         form(&interface, full.clone(), &format!(" {local} {arrow} {remote}")),

@@ -12,9 +12,9 @@ use crate::history::{Series, Track};
 /// How the row of a connection shows its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// In rows below it.
+    /// Subflows are in rows below the connection.
     Open,
-    /// Folded away.
+    /// Subflows are hidden.
     Folded,
     /// The table never shows them.
     Never,

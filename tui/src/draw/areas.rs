@@ -26,7 +26,7 @@ pub(crate) struct Areas {
     pub(crate) alarms: Rect,
     /// The zones of the energy view.
     pub(crate) energy: Rect,
-    /// The table with its titles in the first line, or what replaces it.
+    /// The table with its titles in the first line, or the text that replaces it.
     pub(crate) body: Rect,
     /// Charts of the selected row, in the space that the table does not need.
     pub(crate) charts: Rect,

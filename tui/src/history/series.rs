@@ -30,7 +30,7 @@ pub(super) type Values = [f32; 3];
 #[derive(Clone, Debug, Default)]
 pub(super) struct TickColumn {
     pub(super) span: Span,
-    /// By [`Series`].
+    /// The values of each series, indexed by [`Series`].
     pub(super) values: [Vec<f32>; 3],
     pub(super) step: Vec<i16>,
 }

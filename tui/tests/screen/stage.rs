@@ -132,7 +132,7 @@ pub fn empty() -> Snapshot {
     fixture::snapshot(Vec::new())
 }
 
-/// Without an energy counter, as in a virtual machine.
+/// The snapshot of [`normal`] without an energy counter, as in a virtual machine.
 pub fn no_rapl() -> Snapshot {
     let mut snapshot = normal();
     let advice = "a virtual machine has no counters of its own: run mpwatch on its host for joules";
