@@ -112,7 +112,7 @@ pub enum DownTime {
 /// Subflows that did not join, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedJoin {
-    /// Number of the first of them.
+    /// Number of the first of these subflows.
     pub subflow: usize,
     pub local: IpAddr,
     pub remote: IpAddr,

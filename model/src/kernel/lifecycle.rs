@@ -69,7 +69,7 @@ pub enum CarriedBy {
 }
 
 impl CarriedBy {
-    /// All of them, MPTCP first.
+    /// All values, MPTCP first.
     pub const ALL: [Self; 3] = [Self::Mptcp, Self::Fallback, Self::Tcp];
 
     /// Its name for people.

@@ -61,7 +61,7 @@ pub enum KernelEvent {
     Tick(Tick),
 }
 
-/// Start of the stream: the machine, the time, and what is traced.
+/// Start of the stream: the machine, the time, and the traced measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
