@@ -19,7 +19,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts it and creates the tables. The error names what is missing and how to install it.
+    /// Starts the engine and creates the tables. The error names what is missing and how to install it.
     pub fn start() -> Result<Self, &'static str> {
         let python = PathBuf::from(std::env::var_os("MPWATCH_PYTHON").unwrap_or_default());
         let imports = Command::new(&python).args(["-c", "import chdb"]).output();

@@ -69,7 +69,7 @@ const SMALL_WORKLOADS: [DetectionWorkload; 3] = [
 ];
 
 impl Effort {
-    /// For published figures.
+    /// Effort for published figures.
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),

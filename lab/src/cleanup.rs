@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Removes namespaces: on drop, on a signal, and after a crash of an earlier process.
-//! Owns the names of all namespaces of this process. The kernel removes links, rules, queues and
+//! Keeps the names of all namespaces of this process. The kernel removes links, rules, queues and
 //! endpoints with their namespace.
 
 use crate::error::{Error, Result};

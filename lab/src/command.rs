@@ -17,7 +17,7 @@ pub(crate) enum Program {
     Ip6,
     Tc,
     Ss,
-    /// In the package nftables.
+    /// `nft`, from the package nftables.
     Nft,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn output(program: Program, arguments: &str) -> Result<String> {
 }
 
 /// Aborts the connected TCP sockets that a filter of `ss` selects; empty: all. Their programs get `ECONNABORTED`, and the peers a RST. Needs
-/// `CONFIG_INET_DIAG_DESTROY`. Returns how many.
+/// `CONFIG_INET_DIAG_DESTROY`. Returns their number.
 pub(crate) fn abort_sockets(filter: &str) -> Result<usize> {
     Ok(output(Program::Ss, &format!("--tcp --kill --no-header --numeric {filter}"))?.lines().count())
 }

@@ -121,7 +121,7 @@ impl Namespace {
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
     }
 
-    /// The lab has no duplicate addresses. Detection takes one to two seconds. Without a link-local address a router cannot resolve neighbours
+    /// The lab needs no detection, which takes one to two seconds. Without a link-local address a router cannot resolve neighbours
     /// during that time and drops packets: the first SYN over a path, or a join.
     fn disable_duplicate_address_detection(&self) -> Result<()> {
         self.sysctl("net.ipv6.conf.all.accept_dad", "0")?;

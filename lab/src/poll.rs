@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pause between two checks grows from the first value to the second. So a short wait ends at once, and a
+/// The pause between two checks grows from the first value to the second. A short wait ends quickly, and a
 /// long wait leaves the CPU to other work.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(40);

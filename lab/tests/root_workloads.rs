@@ -111,7 +111,7 @@ fn an_aborted_connection_is_reset_at_the_server() {
     let outcome = run(&topology, &spec);
     assert_eq!(outcome.client.first_error(), None);
     assert!(outcome.server.connections[0].reset);
-    // One on each subflow.
+    // The client sends one on each subflow.
     assert!(mib::read(topology.client()).unwrap()["MPTcpExtMPFastcloseTx"] > 0);
 }
 

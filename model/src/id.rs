@@ -39,8 +39,8 @@ impl fmt::Display for Token {
 }
 
 /// A connection: `netns-token-birth`, each in hexadecimal. `birth` is the socket cookie of the MPTCP socket; it distinguishes two
-/// connections that got the same token one after the other. For plain TCP it is the cookie of the TCP socket with, from bit 48 on, how
-/// often that socket had been connected before.
+/// connections that got the same token one after the other. For plain TCP it is the cookie of the TCP socket; bits 48 to 63 count
+/// the earlier connections of that socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     /// Namespace of the socket.

@@ -33,19 +33,19 @@ pub fn in_time_units(duration: Duration) -> String {
         .map_or_else(|_| format!("{}s", duration.as_secs()), |nanos| in_units(nanos, TIMES))
 }
 
-/// A whole number of bytes with a unit.
+/// Parses a whole number with a unit of [`SIZES`] into bytes. `None`: invalid, or too large.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = SIZES.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
     number.parse::<u64>().ok()?.checked_mul(*unit)
 }
 
-/// In the largest unit of which the value is a multiple.
+/// The value in the largest unit of which it is a multiple.
 pub fn in_units(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));
     fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))
 }
 
-/// A duration from 100 ms to a longest one. A bare number counts seconds.
+/// Parses a duration from 100 ms to `longest`. A number without a unit is in seconds.
 pub fn parse_duration_up_to(longest: Duration, text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_millis(100)..=longest;
     let duration = parse_duration(text).or_else(|| parse_duration(&format!("{text}s")));

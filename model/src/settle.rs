@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fields of a connection that follow from its other fields. Whoever builds, merges or restores a connection settles it at the end.
+//! The fields of a connection that follow from its other fields. Code that builds, merges or restores a connection calls [`settled`].
 
 use crate::flow::bottleneck::Bottlenecks;
 use crate::flow::connection::Connection;

@@ -67,7 +67,7 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// The amount by which the values of `b` exceed the values of `a`. `None`: one of the samples has fewer than 4 values.
 ///
 /// The number of differences outside of the interval follows the normal approximation of the Mann-Whitney statistic, which is conservative
-/// for small and for tied samples. Values are finite.
+/// for small and for tied samples. Values must be finite.
 pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     if a.len().min(b.len()) < MIN_VALUES {
         return None;

@@ -31,11 +31,11 @@ impl Column {
 /// A known value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Of a column of [`ColumnType::Integer`].
+    /// A cell of a column of type [`ColumnType::Integer`].
     Integer(i64),
-    /// Of a column of [`ColumnType::Real`].
+    /// A cell of a column of type [`ColumnType::Real`].
     Real(f64),
-    /// Of a column of [`ColumnType::Text`].
+    /// A cell of a column of type [`ColumnType::Text`].
     Text(String),
 }
 

@@ -21,7 +21,7 @@ macro_rules! words {
                 Self::WORDS[self as usize]
             }
 
-            /// The value after it; the first one after the last.
+            /// The next value; after the last value, the first.
             #[must_use]
             $vis fn next(self) -> Self {
                 Self::ALL[(self as usize + 1) % Self::ALL.len()]

@@ -150,7 +150,7 @@ fn a_problem_that_both_ends_have_is_listed_once() {
     );
 }
 
-/// A record as the server of this client's connection has it.
+/// Turns `server` into the server's record of this client's connection.
 fn other_end(mut server: Connection, client: &Connection) -> Connection {
     server.id.birth = SocketCookie(77);
     (server.token, server.remote_token) = (client.remote_token, client.token);

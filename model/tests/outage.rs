@@ -113,7 +113,7 @@ fn a_subflow_that_mpwatch_eliminated_is_no_failed_path() {
     let removal = fixture::elimination::removal(&connection).unwrap();
     let at = fixture::at(5_000_000);
     connection.subflows.last_mut().unwrap().closed = Some(Closed { at, reason: CloseReason::ResetSent });
-    assert_eq!(path_failures(&connection, &connection.subflows[1]).len(), 1, "it may be anybody's reset");
+    assert_eq!(path_failures(&connection, &connection.subflows[1]).len(), 1, "no removal is recorded");
     let event = TimelineEvent::Elimination(EliminationStep::Removed(Box::new(removal)));
     connection.timeline.push(TimelineEntry { at, source: ObservedBy::Sampled, event });
     assert_eq!(path_failures(&connection, &connection.subflows[1]), []);

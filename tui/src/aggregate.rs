@@ -12,7 +12,7 @@ use crate::context::{Context, Location};
 use crate::digest::{ConnectionDigest, Entry, PathKey, SubflowDigest, sum_of_known};
 use crate::history::Series;
 
-/// Values of an aggregate that are drawn over time.
+/// Maximum number of ticks in the trend of a row.
 pub(crate) const TREND: usize = 40;
 
 mpwatch_model::words! {
@@ -56,7 +56,7 @@ impl AggregateKey {
         }
     }
 
-    /// Whether a connection contributes to it.
+    /// Whether a connection contributes to this aggregate.
     pub(crate) fn contains(self, entry: Entry<'_>) -> bool {
         match self {
             Self::Path(path) => entry.paths().contains(&path),
@@ -69,7 +69,7 @@ impl AggregateKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) connection: Location,
-    /// Its index there.
+    /// Index of the subflow in its connection.
     pub(crate) subflow: u32,
 }
 
@@ -80,7 +80,7 @@ impl Member {
     }
 }
 
-/// The place of a path among those that share its bottleneck.
+/// The place of a path in a group of paths that share a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SharedPath {
     /// Number of the bottleneck.
@@ -102,9 +102,9 @@ pub(crate) struct Aggregate {
     pub(crate) failed: usize,
     /// Open subflows whose path has not failed.
     pub(crate) working: usize,
-    /// Sent by the open subflows whose rate is known. `None`: all are unknown.
+    /// Sum of the known send rates of open subflows. `None`: all are unknown.
     pub(crate) send: Option<BitsPerSecond>,
-    /// Received by them.
+    /// Sum of the known receive rates of open subflows. `None`: all are unknown.
     pub(crate) receive: Option<BitsPerSecond>,
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -115,9 +115,9 @@ pub(crate) struct Aggregate {
     /// Median of the smoothed RTTs.
     pub(crate) rtt: Option<Micros>,
     pub(crate) min_rtt: Option<Micros>,
-    /// Its path shares a bottleneck with others.
+    /// The bottleneck that a path shares with other paths. `None`: it shares none.
     pub(crate) shared: Option<SharedPath>,
-    /// The verdict if it does not.
+    /// For a path: a verdict other than `shared`, shown if the field `shared` is `None`.
     pub(crate) verdict: Option<Verdict>,
 }
 
@@ -126,7 +126,7 @@ impl Aggregate {
         Self { key, example, ..Self::default() }
     }
 
-    /// The sums of these members. The members of a connection follow each other.
+    /// The sums of these members. Members of the same connection must be adjacent.
     pub(crate) fn from_members(context: Context<'_>, key: AggregateKey, members: &[Member]) -> Self {
         let mut sums = Self::empty(key, members.first().map(|member| member.connection));
         let mut rtts = Vec::new();

@@ -32,7 +32,7 @@ pub fn text(text: &str) -> String {
     letters.collect()
 }
 
-/// The form of a character. Names of other scripts become question marks.
+/// The ASCII replacement of a character. Letters of other scripts become question marks.
 #[expect(clippy::match_same_arms, reason = "by kind of drawing")]
 fn ascii(letter: char) -> char {
     match letter {
@@ -56,7 +56,7 @@ fn ascii(letter: char) -> char {
         '▅' => '+',
         '▆' => '*',
         '▇' => '%',
-        // The beginning of a bar's last cell.
+        // The last cell of a bar, less than half full.
         '▏' | '▎' | '▍' => ' ',
         // Parts of a bar without colours.
         '▓' => '@',

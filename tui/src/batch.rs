@@ -16,7 +16,7 @@ use crate::mask::Mask;
 use crate::text::{Text, clip};
 use crate::units::Units;
 
-/// More than all columns need.
+/// Width of a table without a limit, in characters.
 const UNLIMITED: usize = 10_000;
 
 /// The connections of a snapshot with their subflows, busiest first, in lines of at most `width`.
@@ -66,7 +66,7 @@ fn text(lines: &[String]) -> String {
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-/// Open connections first, then by rate, then by payload.
+/// Sorts connections: open ones first, then by rate, then by payload.
 fn by_activity(connections: &[Connection]) -> Vec<&Connection> {
     let mut sorted: Vec<&Connection> = connections.iter().collect();
     sorted.sort_by_cached_key(|c| (!c.is_open(), Reverse(c.rate()), Reverse(c.payload()), c.id));

@@ -41,7 +41,7 @@ impl<'a> Context<'a> {
         self.entry(location).map(|entry| entry.connection)
     }
 
-    /// A connection by its id, wherever it is.
+    /// Finds a connection in the shown snapshot or among the remembered closed connections.
     pub(crate) fn find(self, id: ConnectionId) -> Option<&'a Connection> {
         let shown = self
             .frame

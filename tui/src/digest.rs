@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The values of every flow that the screen reads, close together in memory: a snapshot of ten thousand connections has 23 MB, too much to
+//! The values of every flow that the screen reads, close together in memory: a snapshot of 10 000 connections takes 23 MB, too much to
 //! read in one frame. The thread that delivers a snapshot computes its digest once.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub(crate) struct PathKey {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionDigest {
     pub(crate) id: ConnectionId,
-    /// Sent and received. `None`: unknown, as in the first snapshot.
+    /// Sum of the send and receive rates. `None`: unknown, as in the first snapshot.
     pub(crate) rate: Option<BitsPerSecond>,
     pub(crate) payload: Bytes,
     /// Total energy above idle.
@@ -96,7 +96,7 @@ pub(crate) struct ConnectionDigest {
 #[derive(Clone, Debug)]
 pub(crate) struct SubflowDigest {
     pub(crate) id: SubflowId,
-    /// Sent and received in the interval. `None`: unknown, as in the first snapshot.
+    /// Send and receive rates in the interval. `None`: unknown, as in the first snapshot.
     rates: Option<(BitsPerSecond, BitsPerSecond)>,
     pub(crate) sent: Bytes,
     pub(crate) received: Bytes,
@@ -108,16 +108,16 @@ pub(crate) struct SubflowDigest {
     /// Energy above idle, and its source.
     pub(crate) energy: Option<(Option<Microjoules>, EnergySource)>,
     pub(crate) is_open: bool,
-    /// Its path failed, and did not work again.
+    /// Its path failed and has not recovered.
     pub(crate) has_failed: bool,
-    /// The verdict on it if it does not share a bottleneck.
+    /// A verdict other than `shared` on a pair with this subflow. `None`: there is none.
     pub(crate) verdict: Option<Verdict>,
 }
 
 /// A connection with its digest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
-    /// All of it. Slow to read: do not access it for each of thousands of connections.
+    /// The whole connection. Slow to read: do not access it for each of thousands of connections.
     pub(crate) connection: &'a Connection,
     pub(crate) digest: &'a ConnectionDigest,
     all: &'a Digest,
@@ -217,7 +217,7 @@ impl SubflowDigest {
         }
     }
 
-    /// Sent and received. `None`: unknown.
+    /// Sum of the send and receive rates. `None`: unknown.
     pub(crate) fn rate(&self) -> Option<BitsPerSecond> {
         self.rates.map(|(send, receive)| send + receive)
     }
@@ -228,7 +228,7 @@ impl SubflowDigest {
     }
 }
 
-/// A verdict on a subflow other than `shared`.
+/// A verdict other than `shared` on a pair with this subflow. `None`: there is none.
 fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);

@@ -6,7 +6,7 @@
 pub(crate) struct Demand {
     pub(crate) min: usize,
     pub(crate) max: usize,
-    /// Columns of a lower rank come first.
+    /// Columns of a lower rank get their width first.
     pub(crate) rank: u8,
     /// Shown only when every other column has its full width.
     pub(crate) is_extra: bool,

@@ -30,7 +30,7 @@ impl Mask {
             }
             let process = connection.process.map(|process| process.comm);
             for name in process.iter().map(Name::text).chain([Cow::from(&connection.netns)]) {
-                // Most names have one already: avoids an allocation for each connection.
+                // Most names already have a pseudonym: this lookup avoids an allocation for each connection.
                 if !self.names.contains_key(&*name) {
                     self.names.insert(name.into_owned(), self.names.len() + 1);
                 }

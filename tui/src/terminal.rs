@@ -97,7 +97,7 @@ impl OwnedTerminal {
         }
     }
 
-    /// Makes the next frame a complete one. `Terminal::clear` would ask the terminal for its cursor position, and fail without a quick answer.
+    /// The next frame redraws all cells. `Terminal::clear` would ask the terminal for its cursor position, and fail without a quick answer.
     fn clear(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())

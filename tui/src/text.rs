@@ -25,7 +25,7 @@ impl Text {
         self
     }
 
-    /// With the pieces of another text after its own.
+    /// Appends the pieces of another text.
     #[must_use]
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -36,7 +36,7 @@ impl Text {
         self.0.iter().map(|(text, _)| text.width()).sum()
     }
 
-    /// All of it in one ink.
+    /// The whole text in one ink.
     #[must_use]
     pub(crate) fn all(self, ink: Ink) -> Self {
         Self(self.0.into_iter().map(|(text, _)| (text, ink)).collect())
@@ -150,7 +150,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A word, or a number with the word after it; and what follows.
+/// A word, or a number with the word after it; and the remaining text.
 fn next_piece(text: &str) -> (&str, &str) {
     let end = text.find(' ').unwrap_or(text.len());
     let is_number = text[..end].ends_with(|letter: char| letter.is_ascii_digit());

@@ -15,9 +15,9 @@ pub(crate) enum Ink {
     Faint,
     /// Lost data, failed paths.
     Alarm,
-    /// Works, but not as multipath should.
+    /// Problems that are not failures.
     Warning,
-    /// As it should be.
+    /// No problem.
     Good,
     /// Keys, and the selected tab.
     Accent,

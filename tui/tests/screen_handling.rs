@@ -32,7 +32,7 @@ fn every_key_does_something_and_is_in_the_help() {
         for key in row.keys {
             assert!(line.contains(key), "{key} is not in {line:?}");
             let mut stage = open(normal, 120, 40);
-            // In the middle of the table, after a search.
+            // Selects a row in the middle of the table, after a search.
             stage.press("j j f");
             stage.type_text("eth2");
             stage.press("enter 2 1");

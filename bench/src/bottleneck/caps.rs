@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    /// As Markdown.
+    /// The table as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let header = [
             "network",

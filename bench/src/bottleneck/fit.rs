@@ -24,7 +24,7 @@ struct Row {
     terms: Vec<f64>,
     /// 1: shared, 0: disjoint.
     target: f64,
-    /// Its weight.
+    /// Weight of the example.
     weight: f64,
 }
 
@@ -71,7 +71,7 @@ fn rows(cells: &[Vec<Example>], names: &BTreeSet<&str>) -> Vec<Row> {
 }
 
 impl Weights {
-    /// As text.
+    /// The weights as text.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("BIAS {:.2}\n", self.bias);
         for (name, weight) in &self.terms {

@@ -15,7 +15,7 @@ use crate::bottleneck::truth::{QueueSample, Time};
 use mpwatch_lab::bottleneck::cell::{Cell, Layout};
 
 const INTERVAL: Duration = Duration::from_millis(50);
-/// A sample is late from this delay on.
+/// Delay after which a sample counts as late.
 const LATE: Duration = Duration::from_millis(25);
 
 /// Samples of all queues, and the share of late ones.

@@ -82,7 +82,7 @@ impl Tally {
         Proportion::new(self.shared[Verdict::Shared as usize], self.shared.iter().sum())
     }
 
-    /// Of the other pairs, the share with verdict `shared`.
+    /// Of the pairs that share no bottleneck, the share with verdict `shared`.
     pub fn false_positives(&self) -> Option<Proportion> {
         let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
         Proportion::new(self.wrongly_shared(), not_shared)
@@ -127,7 +127,7 @@ impl AddAssign for Tally {
 /// Score of a method on several cells.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
-    /// At each of [`CHECKPOINTS`].
+    /// Counts at each of [`CHECKPOINTS`].
     pub at: [Tally; 4],
     /// Seconds from each onset to the first right verdict, for onsets that got one.
     pub times: Vec<f64>,
@@ -229,7 +229,7 @@ fn score_onset(
 pub struct Example {
     /// Evidence for sharing (above 0) and against it.
     pub terms: BTreeMap<&'static str, f64>,
-    /// The truth.
+    /// Whether the pair shares a bottleneck.
     pub shared: bool,
 }
 

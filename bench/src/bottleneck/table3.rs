@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// As Markdown.
+    /// The table as Markdown.
     pub(crate) fn markdown(&self) -> String {
         let kinds: BTreeSet<(bool, &str)> =
             self.0.keys().map(|(short, method, _)| (*short, method.as_str())).collect();
@@ -102,7 +102,7 @@ fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: Socket
     let start = subflows().filter_map(|(_, subflow)| subflow.established).min().unwrap_or(0);
     let evaluations = verdicts.evaluations(method, connection).iter();
     let last = evaluations.rev().find(|evaluation| evaluation.at <= start + EVALUATED_AFTER);
-    // Subflows of each path, and how many of them were closed.
+    // Number of subflows of each path, and number of these that were closed.
     let mut paths = [(0, 0); 2];
     for (id, subflow) in subflows().filter(|(_, subflow)| subflow.established.is_some()) {
         let Some(index) = labels.addresses.iter().position(|address| *address == subflow.address) else {

@@ -129,7 +129,7 @@ fn labels(with_connections: bool) -> Vec<Value> {
     variables
 }
 
-/// A query of a panel, in the words of its data source.
+/// A query of a panel, in the format of its data source.
 fn target(source: Source, draw: Draw, (text, legend): (&str, &str), letter: char) -> Value {
     let is_now = matches!(draw, Draw::Stat | Draw::Table);
     let is_table = draw == Draw::Table;

@@ -29,7 +29,7 @@ pub struct Panel {
     pub title: &'static str,
     /// Description, in one or two sentences.
     pub about: &'static str,
-    /// Unit, in Grafana's words.
+    /// Grafana's name of the unit.
     pub unit: &'static str,
     /// How it is drawn.
     pub draw: Draw,

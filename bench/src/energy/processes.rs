@@ -103,7 +103,7 @@ impl Bystander {
     }
 }
 
-/// If this process is such a child, does its work and returns true. Programs that start children call it first; test programs call it in a
+/// If this process has a role, does its work and returns true. Programs that start children call it first; test programs call it in a
 /// test named `child_process`.
 pub fn run_as_child() -> bool {
     let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };

@@ -32,7 +32,7 @@ pub struct Run {
     pub cpu_time: u64,
     /// The whole machine during the traffic, and the traffic's part of it, for formulas of other tools.
     pub measured: Measurement,
-    /// In the order of the requested ledgers.
+    /// The charges with each requested ledger, in the order of the request.
     pub charged: Vec<Charged>,
 }
 
@@ -41,18 +41,18 @@ pub struct Run {
 /// the traffic's.
 #[derive(Debug, Default)]
 pub struct Charged {
-    /// Microjoules above idle.
+    /// Energy above idle, microjoules.
     pub energy: u64,
     /// Bounds of the flows, plus the energy that has no bounds.
     pub bounds: [u64; 2],
-    /// Nanoseconds.
+    /// CPU time, nanoseconds.
     pub cpu_time: u64,
-    /// Nanoseconds of kernel workers.
+    /// CPU time of kernel workers, nanoseconds.
     pub workers: u64,
-    /// Nanoseconds of interrupts, which are not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of
+    /// CPU time of interrupts, nanoseconds; not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of
     /// the traffic are part of the truth.
     pub interrupts: u64,
-    /// Nanoseconds of other flows on this machine. Their applications are in the same account as ours.
+    /// CPU time of other flows on this machine, nanoseconds. Their applications are in the same account as ours.
     pub foreign: u64,
     /// Each connection at each end, by its id.
     pub flows: BTreeMap<String, Charge>,
@@ -61,11 +61,11 @@ pub struct Charged {
 /// The charge to a connection at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// Microjoules above idle.
+    /// Energy above idle, microjoules.
     pub energy: u64,
     /// Lower and upper bound.
     pub bounds: [u64; 2],
-    /// Nanoseconds.
+    /// CPU time, nanoseconds.
     pub cpu_time: u64,
     /// Estimated bytes of the headers in both directions: in proportion to its segments.
     pub headers: u64,
@@ -122,7 +122,7 @@ enum RunningBystander {
     Burn {
         _process: processes::Bystander,
     },
-    /// The ends are dropped first.
+    /// `_ends` is dropped before `_network`.
     Tcp {
         _ends: Ends,
         _network: Box<Topology>,

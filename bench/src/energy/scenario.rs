@@ -66,12 +66,12 @@ impl Flows {
         Self { pins: [0, 0], connections: 1, concurrency: 1, workload }
     }
 
-    /// The same with the server on another CPU.
+    /// These connections with the server on another CPU.
     fn spread(self) -> Self {
         Self { pins: [0, other_cpu()], ..self }
     }
 
-    /// The same with both ends on another CPU.
+    /// These connections with both ends on another CPU.
     fn elsewhere(self) -> Self {
         Self { pins: [other_cpu(); 2], ..self }
     }

@@ -40,7 +40,7 @@ impl Fleet {
         (0..self.hosts).map(move |number| Host { fleet: self, number }).filter(|host| !host.is_lost())
     }
 
-    /// Connections that begin at a host.
+    /// Number of connections whose client is at one host.
     fn clients(self) -> u32 {
         self.connections / 2
     }
@@ -50,7 +50,7 @@ impl Fleet {
         (client + 1 + nth % (self.hosts - 1)) % self.hosts
     }
 
-    /// Connections of which no end is lost.
+    /// Number of connections of which no end is lost.
     pub(super) fn whole_connections(self) -> u64 {
         let is_lost = |number| Host { fleet: self, number }.is_lost();
         let of_host = |client: u32| {
@@ -78,7 +78,7 @@ impl Host {
         self.number.is_multiple_of(TWICE_EVERY)
     }
 
-    /// By how much its clock is ahead.
+    /// Time by which its clock is ahead, nanoseconds.
     fn clock_error_ns(self) -> i64 {
         let part = i64::try_from(mixed(u64::from(self.number)) % 2_001).expect("a small number") - 1_000;
         CLOCK_ERROR_NS / 1_000 * part
@@ -160,7 +160,7 @@ impl Host {
     }
 }
 
-/// From the beginning of a connection to half a period before the next midnight.
+/// Time from the beginning of a connection to half a period before the next midnight, nanoseconds.
 fn shift_to_midnight(connection: &Connection) -> i64 {
     let opened = connection.opened_at.expect("the template was seen to open").as_nanosecond();
     let since_midnight = i64::try_from(opened.rem_euclid(i128::from(DAY_NS))).expect("less than a day");

@@ -77,7 +77,7 @@ fn style(cell: &Cell, terminal: Terminal) -> Style {
     Style { foreground, background, bold }
 }
 
-/// `None`: the default colour.
+/// The colour in hexadecimal. `None`: the default colour.
 fn colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,

@@ -81,7 +81,7 @@ fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
     );
 }
 
-/// How much of its cell a block character fills from the left and from below, in eighths.
+/// How much of its cell a block character fills from the left and from below, in eighths. `None`: another character.
 fn eighths(letter: char) -> Option<(f64, f64)> {
     let code = u32::from(letter);
     match code {

@@ -51,7 +51,7 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    /// Starts it. It also ends when `interrupted` is set.
+    /// Starts the churn. It also ends when `interrupted` is set.
     pub(super) fn start(options: &Options, interrupted: &Arc<AtomicBool>) -> Outcome<Self> {
         let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default())?;
         let groups = Arc::new(Groups::new()?);
@@ -79,7 +79,7 @@ impl Churn {
         Counts { connections: read(connections), jobs: read(jobs), failed: read(failed) }
     }
 
-    /// Ends it and returns its counts.
+    /// Ends the churn and returns its counts.
     pub(super) fn finish(mut self) -> Counts {
         self.join();
         self.counts()
@@ -108,7 +108,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits. `false`: the churn ends.
+    /// Waits until `due`. `false`: the churn must end.
     fn wait_until(&self, due: Instant) -> bool {
         loop {
             if self.stop.iter().any(|stop| stop.load(Ordering::Relaxed)) {

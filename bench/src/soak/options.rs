@@ -22,7 +22,7 @@ pub(super) struct Options {
     pub(super) connections: u32,
     /// New namespaces and control groups per second, each with one connection.
     pub(super) jobs: u32,
-    /// Also runs `mpwatch record`.
+    /// Whether to run `mpwatch record` as well.
     pub(super) record: bool,
     /// Size of the database at which the daemon deletes the oldest connections, MiB. `None`: the daemon's default.
     pub(super) store_size: Option<u32>,

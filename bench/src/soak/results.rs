@@ -147,7 +147,7 @@ impl Results {
     }
 }
 
-/// Minutes and values.
+/// Time in minutes and value of each sample that has one.
 fn over_time(quantity: &Quantity, samples: &[Sample]) -> impl Iterator<Item = (f64, f64)> {
     samples.iter().filter_map(|sample| {
         Some((sample.at.as_secs_f64() / 60.0, (quantity.read)(sample)? as f64 * quantity.scale))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Time between two checks of the flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits. `false`: interrupted.
+/// Waits until `due`. `false`: `stop` was set.
 pub(super) fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
     while !stop.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());

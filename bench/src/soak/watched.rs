@@ -29,7 +29,7 @@ pub(crate) struct Watched {
     child: Child,
     /// Address of its metrics.
     address: Option<String>,
-    /// The file that it writes.
+    /// The files that it writes.
     files: Vec<PathBuf>,
     metrics: String,
 }
@@ -70,7 +70,7 @@ impl Watched {
         Ok(Self { name, child, address: None, files, metrics: String::new() })
     }
 
-    /// The value in the first line of the log that has it. Later lines are copied to standard error, because a full pipe would block the
+    /// The value that `find` returns for the first line of the log with one. Later lines go to standard error: a full pipe would block the
     /// process.
     fn first_line(&mut self, find: impl Fn(&str) -> Option<String>) -> Outcome<String> {
         let stderr: ChildStderr = self.child.stderr.take().ok_or("the log is not piped")?;

@@ -102,7 +102,7 @@ fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
     Box::new(move |window| worker.measure(window))
 }
 
-/// Both ends run on one CPU in turns. The CPU time is of one end, which does half of the work.
+/// Both ends take turns on one CPU. Only the CPU time of one end is measured, which does half of the work.
 fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");

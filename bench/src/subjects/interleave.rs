@@ -36,12 +36,12 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Units per second.
+    /// Cost in units per second.
     pub(crate) fn by_clock(&self) -> Cost {
         self.cost(|speed| speed.by_clock)
     }
 
-    /// Units per second of CPU time.
+    /// Cost in units per second of CPU time.
     pub(crate) fn by_cpu(&self) -> Cost {
         self.cost(|speed| speed.by_cpu)
     }
@@ -52,12 +52,12 @@ impl Pairs {
         Cost::from_rates(&with, &without.collect::<Vec<_>>())
     }
 
-    /// Median with the tool.
+    /// Median of the speeds with the tool.
     pub(crate) fn median(&self, of: fn(&Speed) -> f64) -> f64 {
         median(&self.with.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Median without a tool.
+    /// Median of the speeds without a tool.
     pub(crate) fn median_without(&self, of: fn(&Speed) -> f64) -> f64 {
         median(&self.without.iter().flatten().map(of).collect::<Vec<_>>())
     }

@@ -154,7 +154,7 @@ fn row(scenario: &Scenario, errors: &Errors, baseline: &Errors) -> Vec<String> {
     ]
 }
 
-/// By how much a bystander changes the energy per CPU second of the traffic, from errors with it and without it.
+/// Relative change of the traffic's energy per CPU second by a bystander, from the errors with and without the bystander.
 fn effects(with: &[f64], without: &[f64]) -> Vec<f64> {
     let without = 1.0 + median(without);
     with.iter().map(|with| (1.0 + with) / without - 1.0).collect()

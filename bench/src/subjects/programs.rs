@@ -15,7 +15,7 @@ use crate::table::{figure, markdown};
 
 const EMPTY: &str = "(an empty program)";
 
-/// A program with a workload.
+/// Runs of a program under a workload.
 #[derive(Clone, Copy, Default)]
 struct RunTime {
     runs_per_unit: f64,

@@ -77,7 +77,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&["what", "figure", "target"], &rows)
 }
 
-/// CPU time of a daemon's ticks, in ms: slices of one second, its interval.
+/// CPU time of a daemon's ticks, in ms: a mean for each slice of at most two seconds.
 struct Ticks {
     user: Vec<f64>,
     system: Vec<f64>,

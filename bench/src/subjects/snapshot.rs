@@ -90,7 +90,7 @@ pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
     complete.expect("all paths join");
 }
 
-/// Times in ms, in turns: a snapshot, `ss`, and their ratio; and the share of BPF programs in a snapshot.
+/// CPU times in ms, measured in turns: a snapshot, `ss`, and their ratio; and the time of the BPF programs per snapshot.
 pub(super) struct Snapshots {
     pub(super) ours: Vec<f64>,
     pub(super) theirs: Vec<f64>,

@@ -14,7 +14,7 @@ pub(crate) const NOTHING: &str = "no tracing";
 const SETTLE: u32 = 1;
 const SETTLE_SAMPLED: u32 = 8;
 
-/// Its name in tables.
+/// Name of a setting of the ledger in tables.
 pub(crate) fn name(ledger: &str) -> String {
     format!("`--ledger {ledger}`")
 }

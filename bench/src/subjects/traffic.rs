@@ -103,7 +103,7 @@ pub(crate) struct Speed {
 }
 
 impl Traffic {
-    /// Starts it. Returns when it runs.
+    /// Starts the traffic. Returns when it runs.
     pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
         let mut spec =
             TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
@@ -125,7 +125,7 @@ impl Traffic {
         traffic
     }
 
-    /// Measures it during a window.
+    /// Measures the speed during a window.
     pub(crate) fn measure(&self, window: Duration) -> Speed {
         let (start, cpu, received) = (Instant::now(), own_cpu_time(), self.control.received());
         thread::sleep(window);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Purpose of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Set {
-    /// To fit weights. No published figure comes from it.
+    /// Cells to fit weights. No published figure comes from them.
     Training,
-    /// To measure published figures. No parameter is chosen with it.
+    /// Cells to measure published figures. No parameter is chosen with them.
     Evaluation,
 }
 
@@ -37,7 +37,7 @@ impl Set {
         }
     }
 
-    /// The first seeds.
+    /// The first `count` seeds.
     #[must_use]
     pub fn seeds(self, count: u32) -> std::ops::Range<u32> {
         match self {
@@ -109,7 +109,7 @@ pub struct Cell {
     pub connections: u32,
     /// Determines RTTs, buffer, and the start of the traffic.
     pub seed: u32,
-    /// Duration.
+    /// Duration, seconds.
     pub seconds: u32,
     /// Whether to emulate no delays: the user-space relays that emulate them are too slow for fast links.
     #[serde(default)]

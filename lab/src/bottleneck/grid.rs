@@ -82,7 +82,7 @@ fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// Cells that are not in the core.
+/// Cells that are harder or rarer than the core grid.
 fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &mbit in rates {
@@ -110,7 +110,7 @@ fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// Rates that are too high for user-space relays, so the only delay is in the queue.
+/// Cells whose rates are too high for user-space relays, so the only delay is in the queue.
 fn fast() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (layout, subflows, mbit) in [
@@ -130,7 +130,7 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
-/// Subflows share a rate but no queue. Whether their rates vary depends on buffer and RTT, which follow from the seed.
+/// Cells whose subflows share a rate but no queue. Whether the rates vary depends on buffer and RTT, which follow from the seed.
 fn caps() -> Vec<Cell> {
     let mut cells = Vec::new();
     for mbit in [20, 100] {

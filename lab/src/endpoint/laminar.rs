@@ -82,14 +82,14 @@ fn request(netlink: &OwnedFd, family: u16, command: u8, attributes: &[u8]) -> io
     }
 }
 
-/// Length and type of the first message.
+/// Length and type of the first message. `None`: there is no complete header.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     (length >= HEADER).then_some((length, kind))
 }
 
-/// Length, type, value, padding.
+/// Encodes an attribute: length, type, value, padding.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());

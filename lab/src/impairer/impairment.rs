@@ -28,7 +28,7 @@ pub struct Impairment {
     pub jitter: Duration,
     /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// The relay changes the payload of this TCP segment and corrects TCP's checksum; 0: of none. Counts segments with payload, from 1. A
+    /// The relay changes the payload of this TCP segment and corrects TCP's checksum; 0: none. Segments with payload are counted from 1. A
     /// topology with this uses the relay on every kernel, because netem cannot do it.
     #[serde(default)]
     pub corrupt_nth: u32,
@@ -38,7 +38,7 @@ pub struct Impairment {
 }
 
 impl Impairment {
-    /// Delay only.
+    /// An impairment that only delays.
     #[must_use]
     pub fn delay(delay: Duration) -> Self {
         Self { delay, ..Self::default() }

@@ -56,7 +56,7 @@ enum Engine {
 }
 
 impl Impairer {
-    /// Starts between two existing ports of a namespace. For netem the namespace is a router. For the relay it must not send
+    /// Starts an impairer between two ports of a namespace. For netem the namespace is a router. For the relay it must not send
     /// packets of its own.
     pub(crate) fn start(
         kind: ImpairerKind,

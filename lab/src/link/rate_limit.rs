@@ -127,7 +127,7 @@ impl RateLimit {
             format!("qdisc replace dev {interface} {parent} handle 1: htb default 10"),
             format!("class replace {top}"),
         ];
-        // The last class is for packets of no path.
+        // The last class is for packets that belong to no path.
         for number in (1..=FAIR_CLASSES).chain([0]) {
             let handle = format!("{:x}", fair_handle(number));
             lines.push(format!(

@@ -55,7 +55,7 @@ pub enum Platform {
     Dies,
     /// One socket, and a zone for the whole platform.
     Psys,
-    /// The same package by MSR and by MMIO.
+    /// The same package, reported by MSR and by MMIO.
     Mmio,
     /// A package by MMIO only.
     MmioOnly,

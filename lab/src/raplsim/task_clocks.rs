@@ -49,7 +49,7 @@ impl TaskClocks {
         u64::try_from(used.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Opens counters for new threads. Returns the CPU time that these used before.
+    /// Opens counters for new threads. Returns the CPU time that these threads used before.
     fn add_new_threads(&mut self) -> u64 {
         let last_id = last_assigned_id();
         if self.last_id == last_id || Instant::now() < self.next_search {

@@ -11,9 +11,9 @@ pub(super) const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// A side of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The client's.
+    /// The client's side.
     Near,
-    /// The server's.
+    /// The server's side.
     Far,
 }
 

@@ -32,7 +32,7 @@ pub(super) fn add_routes(network: &Network) -> Result<()> {
     server.apply(&network.server)
 }
 
-/// From the client: by source address, and by destination for sockets without a bound address.
+/// Routes of the client: by source address, and by destination for sockets without a bound address.
 pub(super) fn client_routes(network: &Network, path: &Segment, spec: &PathSpec) -> Routes {
     let destination = network.bottleneck_of(spec).map_or(path, |(bottleneck, _)| bottleneck);
     let mut routes = Routes::default();
@@ -58,7 +58,7 @@ fn next_hop(segment: &Segment, from: Side, family: Family) -> NextHop<'_> {
     NextHop { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
-/// In the router of a bottleneck. The default route leads to the server, which has several addresses, because the address of
+/// Routes of a bottleneck's router. Its default route leads to the server, because the server has several addresses and the one on
 /// the first path may belong to another bottleneck.
 fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
@@ -67,14 +67,14 @@ fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     })
 }
 
-/// From the router before a bottleneck to any address of the server, also to addresses of other bottlenecks.
+/// Routes from the router before a bottleneck to any address of the server, also to addresses of other bottlenecks.
 fn core_to_server(bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
         routes.to(plan::any_address(*family), next_hop(bottleneck, Side::Near, *family))
     })
 }
 
-/// To the client's network of `path`, back over `segment`.
+/// Adds routes to the client's network of `path`, over `segment`.
 fn back_to_client(routes: Routes, path: &Segment, segment: &Segment) -> Routes {
     FAMILIES.iter().fold(routes, |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);
@@ -82,7 +82,7 @@ fn back_to_client(routes: Routes, path: &Segment, segment: &Segment) -> Routes {
     })
 }
 
-/// From a segment's router to one of its ends.
+/// The next hop from a segment's router to one of its ends.
 fn towards(segment: &Segment, side: Side, family: Family) -> NextHop<'static> {
     let direction = match side {
         Side::Near => Direction::Backward,

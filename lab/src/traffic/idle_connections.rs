@@ -103,7 +103,7 @@ fn hold_connections(
     for _ in 0..spec.connections {
         sockets.push(open_pair(listener, spec)?);
     }
-    // The other ends are dropped when the connections are not needed any more.
+    // Both calls fail once the owner has ended. `recv` returns when the owner drops `hold`.
     let _ = opened.send(());
     let _ = released.recv();
     Ok(())

@@ -68,7 +68,7 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
         let socket = open(spec, server.ip())?;
         prepare_stream(&socket, spec)?;
         if let Some(client) = spec.client {
-            // Then connect() chooses the port and can reuse ports in TIME_WAIT. A kernel that rejects the option on
+            // With this option, connect() chooses the port and can reuse ports in TIME_WAIT. A kernel that rejects the option on
             // MPTCP sockets only allows fewer connections per second.
             let _ = sys::set_socket_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
             let client = SocketAddr::new(map_address(spec, client), 0);

@@ -42,16 +42,16 @@ pub enum Amount {
 pub enum Workload {
     /// One end sends as fast as possible. For short flows, send few bytes on many connections.
     Bulk {
-        /// How much.
+        /// How much to send.
         amount: Amount,
-        /// Which end.
+        /// The end that sends.
         sender: Sender,
     },
     /// The client sends at a fixed rate: an application-limited flow.
     Paced {
         /// Bits per second of payload.
         rate: u64,
-        /// For how long.
+        /// How long to send.
         duration: Duration,
     },
     /// The client sends a request, the server responds, the client waits.

@@ -39,7 +39,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Parses a filter. An empty one matches everything.
+    /// Parses a filter. An empty text matches everything.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Ok(Self { terms: parse::terms(text)? })
     }

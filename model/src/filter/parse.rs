@@ -127,8 +127,8 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
     Ok(Test::Compare(subject, comparison, quantity))
 }
 
-/// How a term that begins like this can go on, without a leading `!`: keys with their sign (`peer:`, `rate>`), words, and the values of
-/// `state:`, `role:` and `class:`. The text itself is not among them.
+/// Completions of a term that begins with `prefix` without a leading `!`: keys with their sign (`peer:`, `rate>`), words, and the values of
+/// `state:`, `role:` and `class:`. `prefix` itself is not among them.
 pub fn completions(prefix: &str) -> Vec<String> {
     let values = |key: &str, words: &[&str]| words.iter().map(|word| format!("{key}:{word}")).collect();
     let all: Vec<String> = match prefix.split_once(':') {

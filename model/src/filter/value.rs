@@ -32,7 +32,7 @@ words! {
 }
 
 impl Subject {
-    /// In bit/s, microseconds, bytes or plain numbers. The RTT has one value per open subflow with a working path. Empty: unknown.
+    /// The values, in bit/s, microseconds, bytes or as counts. The RTT has one value per open subflow with a working path. Empty: unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
             Self::Rate => c.rate().map(|rate| rate.0).into_iter().collect(),
@@ -170,7 +170,7 @@ fn fraction_of(scale: u64, digits: &str) -> u64 {
 }
 
 impl fmt::Display for Amount {
-    /// In the largest unit that needs no decimal point.
+    /// Prints the number in the largest unit that needs no decimal point.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fitting = self
             .units

@@ -19,7 +19,7 @@ use crate::unit::{BitsPerSecond, Micros, Nanos};
 pub enum Severity {
     /// Something failed, or data was lost.
     Failure,
-    /// It works, but multipath gains less than it could.
+    /// The connection works, but multipath gains less than it could.
     Warning,
     /// It works as intended.
     Good,
@@ -77,7 +77,7 @@ pub enum Fact {
         sum: BitsPerSecond,
         since: Micros,
     },
-    /// The median RTT of a path is so long, compared with the best path, that it can delay data of the others.
+    /// The median RTT of a path is so long, compared with the best path, that it can delay data of the other paths.
     SlowPath {
         subflow: usize,
         rtt: Micros,
@@ -93,7 +93,7 @@ pub enum Fact {
     OtherPairs(OtherPairs),
     Closed {
         at: Timestamp,
-        /// Seconds.
+        /// Age of the connection when it closed, seconds.
         lasted: f64,
         /// How its last subflow ended.
         reason: Option<CloseReason>,
@@ -112,7 +112,7 @@ pub enum DownTime {
 /// Subflows that did not join, all for the same reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailedJoin {
-    /// Number of the first of them.
+    /// Number of the first of these subflows.
     pub subflow: usize,
     pub local: IpAddr,
     pub remote: IpAddr,
@@ -130,14 +130,14 @@ pub struct FailedPath {
     pub local: IpAddr,
     pub remote: IpAddr,
     pub interface: Option<Name>,
-    /// `None`: no event says when.
+    /// When the path failed. `None`: no event reports it.
     pub at: Option<Offset>,
     pub noticed: Option<Offset>,
-    /// When it worked again, for good.
+    /// When it recovered without failing again. `None`: it did not.
     pub recovered: Option<Offset>,
-    /// How often it worked again, for a short time or for good.
+    /// Number of recoveries, including short ones.
     pub recoveries: usize,
-    /// How long a path that did not work again has been down. `None`: it works again, or the time is unknown.
+    /// How long the path has been down. `None`: it has recovered, or the time is unknown.
     pub down: Option<DownTime>,
     /// How and when the subflow ended. `None`: it is open, without acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
@@ -164,7 +164,7 @@ pub struct MainOutage {
     /// Sum of its stalls.
     pub stalled: Micros,
     pub stalls: usize,
-    /// It had not ended when the connection was read.
+    /// Whether it had not ended when the connection was read.
     pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,

@@ -61,7 +61,7 @@ pub struct ProblemGroup {
     pub peers: Vec<Peer>,
     /// Names of their processes.
     processes: Vec<String>,
-    /// In the order of their connections; at least one.
+    /// Findings in the order of their connections; at least one.
     findings: Vec<Finding>,
 }
 

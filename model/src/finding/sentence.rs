@@ -186,7 +186,7 @@ fn outage(main: &MainOutage) -> String {
     let longest =
         main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
     let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
-    // A row of the database is as old as the last change of its connection.
+    // "At least": a connection from a database was read when it last changed.
     if main.lasts {
         return format!(
             "outage since {:#}, at least {duration}: no path makes progress{stalls}{all}{longest}",

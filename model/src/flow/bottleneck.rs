@@ -25,7 +25,7 @@ json_words! {
 }
 
 impl Verdict {
-    /// As a predicate of a sentence about subflows.
+    /// The verdict as the predicate of a sentence about subflows.
     pub fn description(self) -> &'static str {
         match self {
             Self::Shared => "share a bottleneck",

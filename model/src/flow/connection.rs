@@ -163,7 +163,7 @@ impl Connection {
         Some(self.age_s - self.observed?.duration.seconds()).filter(|gap| *gap > MIN_UNOBSERVED_GAP)
     }
 
-    /// Whether mpwatch did not observe all of it.
+    /// Whether mpwatch observed only a part of the connection.
     pub fn is_partly_observed(&self) -> bool {
         !self.seen_open || self.unobserved_gap().is_some()
     }

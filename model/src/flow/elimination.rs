@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elimination of extra subflows `[MPTCP-D]`: what `mpwatch control eliminate` did to a connection, or would do, and why.
+//! Elimination of extra subflows `[MPTCP-D]`: the steps that `mpwatch control eliminate` took or would take, and why.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -187,7 +187,7 @@ impl EliminationStep {
         matches!(self, Self::Failed { .. } | Self::LeftAlone(_) | Self::UndoFailed { .. })
     }
 
-    /// As a sentence, with a name for each subflow.
+    /// The step as a sentence; `name` gives the name of a subflow.
     pub fn describe(&self, name: &dyn Fn(SubflowId) -> String) -> String {
         match self {
             Self::Planned(removal) => format!("would {}", removal.describe("close", "set", name)),
@@ -229,7 +229,7 @@ impl Removal {
     }
 }
 
-/// Without its addresses: timelines are also shown with a privacy mask.
+/// Prints no addresses: timelines are also shown with the privacy mask.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} Mbit/s", self.goodput.0 as f64 / 1e6)?;
@@ -247,7 +247,7 @@ impl fmt::Display for Throughput {
     }
 }
 
-/// A step, when and to which connection it happened.
+/// A step with its time and its connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EliminationRecord {
     /// Boot-clock time.

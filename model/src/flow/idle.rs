@@ -53,7 +53,7 @@ impl IdleConnections {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no idle connections.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -68,12 +68,12 @@ impl IdleConnections {
         self.parts[part(id)].get(&id)
     }
 
-    /// All of them.
+    /// All idle connections.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn IdleConnection>> {
         self.parts.iter().flat_map(|part| part.values())
     }
 
-    /// Counts over all of them.
+    /// Counts over all idle connections.
     pub fn counts(&self) -> &OpenCounts {
         &self.counts
     }

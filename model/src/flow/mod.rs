@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections and subflows as outputs show them, and what is derived from one or many of them.
+//! Connections and subflows as outputs show them, and values derived from one or many of them.
 
 pub mod bottleneck;
 pub mod class;

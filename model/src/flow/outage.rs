@@ -27,18 +27,18 @@ const INITIAL_RTO: Micros = Micros(1_000_000);
 /// The failure of a path: from the first sign of it until it works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// The last acknowledgement, or when the data was sent. Where no event says this: the start of the first stall of at least 200 ms, the minimum
+    /// The last acknowledgement, or when the data was sent. Without such an event: the start of the first stall of at least 200 ms, the minimum
     /// retransmission timeout, within 3 s before the failure was noticed; without such a stall `noticed`.
     pub at: Timestamp,
     /// When it was found without acknowledgements or ended with a failure, whichever came first.
     pub noticed: Timestamp,
-    /// When it worked again, for good. `None`: it did not.
+    /// When it recovered without failing again. `None`: it did not.
     pub recovered: Option<Timestamp>,
-    /// How often it worked again, for a short time or for good.
+    /// Number of recoveries, including short ones.
     pub recoveries: usize,
 }
 
-/// The latest failure of a subflow's path, even if the path works again. `None`: it did not fail, or no event says when.
+/// The latest failure of a subflow's path, even if the path works again. `None`: it did not fail, or no event reports it.
 pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
     path_failures(connection, subflow).pop()
 }
@@ -136,7 +136,7 @@ fn between(from: Timestamp, to: Timestamp) -> i128 {
     to.as_nanosecond() - from.as_nanosecond()
 }
 
-/// Whether the path of a subflow failed, and did not work again.
+/// Whether the path of a subflow failed and has not recovered.
 pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
     subflow.is_failed()
         || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
@@ -197,7 +197,7 @@ pub struct Outage {
     pub stalled: Micros,
     /// Number of stalls.
     pub stalls: usize,
-    /// It had not ended when the connection was read.
+    /// Whether it had not ended when the connection was read.
     pub lasts: bool,
     /// The longest stall.
     longest: Micros,

@@ -95,7 +95,7 @@ fn joined<'a>(a: &'a Connection, b: &'a Connection) -> Flow<'a> {
     Flow { end, other: Some(other) }
 }
 
-/// The same for both ends of a connection.
+/// A key that is the same for both ends of a connection.
 #[derive(PartialEq, Eq, Hash)]
 enum EndsKey {
     Tokens(Token, Token),

@@ -56,7 +56,7 @@ pub const MAX_SAMPLES: usize = 1_000;
 pub struct SeriesCollector {
     series: CounterSeries,
     snapshots: usize,
-    /// A sample is kept of one in this many snapshots.
+    /// One in this many snapshots is sampled.
     stride: usize,
 }
 
@@ -67,7 +67,7 @@ impl Default for SeriesCollector {
 }
 
 impl SeriesCollector {
-    /// Adds a snapshot, which is later than those before.
+    /// Adds a snapshot; snapshots must come in the order of time.
     pub fn add(&mut self, snapshot: &Snapshot) {
         let is_kept = self.snapshots.is_multiple_of(self.stride);
         self.snapshots += 1;

@@ -186,8 +186,8 @@ impl Subflow {
     }
 }
 
-/// Ended subflows that a connection lists besides the initial one, each with about 2 kB and as much JSON. With the eight that the kernel allows,
-/// the connection can still become idle, which takes fewer than 63 (`SOCKET` in the tracker).
+/// Maximum number of ended subflows besides the initial one, each with about 2 kB and as much JSON. With the eight open ones allowed,
+/// the connection can still become idle: for that, it must have fewer than 63 subflows (`SOCKET` in the tracker).
 pub const MAX_ENDED: usize = 48;
 
 /// Ended subflows that a connection no longer lists. All sums of the connection contain them.

@@ -202,7 +202,7 @@ pub fn clock_format(timeline: &[TimelineEntry]) -> &'static str {
 pub struct Offset {
     /// Since the opening of the connection; negative before it.
     pub micros: i64,
-    /// On the clock.
+    /// Calendar time.
     pub at: Timestamp,
 }
 
@@ -214,7 +214,7 @@ impl Offset {
     }
 }
 
-/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align. `{:#}`: after the time on the clock (UTC).
+/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align. `{:#}` puts the calendar time (UTC) first.
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());

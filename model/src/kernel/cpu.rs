@@ -81,7 +81,7 @@ impl CpuTimes {
         [self.syscall.unwrap_or_default().0, self.rx_softirq.0, self.tx.0, self.timer.0, self.worker.0]
     }
 
-    /// From the time of each class. `calls`: whether `syscall` is known.
+    /// Builds the times from the value of each class. `calls`: whether `syscall` is known.
     pub fn from_classes([syscall, rx_softirq, tx, timer, worker]: [u64; 5], calls: bool) -> Self {
         Self {
             syscall: calls.then_some(Nanos(syscall)),
@@ -100,7 +100,7 @@ impl CpuTimes {
         )
     }
 
-    /// The larger value of each class: a destroyed socket reads as zero.
+    /// The larger value of each class, because a destroyed socket reads as zero.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.with(other, u64::max)

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// From the kernel's NUL-terminated field.
+    /// Reads the kernel's NUL-terminated field.
     pub fn from_kernel(bytes: [u8; 16]) -> Self {
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
         let mut name = [0; 16];
@@ -29,7 +29,7 @@ impl Name {
         Self(name)
     }
 
-    /// As text.
+    /// The name as text.
     pub fn text(&self) -> Cow<'_, str> {
         let length = self.0.iter().position(|&byte| byte == 0).unwrap_or(16);
         String::from_utf8_lossy(&self.0[..length])
@@ -99,7 +99,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Bytes of the IP header that this address family costs on the wire.
+/// Length of the IP header of this address family, in bytes, without options.
 pub fn ip_header_bytes(address: IpAddr) -> u64 {
     match address {
         IpAddr::V4(_) => 20,

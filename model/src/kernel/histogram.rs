@@ -62,7 +62,7 @@ impl RttHistogram {
         }
     }
 
-    /// Samples counted.
+    /// Number of samples.
     pub fn samples(&self) -> u64 {
         self.occupied.iter().map(|&(_, count)| u64::from(count)).sum()
     }

@@ -29,7 +29,7 @@ json_words! {
 }
 
 impl TcpState {
-    /// From the kernel's number: the values have its order, from 1.
+    /// Converts the kernel's number. `ALL` has the kernel's order, which begins at 1.
     pub fn from_kernel(state: u8) -> Self {
         let index = usize::from(state).checked_sub(1);
         index.and_then(|index| Self::ALL.get(index)).copied().unwrap_or(Self::Unknown)
@@ -69,7 +69,7 @@ pub enum CarriedBy {
 }
 
 impl CarriedBy {
-    /// All of them, MPTCP first.
+    /// All values, MPTCP first.
     pub const ALL: [Self; 3] = [Self::Mptcp, Self::Fallback, Self::Tcp];
 
     /// Its name for people.

@@ -20,7 +20,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is omitted, as titles have it.
+/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is omitted, as titles show it.
 pub fn compact(unit: Unit, value: Option<f64>) -> String {
     display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
 }

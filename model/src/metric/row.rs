@@ -47,7 +47,7 @@ pub struct Metric<T> {
     pub unit: Unit,
     /// Column title on screens.
     pub title: &'static str,
-    /// Reads it; `None`: unknown.
+    /// Reads the value. `None`: unknown.
     pub read: fn(&T) -> Option<f64>,
     /// JSON key and CSV and SQLite column of a value that is computed from others. `None`: it is a field with a key of its own.
     pub column: Option<&'static str>,
@@ -74,7 +74,7 @@ pub struct InfoMetric<T> {
     pub help: &'static str,
     /// Names of the labels, in addition to the ids.
     pub labels: &'static [&'static str],
-    /// Their values; unknown is empty.
+    /// Reads the values of the labels. An unknown value is empty.
     pub read: fn(&T) -> Vec<String>,
 }
 

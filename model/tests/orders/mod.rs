@@ -50,7 +50,7 @@ pub(crate) fn connection_with(signs: &[(i64, Sign)]) -> Connection {
     connection
 }
 
-/// Case, what happens, failures of the first path (from, until; milliseconds), and the begin of each problem that is found.
+/// Case, what happens, failures of the first path (from, until; milliseconds), and the start of each problem's sentence.
 pub(crate) type Case =
     (&'static str, &'static [(i64, Sign)], &'static [(i64, Option<i64>)], &'static [&'static str]);
 

@@ -32,7 +32,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
 ];
 
-/// The cell of one member of a group; `index` of `size` members.
+/// The cell of member `index` in a group of `size` members.
 fn member(group: usize, index: usize, size: usize) -> Text {
     let letter = char::from(b'A' + u8::try_from(group % 26).unwrap_or(0));
     let bracket = match index {

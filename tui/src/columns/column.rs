@@ -40,7 +40,7 @@ pub(super) enum Value {
     Cell(fn(&Row<'_>, usize) -> Text, fn(&Row<'_>) -> Order),
     /// A word about a connection or a subflow. `None`: nothing to show.
     Word(fn(&Row<'_>, &Connection) -> Option<String>),
-    /// A word about a connection.
+    /// Like `Word`, but empty in the rows of subflows.
     Own(fn(&Row<'_>, &Connection) -> Option<String>),
     /// A value of an aggregate.
     Sum(Unit, fn(&Aggregate) -> Option<f64>),
@@ -61,12 +61,12 @@ pub(super) const fn numbers(names: Names, width: usize, rows: RowKind, value: Va
     Column { is_number: true, ..words(names, (width, width + 1), rows, value) }
 }
 
-/// A column of words about connections, without a limit.
+/// A column of words about connections or subflows, at most 50 characters wide.
 pub(super) const fn word(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
     words(names, (names.1.len(), 50), RowKind::Flows, Value::Word(read))
 }
 
-/// The same, for columns that are empty in the rows of subflows.
+/// Like `word`, but empty in the rows of subflows.
 pub(super) const fn own(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
     words(names, (names.1.len(), 50), RowKind::Flows, Value::Own(read))
 }

@@ -180,7 +180,7 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
     ];
     let short = [
         form(format!("{id} {name}"), String::new()),
-        // Names repeat, ids do not.
+        // Several connections can have the same name, so the id stays.
         with("*", format!("{id} {}", clip(&name, 6)), String::new()),
         with("*", format!("{id} {}", clip(&name, 4)), String::new()),
     ];
@@ -202,7 +202,7 @@ fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: 
         head.and(interface, faint).and(tag, ink).and(ends, faint)
     };
     let [full, short] = tags(connection, subflow);
-    // After a tag, the remote address alone would read as a part of it.
+    // After a tag, the remote address alone would read as a part of the tag.
     let remote_only = if full.0.is_empty() { format!(" {arrow} {remote}") } else { String::new() };
     vec![
         form(&interface, full.clone(), &format!(" {local} {arrow} {remote}")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The registry of columns for the screen's tables, `top --batch` and `ls`: cells and sort order. Each metric becomes a column by itself.
+//! The registry of columns for the screen's tables, `top --batch` and `ls`: cells and sort order. Every metric has a column.
 
 mod bottleneck;
 mod column;

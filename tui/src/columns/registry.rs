@@ -9,7 +9,7 @@ use super::column::{Column, RowKind, Value, numbers};
 use super::row::Row;
 use super::{bottleneck, cost, identity, traffic};
 
-/// More than any cell needs.
+/// Width of a cell without a limit, in characters.
 pub(crate) const UNLIMITED: usize = 120;
 
 pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
@@ -46,7 +46,7 @@ pub(crate) fn search_text(row: &Row<'_>) -> String {
     columns.map(|column| column.text(row, UNLIMITED).string()).collect::<Vec<_>>().join(" ")
 }
 
-/// The names of columns that exist.
+/// The columns of `names` that exist, each with whether it is shown.
 pub(crate) fn known(names: &[(String, bool)]) -> Vec<(&'static str, bool)> {
     names.iter().filter_map(|(name, shown)| Some((find(name)?.key, *shown))).collect()
 }

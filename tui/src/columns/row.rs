@@ -12,9 +12,9 @@ use crate::history::{Series, Track};
 /// How the row of a connection shows its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fold {
-    /// In rows below it.
+    /// Subflows are in rows below the connection.
     Open,
-    /// Folded away.
+    /// Subflows are hidden.
     Folded,
     /// The table never shows them.
     Never,
@@ -30,9 +30,9 @@ pub(crate) enum Subject<'a> {
     },
     Aggregate {
         sums: &'a Aggregate,
-        /// Rate over time, where the row is drawn.
+        /// Rate over time; empty unless the row is drawn.
         rates: &'a [f32],
-        /// Mean of the latest rates, where rows are sorted by it.
+        /// Mean of the latest rates; zero unless rows are sorted by it.
         recent: f64,
     },
 }
@@ -50,7 +50,7 @@ impl<'a> Row<'a> {
         Self { context, subject: Subject::Aggregate { sums, rates: &[], recent } }
     }
 
-    /// The connection, also of a subflow.
+    /// The connection; for a subflow, the connection that it belongs to.
     pub(super) fn connection(&self) -> Option<&'a Connection> {
         match self.subject {
             Subject::Connection(connection, _) | Subject::Subflow { connection, .. } => Some(connection),

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) key: &'static str,
-    /// Columns of a lower rank come first.
+    /// Columns of a lower rank get their width first.
     pub(crate) rank: u8,
     /// Shown only when every other column has its full width.
     pub(crate) is_extra: bool,

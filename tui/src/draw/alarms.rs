@@ -36,7 +36,7 @@ pub(crate) fn lines(app: &App) -> Vec<Text> {
     lines
 }
 
-/// Data that is missing from a snapshot, or simulated; `true`: the health view has more.
+/// A line for each kind of data that is missing or simulated; `true`: the health view has more.
 pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
     let mut lines = Vec::new();
     if snapshot.losses.any() {

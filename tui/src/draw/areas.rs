@@ -26,7 +26,7 @@ pub(crate) struct Areas {
     pub(crate) alarms: Rect,
     /// The zones of the energy view.
     pub(crate) energy: Rect,
-    /// The table with its titles in the first line, or what replaces it.
+    /// The table with its titles in the first line, or the text that replaces it.
     pub(crate) body: Rect,
     /// Charts of the selected row, in the space that the table does not need.
     pub(crate) charts: Rect,
@@ -73,7 +73,7 @@ pub(crate) fn areas(app: &App) -> Areas {
     Areas { header, tabs, alarms, energy, body, charts, findings, footer }
 }
 
-/// Height of the charts where the table and they have `left` rows.
+/// Height of the charts if table and charts together have `left` rows.
 fn charts_height(app: &App, left: usize) -> usize {
     let rows = app.rows.len();
     let spare = left.saturating_sub(rows.saturating_add(1)) / CHARTS_STEP * CHARTS_STEP;

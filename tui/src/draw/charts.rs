@@ -97,7 +97,7 @@ fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
     [title(|name| name), title(|name| name.split(' ').next().unwrap_or(name)), Text::new(name, Ink::Strong)]
 }
 
-/// The values of some lines over time, seconds since 1970.
+/// The runs of known values of all lines; times are seconds since 1970.
 fn runs(app: &App, subjects: &[ChartLine], series: Series) -> Runs {
     let mut runs = Runs::new();
     for (index, subject) in subjects.iter().enumerate() {

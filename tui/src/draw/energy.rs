@@ -31,7 +31,7 @@ pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
             let joules = app.settings.units.energy(zone.zone_uj.joules());
             format!("{} {}{joules}", zone.zone, energy.source.mark())
         });
-        let text = format!("overlapping zones, in no sum: {}", zones.collect::<Vec<_>>().join(", "));
+        let text = format!("overlapping zones, not in any sum: {}", zones.collect::<Vec<_>>().join(", "));
         lines.push(Text::new(text, Ink::Faint));
     }
     lines.push(extra_subflows(app, width));

@@ -64,7 +64,7 @@ pub(super) fn scrollbar(app: &App, frame: &mut Frame<'_>, area: Rect, (rows, off
         .track_style(theme.style(Ink::Faint))
         .thumb_symbol("┃")
         .thumb_style(theme.style(Ink::Normal));
-    // It counts positions, not rows.
+    // `ScrollbarState` counts scroll positions, not rows.
     let mut state = ScrollbarState::new(rows - page + 1).viewport_content_length(page).position(offset);
     frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
 }

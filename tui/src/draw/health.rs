@@ -77,7 +77,7 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
     ]
 }
 
-/// Time between two snapshots, in seconds. The last snapshot of a run comes early.
+/// Time between two snapshots, in seconds. The last interval of a run is short, so this is the longer of the last two.
 fn interval(app: &App, snapshot: &Snapshot) -> Option<f64> {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let before = before.and_then(|before| before.snapshot.interval_s);
@@ -147,7 +147,7 @@ fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     lines
 }
 
-/// Its estimated share of the machine's CPU time, and the limit.
+/// The estimated share of mpwatch in the machine's CPU time, and the budget.
 fn cost(snapshot: &Snapshot) -> String {
     let Some(overhead) = snapshot.overhead else { return "not measured".to_owned() };
     let percent = |ratio: f64| format!("{:.2} %", ratio * 100.0);
@@ -160,7 +160,7 @@ fn cost(snapshot: &Snapshot) -> String {
     format!("about {} of the machine's CPU time; {limit}{reduced}", percent(overhead.ratio))
 }
 
-/// CPU time of the BPF programs over the latest interval; an event is a run, or two.
+/// CPU time of the BPF programs over the latest interval; each run is shown as an event.
 fn programs(app: &App, snapshot: &Snapshot) -> String {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let measured = before.and_then(|before| {

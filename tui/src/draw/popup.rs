@@ -143,7 +143,7 @@ struct List {
     offset: usize,
 }
 
-/// The list when a choice is selected. Long helps are wrapped.
+/// Lays out a list so that the choice `selected` is visible. Long help texts are wrapped.
 fn list_of(app: &App, pick: Pick, selected: usize, choices: &[ListItem]) -> List {
     let names = choices.iter().map(|choice| choice.name.width()).max().unwrap_or(0);
     let before_help = names + MARK + 2;
@@ -176,7 +176,7 @@ pub(super) fn list(app: &App, frame: &mut Frame<'_>, pick: Pick, line: usize) {
     let mut above = offset.checked_sub(1).map(|last| lines[last].0);
     for ((index, help), y) in lines.into_iter().skip(offset).zip(area.top()..area.bottom()) {
         let choice = &choices[index];
-        // The second line of a help has no name.
+        // Only the first line of a help text has a mark and a name.
         let (mark, name) = match choice.mark {
             _ if above == Some(index) => ("  ", ""),
             Mark::Chosen => ("✓ ", choice.name),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table. Only the rows on the screen are made.
+//! The table. Builds only the rows on the screen.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -23,7 +23,7 @@ fn on_screen(app: &App, area: Rect) -> std::ops::Range<usize> {
     offset..offset + usize::from(area.height.saturating_sub(1))
 }
 
-/// The rows on the screen. `aggregates`: what [`aggregates`] returns.
+/// The rows on the screen. `aggregates`: the result of [`aggregates`].
 fn visible<'a>(app: &'a App, area: Rect, aggregates: &'a [ShownAggregate]) -> Vec<Row<'a>> {
     if let Rows::Flows(flows) = &app.rows {
         let rows = on_screen(app, area).map_while(|row| flows.get(row));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recent activity in steps with hysteresis. Rows are sorted by it, so that they do not change places all the time.
+//! Recent activity in steps with hysteresis. Rows are sorted by these steps, so that small changes of a rate do not reorder them.
 
 /// Width of a step, half a power of two, in units of [`level`].
 const STEP: i16 = 16;

@@ -12,7 +12,7 @@ pub(crate) type Tick = u64;
 /// A kind of value, and its index in [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Series {
-    /// Sent and received, bit/s.
+    /// Sum of the send and receive rates, bit/s.
     Rate,
     /// Smoothed RTT, seconds.
     Rtt,
@@ -30,7 +30,7 @@ pub(super) type Values = [f32; 3];
 #[derive(Clone, Debug, Default)]
 pub(super) struct TickColumn {
     pub(super) span: Span,
-    /// By [`Series`].
+    /// The values of each series, indexed by [`Series`].
     pub(super) values: [Vec<f32>; 3],
     pub(super) step: Vec<i16>,
 }

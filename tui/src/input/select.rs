@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The selected row, and what is in view.
+//! The selected row, and the visible part of the table.
 
 use std::mem;
 

@@ -10,7 +10,7 @@ use crate::state::key::Action;
 use crate::state::message::Request;
 use crate::state::settings::Origin;
 
-/// Intervals that the two keys choose from, milliseconds.
+/// Intervals that the actions `slower` and `faster` choose from, milliseconds.
 const INTERVALS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 impl App {

@@ -161,7 +161,7 @@ impl App {
         choices
     }
 
-    /// The columns of the subflows of an open connection, likewise.
+    /// The columns of the subflows in the detail view, without energy if none is known.
     pub(crate) fn detail_columns(&self) -> Vec<Choice> {
         DETAIL.iter().copied().filter(|column| self.has_values(*column)).collect()
     }
@@ -185,14 +185,14 @@ impl App {
         energy.is_some_and(|energy| energy.source != EnergySource::Absent)
     }
 
-    /// The connection that is selected, or open.
+    /// The connection of the detail view, otherwise the selected connection.
     pub(crate) fn selected(&self) -> Option<&Connection> {
         let id = match (self.detail, self.table().selected) {
             (Some(detail), _) => detail.id,
             (None, Some(RowKey::Flow(id, _))) => id,
             (None, Some(RowKey::Aggregate(_)) | None) => return None,
         };
-        // The selected row mostly has its location, which saves the search.
+        // The selected row usually has the connection's location, which saves the search.
         let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
         let found = row
             .and_then(|row| self.context().connection(row.location))

@@ -179,7 +179,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The default bindings with other keys for some actions. A key that is given loses its default action. A key for two actions is an error.
+    /// The default bindings with the `remapped` keys. A remapped key loses its default action. A key for two actions is an error.
     pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, String> {
         let mut map = Self::default();
         let mut given: Vec<(Chord, &'static Binding)> = Vec::new();

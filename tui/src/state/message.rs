@@ -47,7 +47,7 @@ impl Feed {
 pub enum Event {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The mouse.
+    /// A mouse event.
     Mouse(MouseEvent),
     /// The new size of the terminal: columns, rows.
     Resize(u16, u16),
@@ -60,7 +60,7 @@ pub enum Event {
 /// A line for the user, shown until the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Something failed.
+    /// Whether it reports a failure.
     pub is_error: bool,
     /// The line.
     pub text: String,
@@ -73,7 +73,7 @@ pub enum ExportFormat {
     Json,
     /// A row for each subflow.
     Csv,
-    /// For an issue.
+    /// Text to paste into an issue.
     Markdown,
 }
 

@@ -20,7 +20,7 @@ mpwatch_model::words! {
         Energy = "Energy",
         /// Peers, processes, namespaces, control groups.
         Peers = "Peers",
-        /// mpwatch itself.
+        /// The state of mpwatch itself.
         Health = "Health",
     }
 }

@@ -132,7 +132,7 @@ pub fn empty() -> Snapshot {
     fixture::snapshot(Vec::new())
 }
 
-/// Without an energy counter, as in a virtual machine.
+/// The snapshot of [`normal`] without an energy counter, as in a virtual machine.
 pub fn no_rapl() -> Snapshot {
     let mut snapshot = normal();
     let advice = "a virtual machine has no counters of its own: run mpwatch on its host for joules";
@@ -150,7 +150,7 @@ pub fn no_rapl() -> Snapshot {
     snapshot
 }
 
-/// The same machine with estimated energy.
+/// The snapshot of [`normal`] with estimated energy.
 pub fn estimated() -> Snapshot {
     let mut snapshot = normal();
     let of_model = |energy: FlowEnergy| FlowEnergy { source: EnergySource::Model, ..energy };
@@ -209,7 +209,7 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     snapshot
 }
 
-/// A screen after some seconds.
+/// A screen that has shown eight snapshots, one per second.
 pub fn open(snapshot: fn() -> Snapshot, columns: u16, rows: u16) -> Stage {
     let mut stage = Stage::new(columns, rows);
     stage.link(Link::Up(Origin::Tracer));

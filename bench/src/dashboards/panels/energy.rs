@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the network path of flows costs in energy.
+//! Energy of the network path of flows.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};

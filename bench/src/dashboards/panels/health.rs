@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether mpwatch works, what it loses and what it costs.
+//! Health, losses and cost of mpwatch.
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each path carries, at which RTT and loss, and whether a second path adds throughput.
+//! Traffic, RTT and loss of each path, and whether a second path adds throughput.
 
 use crate::dashboards::panel::Draw::{Lines, Stack};
 use crate::dashboards::panel::{Dashboard, Source, panel};

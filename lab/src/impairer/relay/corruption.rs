@@ -50,7 +50,7 @@ fn corrupt(tcp: &mut [u8], payload: usize) {
     tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Ones' complement.
+/// Ones' complement addition.
 fn add(a: u16, b: u16) -> u16 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u16::from(carry)

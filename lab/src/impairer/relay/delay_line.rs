@@ -6,7 +6,7 @@ use crate::impairer::impairment::Impairment;
 use crate::random::{Random, unit_at};
 use std::time::Duration;
 
-/// Nanoseconds between two random values of the jitter, or twice the jitter if that is longer. In between it is
+/// Nanoseconds between two random values of the jitter, or twice the jitter if that is longer. Between them, the jitter is
 /// interpolated linearly, so it never decreases faster than time passes.
 const KNOT_INTERVAL: u64 = 20_000_000;
 
@@ -32,7 +32,7 @@ impl DelayLine {
     /// When to send a packet that arrived at `arrival`.
     pub(super) fn send_time(&mut self, arrival: u64) -> u64 {
         let due = arrival + nanos(self.impairment.delay) + self.jitter_at(arrival);
-        // Matters only after a change of the impairment: the order of packets stays.
+        // Keeps the order of packets after a change of the impairment.
         self.latest = self.latest.max(due);
         self.latest
     }

@@ -175,7 +175,7 @@ impl Forwarder<'_> {
     }
 }
 
-/// A full queue, an interface that is down, or an interruption by a signal.
+/// Whether a later attempt may succeed: after a full queue, an interface that is down, or an interruption by a signal.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

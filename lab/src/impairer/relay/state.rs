@@ -14,7 +14,7 @@ pub(super) struct DirectionState {
     impairment: Mutex<Impairment>,
     impairment_changed: AtomicBool,
     stop: AtomicBool,
-    /// The owner writes to the first, the thread polls the second.
+    /// The owner writes to the first socket, the thread polls the second.
     wake: (UnixStream, UnixStream),
     pub(super) forwarded: AtomicU64,
     pub(super) forwarded_bytes: AtomicU64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where energy figures come from, and why one is missing.
+//! Sources of energy figures, and reasons why one is missing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -61,7 +61,7 @@ pub enum KernelEvent {
     Tick(Tick),
 }
 
-/// Start of the stream: the machine, the time, and what is traced.
+/// Start of the stream: the machine, the time, and the traced measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
@@ -116,7 +116,7 @@ pub struct Tick {
 /// The MPTCP socket behind a subflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MskView {
-    /// Zero until the kernel has assigned one.
+    /// Cookie of the MPTCP socket; zero until the kernel has assigned one.
     pub cookie: SocketCookie,
     /// Local token.
     pub token: Token,
@@ -215,7 +215,7 @@ pub struct SubflowRecord {
     pub picked: u64,
     /// Last progress of the connection on this subflow.
     pub progress: Option<Nanos>,
-    /// Whether sent data was unacknowledged then.
+    /// Whether sent data was unacknowledged at the time `progress`.
     pub unacked: bool,
     /// Data, window and timers for which it waits. Constant after it has closed.
     #[serde(default)]
@@ -295,7 +295,7 @@ pub struct EndFlags {
     pub fin_sent_first: bool,
     /// The peer's FIN came first.
     pub fin_received_first: bool,
-    /// The connection was still established.
+    /// The connection was still established when the subflow ended.
     pub alone: bool,
     /// The peer had removed its address (REMOVE_ADDR).
     pub removed_by_peer: bool,

@@ -13,7 +13,7 @@ use super::series::{Series, Span, Tick, TickColumns, Values};
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowValues {
-    /// Sent and received. `None`: unknown.
+    /// Sum of the send and receive rates. `None`: unknown.
     pub(super) rate: Option<BitsPerSecond>,
     pub(super) rtt: Option<Micros>,
     /// Total energy above idle.
