@@ -8,7 +8,7 @@ use mpwatch_ebpf::tracer::TracerError;
 
 use super::kernel::ControlError;
 
-/// Registers it until the value is dropped. Fails if it is registered already, the kernel lacks something, or a capability is missing.
+/// Registers `mptcpd` until the value is dropped. Fails if it is registered already, the kernel lacks something or a capability is missing.
 pub fn register() -> Result<Registration, ControlError> {
     Registration::new().map_err(|error| explain(&error))
 }

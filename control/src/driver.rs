@@ -66,7 +66,7 @@ impl Driver {
         let steps = decisions.into_iter().filter_map(|decision| {
             let (Decision::Remove(id, _) | Decision::Undo(id, _) | Decision::Record(id, _)) = &decision;
             let (connection, _) = connections.iter().find(|(connection, _)| connection.id == *id)?;
-            // The removal before may have failed.
+            // If a removal has failed, nothing more is removed from its connection.
             if matches!(decision, Decision::Remove(..)) && self.eliminator.is_left_alone(connection.id) {
                 return None;
             }

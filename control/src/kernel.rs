@@ -12,7 +12,7 @@ use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal};
 
 use super::{path_manager, socket_diag};
 
-/// Longest time that the tracer waits for an acknowledgement on the subflow that is kept.
+/// Maximum wait for an acknowledgement on the subflow that is kept.
 const MAX_WAIT: Duration = Duration::from_millis(500);
 const READ_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -64,7 +64,7 @@ pub enum Change {
     Undo,
 }
 
-/// Changes a connection, or returns the reason why it could not, as text.
+/// Changes a connection, or returns the reason for the failure as text.
 pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), String>>;
 
 /// Changes a connection. The calling thread must hold the capabilities.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Netlink requests, each on a socket of its own in the calling thread's network namespace. Numbers of messages and attributes are the C
-//! library's.
+//! Netlink requests, each on a socket of its own in the calling thread's network namespace. Numbers of messages and attributes come
+//! from the C library.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -13,7 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 /// `nlmsghdr`: length, type, flags, sequence number, port.
 const HEADER: usize = 16;
-/// The kernel answers within the system call. A lost answer must not block the tracer for good.
+/// The kernel answers within the system call. A lost answer must not block the calling thread forever.
 const TIMEOUT_SECONDS: i64 = 2;
 const BUFFER: usize = 1 << 16;
 

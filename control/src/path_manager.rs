@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a single subflow a backup, or ends that role: MPTCP_PM_CMD_SET_FLAGS with a token
 //! (Documentation/netlink/specs/mptcp_pm.yaml). The kernel accepts a token only for connections of the userspace path manager. Without a
-//! token it changes an endpoint, and with it all connections of the namespace, so mpwatch never does that.
+//! token it would change an endpoint and so all connections of the namespace. mpwatch therefore always sends a token.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ const MPTCP_PM_ADDR_FLAG_BACKUP: u32 = 1 << 2;
 /// Changes the role of a subflow. The peer receives MP_PRIO.
 ///
 /// # Errors
-/// `NotFound`: a kernel without MPTCP's path manager. `InvalidInput`: the userspace path manager has no such connection.
+/// `NotFound`: the kernel has no MPTCP path manager. `InvalidInput`: the userspace path manager has no such connection.
 /// `PermissionDenied`: CAP_NET_ADMIN is missing.
 pub(super) fn set_backup(
     token: Token,

@@ -31,7 +31,7 @@ const STATES: u32 = 0xfff & !(1 << 10) & !(1 << 6);
 /// Aborts the socket with this cookie.
 ///
 /// # Errors
-/// `NotFound`: it is gone. `PermissionDenied`: CAP_NET_ADMIN is missing. `Unsupported`: a kernel without CONFIG_INET_DIAG_DESTROY.
+/// `NotFound`: the socket is gone. `PermissionDenied`: CAP_NET_ADMIN is missing. `Unsupported`: CONFIG_INET_DIAG_DESTROY is missing.
 pub(super) fn abort(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<()> {
     let (family, id, _) = find(cookie, local, remote)?;
     netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(family, &id)).map(drop)
@@ -61,7 +61,7 @@ impl Progress {
 pub(super) fn progress(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Result<Progress> {
     let (.., attributes) = find(cookie, local, remote)?;
     let info = find_attribute(&attributes, INET_DIAG_INFO).unwrap_or_default();
-    // Offsets in `struct tcp_info`.
+    // The numbers are offsets in `struct tcp_info`, in bytes.
     let read = || {
         Some(Progress {
             is_established: *info.first()? == TCP_ESTABLISHED,

@@ -11,12 +11,12 @@ use mpwatch_model::flow::elimination::Removal;
 
 use super::kernel::{self, Actuator, Change};
 
-/// Needed to change connections, to enter their network namespaces and to find them.
+/// The capabilities to change connections, to enter their network namespaces, and to find these namespaces.
 const CAPABILITIES: [Capability; 3] = [CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE];
 
 type Request = (Connection, Removal, Change, Sender<Result<(), String>>);
 
-/// Starts the thread, which ends when the returned actuator is dropped. There `drop_to` gives up all capabilities but the given ones.
+/// Starts the thread, which ends when the returned actuator is dropped. In it, `drop_to` gives up all capabilities but the given ones.
 pub fn start(
     drop_to: impl FnOnce(&[Capability]) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<Actuator> {

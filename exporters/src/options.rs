@@ -17,7 +17,7 @@ const MAX_WAIT: Duration = Duration::from_mins(10);
 words! {
     /// How requests are compressed. The word is also the value of the header `content-encoding`.
     pub enum Compression {
-        /// A tenth of the CPU time of gzip, and smaller.
+        /// Takes a tenth of the CPU time of gzip, and its results are smaller.
         Zstd = "zstd",
         /// Every receiver of OTLP supports it.
         Gzip = "gzip",
@@ -47,7 +47,7 @@ pub struct TargetOptions {
     pub batch: u32,
     /// `None`: zstd for ClickHouse, gzip for OTLP, whose receivers need not support anything else.
     pub compression: Option<Compression>,
-    /// Connections with at least this payload, in bytes, are always sent. `None`: all are.
+    /// Connections with at least this payload, in bytes, are always sent. `None`: all are sent.
     pub sample: Option<u64>,
     /// Longest time that the daemon lets connections wait for a request.
     pub every: Duration,
@@ -82,7 +82,7 @@ pub struct TargetOption {
     pub name: &'static str,
     /// Kind of value, in help texts.
     pub value_name: &'static str,
-    /// One sentence.
+    /// Help text: one sentence.
     pub help: &'static str,
     /// Another option without which this option has no effect.
     pub needs: Option<&'static str>,
@@ -100,7 +100,7 @@ trait Value {
     fn show(&self) -> String;
 }
 
-/// Empty: none.
+/// Empty text: `None`.
 impl<T: for<'a> From<&'a str> + AsRef<Path>> Value for Option<T> {
     fn set(&mut self, text: &str) -> Result<(), String> {
         *self = (!text.is_empty()).then(|| text.into());
@@ -202,7 +202,7 @@ pub const COMMON: [TargetOption; 10] =
     [USER, PASSWORD_FILE, TOKEN_FILE, CA_FILE, CERT_FILE, KEY_FILE, BATCH, COMPRESSION, SAMPLE, TIMEOUT];
 
 impl TargetOptions {
-    /// An error about two options that contradict each other, with the names of configuration keys.
+    /// An error, with configuration keys, about an option that lacks or contradicts another option. `None`: all are consistent.
     pub fn contradiction(&self) -> Option<String> {
         let is_set =
             |name: &str| COMMON.iter().any(|option| option.name == name && !(option.show)(self).is_empty());
@@ -216,7 +216,7 @@ impl TargetOptions {
     }
 }
 
-/// Empty: none.
+/// Parses the address of a server. Empty text: `None`.
 fn address(text: &str) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);

@@ -6,11 +6,11 @@
 //! N. Duffield, C. Lund, M. Thorup: Learn more, sample less: control of volume and variance in network measurement. IEEE Transactions on
 //! Information Theory 51(5), 2005.
 
-/// The smallest connections are kept with a probability of one in this number. This bounds the weight, and so the variance of counts.
+/// The smallest connections are kept with the probability 1 / `LEAST`. This bounds the weight, and so the variance of counts.
 const LEAST: u64 = 1_000;
 
-/// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. A connection whose payload reaches
-/// the threshold is always kept.
+/// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. `threshold`, `payload`: bytes. A
+/// connection whose payload reaches the threshold is always kept.
 pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
     let threshold = threshold.max(1);
     let payload = payload.max(threshold.div_ceil(LEAST));
@@ -21,7 +21,7 @@ pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
     is_kept.then(|| threshold as f64 / payload as f64)
 }
 
-/// The finalizer of SplitMix64: uniform over 64 bits for any set of numbers, because users may choose tokens.
+/// The finalizer of SplitMix64. Its results are uniform over 64 bits even if users choose the tokens.
 pub fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,12 +37,12 @@ mod tests {
 
     const THRESHOLD: u64 = 10 << 20;
 
-    /// Both ends of connections whose payload has a heavy tail: tokens and payload.
+    /// Connections as the tokens of both ends and the payload in bytes, which has a heavy tail.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "random numbers")]
     fn connections(seed: u64, count: u64) -> impl Iterator<Item = (u32, u32, u64)> {
         (0..count).map(move |number| {
             let random = mixed(seed << 32 | number);
-            // Independent of the hash that decides.
+            // This number must not depend on the hash that decides.
             let uniform = (mixed(!mixed(random)) >> 11) as f64 / (1_u64 << 53) as f64;
             // Pareto with exponent 1.1 from 100 kB on, at most 10 GB.
             let payload = (1e5 / (1.0 - uniform).powf(1.0 / 1.1)).min(1e10);
@@ -87,7 +87,7 @@ mod tests {
                 let weight = of_end(token, remote_token);
                 assert_eq!(weight, of_end(remote_token, token));
                 kept += u64::from(weight.is_some());
-                // Bytes, connections, and energy: a fixed part and one in proportion to the payload.
+                // Bytes, connections, and energy: a fixed part and a part in proportion to the payload.
                 let values = [payload as f64, 1.0, 50.0 + payload as f64 * 1e-3];
                 estimates.iter_mut().zip(values).for_each(|(estimate, value)| estimate.add(value, weight));
             }

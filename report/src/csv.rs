@@ -10,7 +10,7 @@ pub fn table(columns: &[String], rows: &[Vec<Value>]) -> Result<String, csv::Err
     text(columns, rows.iter().map(|row| row.iter().map(plain)))
 }
 
-/// A text as a cell. Users choose names: they must neither control a terminal nor be a formula in a spreadsheet.
+/// A text as a cell. Users choose names, which must neither control a terminal nor be a formula in a spreadsheet.
 pub fn cell(text: &str) -> String {
     let text = printable(text);
     if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.into_owned() }

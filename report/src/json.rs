@@ -23,7 +23,7 @@ pub fn text(value: &impl Serialize, layout: Layout) -> serde_json::Result<String
     }
 }
 
-/// As [`text`], without building the text in memory: a report has about 8 kB per connection. The writer should be buffered.
+/// Writes the same as [`text`], without building the text in memory: a report has about 8 kB per connection. The writer should be buffered.
 pub fn write(value: &impl Serialize, layout: Layout, output: &mut impl Write) -> io::Result<()> {
     match layout {
         Layout::Line => serde_json::to_writer(output, value)?,

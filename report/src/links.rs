@@ -19,13 +19,13 @@ const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 const HEADER: [&str; 7] =
     ["minute", "netns", "interface", "bytes_sent", "bytes_received", "share_sent", "share_received"];
 
-/// Payload sent, received, and sent without retransmissions.
+/// Bytes of payload sent, received, and sent without retransmissions.
 type Payload = [u64; 3];
 
 /// Payload by minute (since 1970), namespace and interface.
 type Links = BTreeMap<(i128, String, String), Payload>;
 
-/// Counters of a subflow at a time.
+/// The counters of a subflow at the time `at_ns`.
 #[derive(Clone, Copy)]
 struct CounterReading {
     at_ns: i128,
@@ -121,7 +121,7 @@ fn rows(links: &Links) -> Vec<Vec<String>> {
     links.iter().map(row).collect()
 }
 
-/// Empty: no payload in that direction.
+/// `bytes` as a share of `total`. Empty: no payload in that direction.
 fn share(bytes: u64, total: u64) -> String {
     if total == 0 { String::new() } else { format!("{:.4}", bytes as f64 / total as f64) }
 }

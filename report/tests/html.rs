@@ -73,7 +73,7 @@ fn subflows_that_share_a_bottleneck_have_a_bracket() {
         (2, 4),
         "on wide and on narrow screens; in the caption, in the labels for screen readers and in the saved drawing"
     );
-    assert!(!page(vec![fixture::closed(1)]).contains("class=\"bracket\""), "each has one of its own");
+    assert!(!page(vec![fixture::closed(1)]).contains("class=\"bracket\""), "no bottleneck is shared");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::emulation;
 
-/// Timeout of a command. Long enough for a study of a few cells, and for a report of 100 000 sockets on a busy machine.
+/// Timeout of a command. It is long enough for a study of a few cells, and for a report of 100 000 sockets on a busy machine.
 const END_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Exit code and output of a command.
@@ -60,14 +60,14 @@ pub fn output(command: &mut Command) -> Output {
     finish(child.unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}")))
 }
 
-/// As [`output`], for a command that has been started with pipes.
+/// Does the same as [`output`] for a command that has been started with pipes.
 #[track_caller]
 pub fn finish(child: Child) -> Output {
     let pid = Pid::from_raw(child.id().cast_signed());
     let (sender, ended) = channel();
     std::thread::spawn(move || sender.send(child.wait_with_output()));
     let output = ended.recv_timeout(emulation::timeout(END_TIMEOUT)).unwrap_or_else(|_| {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = kill(pid, Signal::SIGKILL);
         panic!("process {pid} does not end");
     });
@@ -87,7 +87,7 @@ pub fn wait(child: &mut Child) -> ExitStatus {
 pub fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
-        // It ends with the output, or when nobody needs the lines any more.
+        // The thread ends when the output ends, or when the receiver is dropped.
         let _ = BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
     });
     lines

@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts it and returns as soon as it traces, so that it traces all later connections from their beginning. On an emulated machine
+    /// Starts mpwatch and returns as soon as it traces, so that it traces all later connections from their start. On an emulated machine
     /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
     /// start-up time there.
     pub fn start(arguments: &[&str]) -> Self {
@@ -40,12 +40,12 @@ impl Observer {
         Self::start_every("200ms", &arguments)
     }
 
-    /// As [`Observer::start`], with the ledger and bottleneck detection on every machine.
+    /// Does the same as [`Observer::start`], with the ledger and bottleneck detection on every machine.
     pub fn start_complete(arguments: &[&str]) -> Self {
         Self::start_every("200ms", arguments)
     }
 
-    /// As [`Observer::start_complete`], with another sampling interval.
+    /// Does the same as [`Observer::start_complete`], with another sampling interval.
     pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder for the recording");
         let mut child = Command::new(program())
@@ -69,12 +69,12 @@ impl Observer {
         Self { child, folder }
     }
 
-    /// Its process id.
+    /// The process id of mpwatch.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until the kernel has removed all sockets of a lab's connections, then stops it and reads its report.
+    /// Waits until the kernel has removed all sockets of a lab's connections, then stops mpwatch and reads its report.
     pub fn finish_after_close(self, lab: &Topology) -> Report {
         for namespace in [lab.client(), lab.server()] {
             let closed = poll_until("the last sockets to close", emulation::timeout(TIMEOUT), || {
@@ -85,8 +85,8 @@ impl Observer {
         self.finish()
     }
 
-    /// Waits until the recording has the end of every connection and subflow of these labs, then stops it and reads its report. Takes longer
-    /// than [`Observer::finish_after_close`], but a socket leaves the kernel's list a little before it is destroyed, which ends its record.
+    /// Waits until the recording has the end of every connection and subflow of these labs, then stops mpwatch and reads its report. A
+    /// socket leaves the kernel's list before its end is recorded, so [`Observer::finish_after_close`] is faster but may miss ends.
     pub fn finish_after_recorded_ends(self, labs: &[Topology]) -> Report {
         let recording = self.folder.path().join("run.mpw");
         for namespace in labs.iter().flat_map(|lab| [lab.client(), lab.server()]) {
@@ -95,7 +95,7 @@ impl Observer {
         self.finish()
     }
 
-    /// Stops it and reads its report.
+    /// Stops mpwatch and reads its report.
     pub fn finish(mut self) -> Report {
         let mut stdout = self.child.stdout.take().expect("standard output is piped");
         let reader = std::thread::spawn(move || {
@@ -127,9 +127,9 @@ impl Drop for Observer {
 
 /// The report of mpwatch.
 pub struct Report {
-    /// As JSON.
+    /// The report as JSON.
     pub json: Value,
-    /// As printed.
+    /// The report as mpwatch printed it.
     pub text: String,
     folder: TempDir,
 }

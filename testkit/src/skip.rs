@@ -21,7 +21,7 @@ pub fn may_run_as_root() -> bool {
 pub fn skip(why: &str) {
     assert!(
         !all_required(std::env::var(REQUIRE_ALL).ok().as_deref()),
-        "{REQUIRE_ALL}=1 forbids to skip: {why}"
+        "{REQUIRE_ALL}=1 forbids skipping: {why}"
     );
     // Not `eprintln!`: the test harness would capture it. A closed standard error must not fail the test.
     let _ = writeln!(std::io::stderr(), "SKIP {}: {why}", Location::caller());

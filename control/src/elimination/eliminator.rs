@@ -14,15 +14,15 @@ use super::select::{self, Known};
 
 /// Time after an action during which the throughput is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
-/// Part of the throughput that must remain after that time.
+/// Part of the throughput that must remain after [`WATCH`].
 const MIN_LEFT: f64 = 0.9;
-/// A connection that has lost half of its throughput by this time is not watched any longer.
+/// A connection that has lost half of its throughput this long after an action is not watched any longer.
 const EARLY: Nanos = Nanos(2_000_000_000);
 const MIN_LEFT_EARLY: f64 = 0.5;
-/// Without a throughput over this time, there is nothing to compare with, so nothing is removed.
+/// Nothing is removed before the throughput was measured for this time, because later throughput is compared with it.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
-/// Maximum number of connections that are remembered as left alone. Ids are never used again, so most of these have closed.
+/// Maximum number of connections that are remembered as left alone. Ids are never used again, so most of these connections have closed.
 const MAX_LEFT_ALONE: usize = 16_384;
 
 /// Instruction to the caller: change a subflow, or record a step.
@@ -43,13 +43,13 @@ type Progress = (Nanos, Bytes, BitsPerSecond);
 struct Watched {
     known: Known,
     latest: Progress,
-    /// Progress when the watched actions took place. `None`: there are none.
+    /// Progress when the watched actions took place. `None`: no action is watched.
     before: Option<Progress>,
     /// Subflows that the watched actions set to backup.
     backups: Vec<Removal>,
 }
 
-/// Decides over all connections of a host.
+/// Decides about all connections of a host.
 pub(crate) struct Eliminator {
     policy: EliminationPolicy,
     connections: BTreeMap<ConnectionId, Watched>,
@@ -70,13 +70,13 @@ impl Eliminator {
         self.connections.get(&id).is_some_and(|watched| watched.before.is_some())
     }
 
-    /// Whether nothing is removed from a connection any more.
+    /// Whether a connection is left alone: nothing more is removed from it.
     pub(crate) fn is_left_alone(&self, id: ConnectionId) -> bool {
         self.left_alone.contains(&id)
     }
 
-    /// Evaluates the MPTCP connections of a snapshot that can send, each with whether subflows may be removed from it; if not, only the watch
-    /// after an earlier action continues. A missing connection is forgotten, so it must not be left out while [`Self::is_watching`].
+    /// Evaluates the MPTCP connections of a snapshot that can send. `true`: subflows may be removed from the connection. `false`: only the
+    /// watch after an earlier action continues. A missing connection is forgotten, so it must not be left out while [`Self::is_watching`].
     pub(crate) fn decide(&mut self, at: Nanos, connections: &[(&Connection, bool)]) -> Vec<Decision> {
         let present: BTreeSet<ConnectionId> =
             connections.iter().map(|(connection, _)| connection.id).collect();

@@ -9,7 +9,7 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
 
 /// Rates are means over this time.
 const WINDOW: Nanos = Nanos(5_000_000_000);
-/// A subflow whose peer has acknowledged nothing for this time may have failed, before the kernel reports it.
+/// A subflow whose peer has acknowledged nothing for this time may have failed. The kernel reports the failure later.
 const RECENT: Nanos = Nanos(1_000_000_000);
 
 struct Sample {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Selects the extra subflows of a connection: in each group, all but the best one, if their verdicts are stable.
+//! Selects the extra subflows of a connection: in each group, all but the best subflow, if their verdicts are stable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use super::stability::Stability;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows that were to be removed. This is final: none of them is kept instead of another.
+    /// Subflows whose removal was decided. This is final: none of them is later kept in place of another subflow.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 

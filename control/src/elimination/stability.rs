@@ -7,7 +7,7 @@ use mpwatch_model::flow::bottleneck::{PairVerdict, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 
-/// The pairs of one connection, the lower id first.
+/// For each pair of subflows of a connection, the lower id first: since when its `Shared` verdict has held.
 #[derive(Default)]
 pub(super) struct Stability {
     since: BTreeMap<(SubflowId, SubflowId), Nanos>,

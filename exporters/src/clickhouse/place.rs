@@ -11,7 +11,7 @@ pub struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The quoted name of the database, and the clause of statements that change it in a cluster.
+    /// The quoted name of the database, and the clause `ON CLUSTER` for its statements. Empty clause: a single server.
     pub(super) fn names(&self) -> (String, String) {
         let on = self.cluster.map(|name| format!(" ON CLUSTER {}", quoted(name)));
         (quoted(self.database), on.unwrap_or_default())

@@ -7,8 +7,8 @@ use std::io::Write as _;
 use mpwatch_model::flow::end::{End, EndColumns};
 use mpwatch_model::table::{Cell, Column, Row};
 
-/// Appends the row of one end of a connection, with cells in the order of [`names`]. If rows share `boot_id` and `id`, the row with
-/// the greatest `version` is valid.
+/// Appends the row of one end of a connection, with cells in the order of [`names`]. If rows share `pair`, `boot_id` and `id`,
+/// the row with the greatest `version` is valid.
 pub fn append(end: &End, columns: &EndColumns, version: u64, line: &mut Vec<u8>) {
     match end.pair(columns) {
         Some(pair) => append_integer(pair, line),

@@ -17,11 +17,11 @@ pub use super::place::Place;
 /// Version of the tables. Increase it when they change.
 pub const VERSION: u32 = 1;
 
-/// Keys, which are always known.
+/// Columns that are always known, so they are not nullable.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
-/// Columns that `pairs` also has for the end that sent more payload.
+/// Columns that `pairs` repeats as `sender_NAME`, from the end that sent more payload.
 const SENDER: [&str; 2] = ["extra_subflows", "jain_index"];
-/// Columns of text that few rows have in common.
+/// Columns of text whose values rarely repeat, so `LowCardinality` would not save space.
 const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 
 /// The statements that create the tables, each after a comment.
@@ -44,7 +44,7 @@ pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     text
 }
 
-/// The statements that let the server delete connections this long after they began. Sums by hour stay.
+/// The statements that let the server delete a connection `seconds` after it began. The hourly sums are kept.
 pub fn retention(place: Place<'_>, seconds: u64) -> String {
     let (database, on) = place.names();
     let statement = |table| {
@@ -56,7 +56,7 @@ pub fn retention(place: Place<'_>, seconds: u64) -> String {
     format!("\n-- Old rows are deleted.\n{}{}", statement("ends"), statement("pair_states"))
 }
 
-/// In a cluster, the table that distributes rows so that one shard has both ends of a connection.
+/// In a cluster, the table that sends both ends of a connection to the same shard. Empty: a single server.
 fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by: &str) -> String {
     place.cluster.map_or_else(String::new, |cluster| {
         let local = local(table, place);
@@ -77,7 +77,7 @@ pub(super) fn table_columns(columns: &EndColumns, place: Place<'_>) -> Vec<(Stri
     own.into_iter().chain(sites::table_columns()).collect()
 }
 
-/// The greatest tuple is the newest record of an end. `began_ns` is for the TTL.
+/// The columns of `pair_states`. The greatest tuple is the newest record of an end. The TTL reads `began_ns`.
 fn state_columns(columns: &EndColumns) -> Vec<(String, String)> {
     let tuple = tuple(columns);
     let states = [
@@ -118,7 +118,7 @@ fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
     )
 }
 
-/// The record of one end as a tuple with an element for each column.
+/// The SQL type of the record of one end: a tuple with an element for each column.
 fn tuple(columns: &EndColumns) -> String {
     let elements = columns
         .connection
@@ -212,7 +212,7 @@ fn stored(column: &Column) -> String {
     nullable(column, true)
 }
 
-/// The type of a column that may be unknown. `shared`: text that many rows have in common is stored once.
+/// The type of a column that may be unknown. `shared`: repeated text is stored once (`LowCardinality`).
 fn nullable(column: &Column, shared: bool) -> String {
     let plain = plain(column);
     let is_shared = shared && column.kind == ColumnType::Text && !UNIQUE.contains(&column.name.as_str());

@@ -6,11 +6,11 @@
 
 use super::place::{Place, quoted_text, shared_engine};
 
-/// Interval of the computation, and the days that it covers. The sums lack ends that arrive later.
+/// Interval between computations, and the number of days that each covers. The sums lack ends that arrive later.
 const EVERY_MINUTES: u32 = 15;
 const DAYS_BACK: u32 = 2;
 
-/// Columns of the networks of sites.
+/// Columns of the table `sites`.
 const SITES: [(&str, &str); 2] = [("network", "String"), ("site", "String")];
 /// Columns that group the sums, and the time of the computation. An empty site is unknown.
 const KEY: [(&str, &str); 5] = [
@@ -22,8 +22,8 @@ const KEY: [(&str, &str); 5] = [
 ];
 const GROUPS: &str = "hour, client_site, server_site, subflows";
 
-/// Columns of the sums, with their types and how they follow from `pairs`. A connection counts with its weight. Energy and waste are sums
-/// over the connections for which both ends measured them; `energy_bytes` is the payload of the connections with energy. NULL: no connection.
+/// Columns of the sums, with their types and their expressions over `pairs`. A connection counts with its weight. Energy and waste are sums
+/// over the connections for which both ends measured them; `energy_bytes` is the payload of connections with energy. NULL: unknown for all.
 const SUMS: [(&str, &str, &str); 6] = [
     ("connections", "Float64", "sum(weight)"),
     ("bytes", "Nullable(Float64)", "sumOrNull(payload * weight)"),

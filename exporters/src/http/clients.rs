@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The connected clients. Above the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
-//! others.
+//! other clients.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -39,8 +39,8 @@ pub fn exchange(request: &[u8], access: Access, pages: Arc<dyn Pages>) -> io::Re
     })
 }
 
-/// Waits until the server has answered: it drops a request if the client closes the connection first. The runtime has one thread for
-/// blocking tasks, so a task started here ends after the server's tasks.
+/// Waits until the server has answered: the server drops a request if the client closes the connection first. The runtime has one thread
+/// for blocking tasks, so a task started here ends after the server's tasks.
 async fn settle() {
     for _ in 0..ROUNDS {
         for _ in 0..ROUNDS {

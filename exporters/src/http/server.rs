@@ -22,7 +22,7 @@ use super::clients::{Client, Clients};
 use super::site::{MAX_CONCURRENT_SNAPSHOTS, Pages, Site};
 use super::web_config::Access;
 
-/// Maximum number of clients; another replaces the client that has been idle longest.
+/// Maximum number of clients. An additional client replaces the client that has been idle longest.
 pub(super) const MAX_CLIENTS: usize = 64;
 /// Time for a TLS handshake, for the head of a request, and for the last response of a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One thread more for passwords.
+            // One more thread checks passwords.
             .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
             .thread_name("mpwatch-http-aside")
             .build()?;
@@ -72,7 +72,7 @@ impl Server {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// The address it listens on.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -82,7 +82,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It fails only after a panic, which has printed its message.
+            // `join` fails only after a panic, which has printed its message.
             let _ = thread.join();
         }
     }
@@ -124,7 +124,7 @@ pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), respond);
     let mut connection = pin!(connection);
-    // Only the client can cause an error here.
+    // Only the client can cause an error of the connection, so it is ignored.
     if timeout(MAX_CONNECTION_AGE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(REQUEST_TIMEOUT, connection).await;

@@ -18,7 +18,7 @@ const CONVENTIONS: [(&str, &str); 5] = [
 ];
 const ENERGY: [&str; 6] = ["active_uj", "lo_uj", "hi_uj", "full_uj", "energy_source", "j_per_gb"];
 
-/// The attributes of a connection. Its resource has attributes of its own.
+/// The attributes of a connection, except the attributes of its resource.
 pub(super) fn of_connection(end: &End, columns: &EndColumns) -> Vec<KeyValue> {
     let mut attributes = transport(end.text(columns, "local_ip"));
     let known = known(&columns.connection, &end.connection);

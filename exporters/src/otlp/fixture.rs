@@ -25,7 +25,7 @@ pub(super) fn columns() -> EndColumns {
     }
 }
 
-/// An end of a connection of two subflows, the second of which opened at 3 and closed at 4.
+/// An end of a connection with two subflows. The second subflow opened at 3 ns and closed at 4 ns.
 pub(super) fn end(host: &str, tokens: [&str; 2], closed: Option<i64>) -> End {
     let role = if tokens[0] < tokens[1] { "client" } else { "server" };
     let connection = vec![

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! OTLP, the protocol of OpenTelemetry, in protobuf: a log event for each closed connection, and spans for it and its subflows. Attributes
-//! have the names of the semantic conventions where they have one; others are `mptcp.` or `flow.energy.` and the column of the database,
+//! OTLP, the protocol of OpenTelemetry, in protobuf: a log event for each closed connection, and spans for it and its subflows. An
+//! attribute that the semantic conventions name has that name. Any other name is `mptcp.` or `flow.energy.` and the column of the database,
 //! which ends in its unit.
 
 mod attributes;

@@ -92,7 +92,7 @@ impl EndSpans<'_> {
         self.end.subflows.iter().any(|row| cell(columns, row, "id").and_then(Cell::text) == Some(id))
     }
 
-    /// The timeline entries with an accepted subflow.
+    /// The timeline entries whose subflow is accepted. `None`: an entry of the connection.
     fn events(&self, is_accepted: impl Fn(Option<&str>) -> bool) -> Vec<Event> {
         let of_row = |row: &Row| {
             let cell = |name: &str| cell(&self.columns.event, row, name);

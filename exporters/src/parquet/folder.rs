@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parquet files below a folder: `connections/day=2026-11-24/host=NAME/FILE-BOOT.parquet`, and `subflows/` likewise. Each file is complete
-//! when it appears, and replaces the file of the same name unless that has more rows.
+//! when it appears, and replaces the file of the same name unless that file has more rows.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct FolderError {
 pub struct FileKey {
     /// Day (UTC) on which the connection began: `2026-11-24`.
     pub day: String,
-    /// Name of the host that recorded it; empty: unknown.
+    /// Name of the host that recorded the connection; empty: unknown.
     pub host: String,
     /// Boot id of that host; empty: unknown.
     pub boot_id: String,
@@ -92,7 +92,7 @@ impl<'a> FolderWriter<'a> {
 struct Part {
     key: FileKey,
     path: PathBuf,
-    /// Removed when dropped.
+    /// Dropping it removes its file.
     temporary: NamedTempFile,
     writer: TableWriter<File>,
     rows: u64,
@@ -109,12 +109,12 @@ impl Part {
     }
 }
 
-/// Whether a file has rows that the database has deleted since.
+/// Whether the existing file has more than `rows` rows, because the database has deleted rows since.
 fn has_more_rows(path: &Path, rows: u64) -> bool {
     File::open(path).is_ok_and(|file| row_count(file).is_ok_and(|found| found > rows))
 }
 
-/// Two databases, or two boots, of one host and day do not share a file.
+/// The name of a file. Two databases, or two boots of a host on the same day, must not share a file.
 fn file_name(name: &str, boot_id: &str) -> String {
     let boot: String = boot_id.chars().filter(char::is_ascii_hexdigit).take(8).collect();
     let dash = if boot.is_empty() { "" } else { "-" };

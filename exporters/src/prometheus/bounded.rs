@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::values::{Increase, LabelledValues, OTHER, Sums, UNKNOWN, add};
 
-/// Minimum time for which a label value keeps its series: two scrapes at the usual 30 s.
+/// Minimum time for which a label value keeps its series: two scrapes at an interval of 30 s.
 const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 
 /// Limits for the label values that have series of their own.
@@ -26,18 +26,18 @@ pub(super) struct Limits {
 struct Entry {
     sums: Sums,
     added_at: Timestamp,
-    /// The last snapshot that contained it.
+    /// When the last snapshot with this label value was taken.
     seen_at: Timestamp,
     size: u64,
 }
 
 pub(super) struct BoundedSums<K> {
-    /// After a change, surplus label values are merged when they leave or larger ones appear.
+    /// After a limit is lowered, surplus label values keep their series until they expire or larger label values replace them.
     pub(super) limits: Limits,
     entries: HashMap<K, Entry>,
     /// The sums of all label values without series of their own.
     pub(super) other: Sums,
-    /// Label values merged into the others so far.
+    /// Number of label values merged into `other` so far.
     pub(super) merged: u64,
     /// Label values that the latest selection added.
     pub(super) added: HashSet<K>,
@@ -92,12 +92,12 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         self.entries.iter().map(|(key, entry)| (*key, &entry.sums))
     }
 
-    /// The sums of all label values in order, and last the sums of the others.
+    /// The sums of all label values with series of their own, in order, and last `other`.
     pub(super) fn labelled(&self, label: impl Fn(K) -> Option<String>) -> Vec<LabelledValues> {
         self.labelled_with(label, |_, sums| sums.clone(), self.other.clone())
     }
 
-    /// Values for all label values with series of their own, in order, and last the values for the others.
+    /// Values for all label values with series of their own, in order, and last `other`.
     pub(super) fn labelled_with(
         &self,
         label: impl Fn(K) -> Option<String>,
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_label_value_that_is_gone_is_exported_until_it_expires() {
         let mut bounded = bounded(2, 4);
-        // Nothing is added to the second one.
+        // Nothing is added to label value 2.
         bounded.select(at(0), &HashMap::from([(1, 100), (2, 50)]));
         bounded.add(1, &by(5.0));
         bounded.add(3, &by(2.0));

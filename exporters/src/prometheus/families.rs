@@ -32,7 +32,7 @@ pub struct Family {
     pub name: String,
     /// One sentence, for `# HELP`.
     pub help: String,
-    /// How it moves.
+    /// Counter, gauge or histogram.
     pub kind: Kind,
     /// Unit of its values.
     pub unit: Unit,
@@ -212,7 +212,7 @@ fn distributions<T>(
 ) -> impl Iterator<Item = Family> {
     table.iter().enumerate().map(move |(index, row)| {
         family(row.name, row.help, (Kind::Histogram, row.unit), labels, move |scrape, samples| {
-            // An empty histogram of energy would claim that energy is measured.
+            // An empty histogram of energy would suggest that energy is measured.
             let is_known = |sums: &&LabelledValues| row.unit != Unit::Joules || !sums.values.is_empty();
             let all = histograms(scrape.values).get(index).into_iter().flatten();
             for LabelledValues { labels, values } in all.filter(is_known) {

@@ -81,7 +81,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         known.map(|_| std::mem::replace(&mut flow.facts, facts))
     }
 
-    /// Forgets the flows that are neither in this snapshot nor idle. They stay in all sums. `each` gets their facts.
+    /// Forgets the flows that are neither in this snapshot nor idle. They stay in all sums. Passes their facts to `each`.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
         for index in std::mem::take(&mut self.listed_before) {
             let Some(Flow { key, snapshot, .. }) = self.flows.get(index) else { continue };
@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
                 values.push(None);
                 continue;
             };
-            // A counter that becomes known later starts at zero. A counter that decreases adds nothing until it exceeds its maximum.
+            // A counter that becomes known later starts at zero. After a decrease, a counter adds nothing until it exceeds its maximum.
             let was_known = !last.is_nan();
             let increase = (now - if was_known { *last } else { 0.0 }).max(0.0);
             *unchanged &= was_known && increase <= 0.0;
@@ -158,7 +158,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         self.indices.get(key).map(|index| zeros(&self.flows[*index]))
     }
 
-    /// Ends a snapshot. Frees the memory of a burst.
+    /// Ends a snapshot. Frees memory that a burst of flows needed.
     pub(super) fn end_snapshot(&mut self) {
         if is_excessive(self.flows.capacity(), self.flows.len()) {
             let mut moved = FxHashMap::default();

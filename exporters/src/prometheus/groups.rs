@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums of connections by peer, control group and namespace of pods. The label values whose connections carry most payload have series of
-//! their own.
+//! Sums of connections by peer, control group and namespace of pods. Label values whose connections carry the most payload have
+//! series of their own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
@@ -30,13 +30,13 @@ enum Label {
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     keys: [Key; 3],
-    /// Payload in both directions.
+    /// Payload in both directions, in bytes.
     pub(super) size: u64,
 }
 
 struct BySize {
     sums: BoundedSums<Key>,
-    /// Payload of the connections with each label value, and their number.
+    /// Payload in bytes of the connections with each label value, and their number.
     sizes: HashMap<Key, u64>,
     connections: HashMap<Key, usize>,
 }
@@ -124,7 +124,7 @@ impl Groups {
         };
         let [peers, cgroups, pods] = self.all.each_ref().map(|all| &all.sums);
         (values.peers, values.cgroups) = (peers.labelled(text), cgroups.labelled(text));
-        // No series before the first pod.
+        // There are no series until a pod is known.
         if pods.merged > 0 || pods.iter().any(|(key, _)| key.is_some()) {
             values.pod_namespaces = pods.labelled(text);
         }

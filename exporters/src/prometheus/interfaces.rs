@@ -37,7 +37,7 @@ pub(super) const GAUGES: [Gauge; 4] = [
 struct Paths {
     /// Numbers of subflows: all, open, open and stale, open and backup.
     counts: [u64; 4],
-    /// Payload of all subflows.
+    /// Payload of all subflows, in bytes.
     size: u64,
     /// Number of open subflows with each smoothed RTT.
     rtts: BTreeMap<Micros, u64>,
@@ -83,13 +83,13 @@ pub(super) fn label(name: Name) -> String {
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
-/// A subflow as the gauges count it. Kept while the subflow is idle and snapshots do not list it.
+/// A subflow as the gauges count it. It is kept while the subflow is idle and snapshots do not list it.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
     pub(super) incoming: Option<Name>,
     pub(super) is_open: bool,
-    /// Payload in both directions.
+    /// Payload in both directions, in bytes.
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,

@@ -50,7 +50,7 @@ impl Totals {
     /// `top_flows`: how many of the largest connections have series of their own.
     pub fn new(top_flows: usize) -> Self {
         let limits = Limits { max_present: MAX_INTERFACES, max_total: MAX_INTERFACES, linger: None };
-        // Payload starts at zero. Time and energy may turn out to be unknown.
+        // Counters of payload start at zero. Counters of time and energy stay `None` until a value is known.
         let initial = |unit| matches!(unit, Unit::Bytes | Unit::Segments | Unit::Count).then_some(0.0);
         Self {
             top_flows,

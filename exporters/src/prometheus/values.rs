@@ -42,7 +42,7 @@ pub struct MetricValues {
     pub(super) subflow_histograms: Vec<Vec<LabelledValues>>,
     /// The largest connections, labelled with their ids and identity: the info metric, then the exported metrics in the order of the table.
     pub(super) connections: Vec<LabelledValues>,
-    /// The largest subflows of the largest connections, with the same values.
+    /// The largest subflows of the largest connections, in the same form.
     pub(super) subflows: Vec<LabelledValues>,
     /// Label values merged into `__other__` so far.
     pub merged: u64,

@@ -116,7 +116,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// `path`: for an address without a path. Fails if the files of the options cannot be used.
+    /// `path` completes an address without a path. Fails if the files of the options cannot be used.
     pub(super) fn new(options: &TargetOptions, path: &str, scheme: Scheme) -> Result<Self, SendError> {
         let mut url = options.url.clone().unwrap_or_default();
         if url.splitn(4, '/').nth(3).is_none_or(str::is_empty) {

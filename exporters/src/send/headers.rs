@@ -40,7 +40,7 @@ pub(super) fn authentication(
         #[cfg(feature = "otlp")]
         Scheme::Basic => {
             let pair = STANDARD.encode(format!("{user}:{}", password.unwrap_or_default()));
-            Ok(vec![(AUTHORIZATION, secret(&format!("Basic {pair}")).ok_or("a user name that is too long")?)])
+            Ok(vec![(AUTHORIZATION, secret(&format!("Basic {pair}")).ok_or("the user name is too long")?)])
         }
         #[cfg(feature = "clickhouse")]
         Scheme::Clickhouse => {

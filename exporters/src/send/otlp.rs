@@ -12,7 +12,7 @@ use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
 use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 
-/// Form of a connection.
+/// How a closed connection is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// An event.

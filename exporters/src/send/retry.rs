@@ -22,7 +22,7 @@ impl Backoff {
     }
 }
 
-/// Between half of a pause and all of it.
+/// A random duration from half of `pause` to all of it.
 fn jittered(pause: Duration, random: u64) -> Duration {
     let half = pause / 2;
     half + half.mul_f64(random as f64 / u64::MAX as f64)

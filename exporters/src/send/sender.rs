@@ -52,13 +52,13 @@ fn hashed(id: Option<&str>) -> u64 {
     id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
 }
 
-/// The differences between engines.
+/// Behaviour that differs between engines.
 pub(super) trait Engine: Send {
-    /// A request, before the first batch, which asks whether the server can store batches, and advice for the user if the request fails.
+    /// A request that asks, before the first batch, whether the server can store batches, and advice if it fails. `None`: nothing to ask.
     fn question(&self) -> Option<(Post, String)> {
         None
     }
-    /// Fails if the answer to that request means that the server cannot.
+    /// Fails if the answer to that request means that the server cannot store batches.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
     }
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// The records of a confirmed request that the server rejects for good. Fails if the answer does not confirm the request.
+    /// The records of a confirmed request that the server rejects for good. `None`: none. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -146,7 +146,7 @@ impl Sender {
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
-        // A server that refuses a batch may have other tables now.
+        // A server that refuses a batch may have other tables now, so they are checked again.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
         let rejected = answer?.1.map(|(count, why)| (count, shown(&why)));
         self.sent.connections += connections;
@@ -156,7 +156,7 @@ impl Sender {
         Ok(rejected)
     }
 
-    /// Discards the batch: the database has it as confirmed, or it will be read again.
+    /// Discards the batch. The database has recorded its confirmation, or the caller will read its connections again.
     pub fn forget(&mut self) {
         self.pending = None;
     }

@@ -43,7 +43,7 @@ pub(super) fn config(options: &TargetOptions) -> Result<TlsConfig, String> {
 
 fn client(chain: &Path, key_file: &Path) -> Result<ClientCert, String> {
     let (certificates, key) = (certificates(chain)?, private_key(key_file)?);
-    // ureq panics if they do not belong together.
+    // ureq panics if the key does not belong to the certificate.
     CertifiedKey::from_der(certificates.clone(), key, &default_provider())
         .map_err(|error| format!("{} and its key: {error}", chain.display()))?;
     let pem = fs::read(key_file).map_err(|error| format!("cannot read {}: {error}", key_file.display()))?;

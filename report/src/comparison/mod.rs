@@ -30,9 +30,9 @@ pub struct Side<'a> {
 pub struct Comparison {
     /// Name of the first set.
     pub a: String,
-    /// Name of the second one; differences are from the first to the second.
+    /// Name of the second set. Differences are from the first set to the second.
     pub b: String,
-    /// A row for each flow class and quantity that at least one of the two has.
+    /// A row for each flow class and quantity that is known in at least one set.
     pub rows: Vec<Row>,
 }
 
@@ -48,11 +48,11 @@ pub struct Row {
     pub a_connections: usize,
     /// Connections of the class in the second set.
     pub b_connections: usize,
-    /// In the first set.
+    /// The values in the first set.
     pub a: Sample,
-    /// In the second set.
+    /// The values in the second set.
     pub b: Sample,
-    /// From the first to the second. `null`: too few values for an interval, or joules of different sources.
+    /// The difference from the first set to the second. `null`: too few values for an interval, or joules of different sources.
     pub difference: Option<Difference>,
     /// The sources of the joules of both sets if they differ, so that a difference would be meaningless. `null`: they are equal.
     pub sources: Option<[String; 2]>,
@@ -61,9 +61,9 @@ pub struct Row {
 /// The values of a quantity.
 #[derive(Debug, Serialize)]
 pub struct Sample {
-    /// Number of connections for which it is known.
+    /// Number of connections for which the quantity is known.
     pub count: usize,
-    /// `null`: it is unknown for all connections.
+    /// Their median. `null`: the quantity is unknown for all connections.
     pub median: Option<f64>,
 }
 
@@ -188,7 +188,7 @@ impl Row {
 }
 
 mpwatch_model::words! {
-    /// What a row says of the second set. The words are classes of the style sheet.
+    /// Whether the second set is better. The words are classes of the style sheet.
     pub(crate) enum Judgement {
         Better = "better",
         Worse = "worse",

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The units that the interval of a difference assumes to be independent. The connections of a run share load, paths and cost estimates, and
-//! successive connections often differ less than others. So medians of units are compared: of runs, or of blocks of time.
+//! successive connections resemble each other. So medians of units are compared: of runs, or of blocks of connections.
 
 use jiff::Timestamp;
 use mpwatch_model::snapshot::Report;
 use mpwatch_model::statistics::{Shift, change, median, relative_change, relative_shift, shift};
 use serde::Serialize;
 
-/// Blocks per set: enough for Student's t, and each block longer than successive connections depend on each other.
+/// Blocks per set. Student's t needs several, and connections in different blocks should not depend on each other.
 const BLOCKS: usize = 10;
 /// Minimum connections per block.
 const MIN_PER_BLOCK: usize = 2;
@@ -51,7 +51,7 @@ pub(super) struct Values {
 }
 
 impl Difference {
-    /// The independent units, with their number on both sides.
+    /// The independent units, with their number in each set.
     pub(crate) fn units(&self) -> String {
         let unit = match self.independent {
             Independent::Runs => "runs",
@@ -96,7 +96,7 @@ fn medians(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
     median(&values.iter().map(|(_, value)| *value).collect::<Vec<f64>>())
 }
 
-/// A relative difference unless a value is zero. `None`: too few values.
+/// The difference, which is relative unless a value is zero. `None`: there are too few values.
 pub(super) fn difference(a: &Values, b: &Values) -> Option<Difference> {
     let (runs, blocks) = ([a.runs(), b.runs()], [a.blocks(), b.blocks()]);
     let (independent, [a, b]) = if runs.iter().all(|runs| runs.len() >= 2) {

@@ -14,11 +14,11 @@ pub struct Axis<'a> {
     pub unit: Unit,
     /// Name of its column in CSV; ends in its unit.
     pub column: &'a str,
-    /// Logarithmic; all values are then greater than zero.
+    /// Whether the axis is logarithmic. All values are then greater than zero.
     pub log: bool,
 }
 
-/// On a logarithmic axis, an interval that begins below its value divided by this begins outside of the axis.
+/// A logarithmic axis covers an interval down to its value divided by this number. The rest is outside of the axis.
 const MAX_LOW: f64 = 4.0;
 /// Minimum distance between two labels, as a share of the length of a part of the axis.
 const MIN_DISTANCE: f64 = 0.8;
@@ -46,7 +46,7 @@ pub(super) struct Scale<'a> {
 }
 
 impl<'a> Scale<'a> {
-    /// An axis for these values: from zero or the lowest value; a logarithmic axis from the lowest value above zero.
+    /// An axis for these values. It begins at zero or the lowest negative value, a logarithmic axis at the lowest positive value.
     pub(super) fn from_values(axis: Axis<'a>, values: impl Iterator<Item = f64> + Clone) -> Self {
         let high = values.clone().fold(0.0, f64::max);
         let positive = values.clone().filter(|value| *value > 0.0);
@@ -93,7 +93,7 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// The labelled values, for an axis of at most about this many parts. Without a title, each label has its unit.
+    /// The labelled values, for an axis of at most about `parts` parts. Without a title, each label has its unit.
     pub(super) fn ticks(&self, parts: u32) -> Vec<Tick> {
         if self.axis.log && self.high / self.low >= 5.0 {
             return self.decades(parts);
@@ -121,7 +121,7 @@ impl<'a> Scale<'a> {
         round_step((self.high - self.low) / self.unit.0, parts) * self.unit.0
     }
 
-    /// The multiples 1, 2 and 5 of the powers of ten, or fewer if there are many.
+    /// Labels at 1, 2 and 5 times the powers of ten, or at fewer multiples if these labels are too close together.
     fn decades(&self, parts: u32) -> Vec<Tick> {
         let distance = |pair: &[Tick]| self.part(pair[1].value) - self.part(pair[0].value);
         let is_clear =
@@ -221,7 +221,7 @@ fn short(unit: Unit, value: f64) -> String {
     metric::trimmed(&metric::display(unit, Some(value)))
 }
 
-/// The unit of labels for values up to this one.
+/// The unit of labels for values up to `high`.
 fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
     let units: &[(f64, &'static str)] = match unit {
         Unit::BitsPerSecond => {
@@ -239,7 +239,7 @@ fn unit_of(unit: Unit, high: f64) -> (f64, &'static str) {
     *units.iter().rev().find(|(size, _)| high >= *size).unwrap_or(&units[0])
 }
 
-/// Distance of grid lines: 1, 2 or 5 times a power of ten, for at most `parts` parts. Zero: there is nothing to divide.
+/// Distance between grid lines: 1, 2 or 5 times a power of ten, for at most `parts` parts. Zero: there is nothing to divide.
 pub fn round_step(high: f64, parts: u32) -> f64 {
     let min = high / f64::from(parts);
     if min <= 0.0 || !min.is_finite() {

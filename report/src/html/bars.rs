@@ -94,7 +94,7 @@ impl Bars<'_> {
         body
     }
 
-    /// Position at which bars begin: the names fit before it.
+    /// Position at which bars begin: the names fit to its left.
     fn left(&self) -> f64 {
         let letters = |row: &Bar| row.name.chars().count() + row.count.to_string().len() + 4;
         let longest = self.rows.iter().map(letters).max().unwrap_or(0);

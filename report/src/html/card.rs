@@ -17,7 +17,7 @@ use crate::text::summary::problems_of;
 use crate::text::timeline;
 use crate::text::words::capital;
 
-/// Facts that directly follow the lanes. All others follow the small drawings.
+/// Facts that directly follow the lanes. All other facts follow the small drawings.
 const FIRST: [&str; 5] = ["2nd path", "bottleneck", "goodput", "energy", "joined"];
 
 /// The section of an important connection, with plots.
@@ -33,7 +33,7 @@ pub(super) fn open(flow: Flow<'_>, samples: &CounterSeries, above: &[String]) ->
     format!("<section>\n<h2>{}</h2>\n{}</section>\n", title(flow.end), body(flow, samples, above, &plots))
 }
 
-/// The section of another connection: a line until the reader opens it.
+/// The section of a less important connection: a line until the reader opens it.
 pub(super) fn folded(flow: Flow<'_>, samples: &CounterSeries, above: &[String]) -> String {
     format!(
         "<section class=\"folded\">\n<details><summary>{} · {}</summary>\n{}</details>\n</section>\n",

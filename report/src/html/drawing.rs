@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A drawing with its caption and the links that save it, and values with bounds as a row of dots each.
+//! A drawing with its caption and the links that save it. Plots of values with bounds: each value is a dot in its own row.
 
 use std::fmt::Write as _;
 

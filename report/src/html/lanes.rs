@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lane for each subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. Drawn twice: for wide screens and
-//! for phones.
+//! A lane for each subflow of a connection: traffic over time, events, failures, shared bottlenecks, cost. They are drawn twice: for wide
+//! screens and for phones.
 
 use std::fmt::Write as _;
 
@@ -28,18 +28,18 @@ const RIGHT: f64 = 20.0;
 /// Distance between two columns of brackets, and from the last to the right edge.
 const BRACKET: f64 = 6.0;
 
-/// Measures of a drawing, in its own units.
+/// Measures of a drawing, in units of its SVG view box.
 struct LaneLayout {
-    /// Attribute that selects the screens that show it.
+    /// Attribute that selects the screens that show the drawing.
     class: &'static str,
     width: f64,
     /// Position at which time begins.
     left: f64,
     /// Height of a lane.
     lane: f64,
-    /// From the top of a lane to its bar.
+    /// Distance from the top of a lane to its bar.
     bar: f64,
-    /// Parts of the axis.
+    /// Maximum number of parts of the time axis.
     parts: u32,
     /// Baselines of the lines of words of a lane.
     words: [f64; 3],
@@ -47,7 +47,7 @@ struct LaneLayout {
     last: (f64, &'static str),
 }
 
-/// Words to the left of the lanes.
+/// For wide screens: the words are to the left of the lanes.
 const BROAD: LaneLayout = LaneLayout {
     class: " class=\"broad\"",
     width: 900.0,
@@ -58,7 +58,7 @@ const BROAD: LaneLayout = LaneLayout {
     words: [14.0, 29.0, 44.0],
     last: (0.0, "start"),
 };
-/// Words above the lanes.
+/// For phones: the words are above the lanes.
 const NARROW: LaneLayout = LaneLayout {
     class: " class=\"narrow\"",
     width: 340.0,
@@ -198,7 +198,7 @@ impl Drawing<'_> {
         text
     }
 
-    /// The outages; the main outage has its duration.
+    /// The outages. The main outage is labelled with its duration.
     fn outages(&self) -> String {
         let outages = outage::outages(self.life.connection);
         let main = outage::main_outage(self.life.connection, &outages);
@@ -287,7 +287,7 @@ fn carried(subflow: &Subflow, connection: &Connection) -> String {
     text
 }
 
-/// The state of a path in words (failed or joined, with its time), and the class of these words.
+/// The class and the words for the state of a path: failed or joined, with the time. `None`: neither is known.
 fn joined_or_failed(
     subflow: &Subflow,
     connection: &Connection,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as one HTML file without scripts and requests, for screens and paper. Same sentences and tables as [`crate::text`].
+//! The report as one HTML file without scripts and requests, for screens and paper. It has the sentences and tables of [`crate::text`].
 
 pub mod axis;
 pub mod bars;

@@ -15,7 +15,7 @@ use crate::text::selection::Selection;
 use crate::text::summary::{NO_PROBLEM, headline, problems, summary};
 use crate::text::words::capital;
 
-/// Number of connections that are shown in full; the others are lines that the reader can open.
+/// Number of connections that are shown in full. Other connections are lines that the reader can open.
 const MAX_OPEN: usize = 6;
 
 /// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.

@@ -32,7 +32,7 @@ const Y_PARTS: u32 = 5;
 const DODGE: f64 = 4.0;
 /// Maximum length of the title of the vertical axis; a longer title is condensed.
 const MAX_Y_TITLE: f64 = HEIGHT + TOP + BOTTOM - 14.0;
-/// Values over an axis.
+/// Curves over a horizontal axis.
 pub struct Plot<'a> {
     /// Name of the downloaded files, without extension.
     pub file: String,
@@ -57,11 +57,11 @@ pub struct Curve {
     pub name: String,
     /// Pairs of x and y.
     pub points: Vec<(f64, f64)>,
-    /// Each value holds until the next point.
+    /// Whether each value holds until the next point.
     pub steps: bool,
     /// The interval of each point. Empty: no point has an interval.
     pub intervals: Vec<Option<(f64, f64)>>,
-    /// A paper reports it.
+    /// Whether a paper reports the curve.
     pub paper: bool,
 }
 

@@ -10,11 +10,11 @@ use mpwatch_model::flow::subflow::Subflow;
 /// Maximum number of steps of a subflow. A drawing does not show more, and a week of samples would make the file too large to open.
 const MAX_STEPS: u32 = 160;
 
-/// Seconds from the first known time of a connection.
+/// Converts times to seconds since the first known time of a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
     start: Timestamp,
-    /// The last known time.
+    /// The last known time, in seconds.
     pub(super) end: f64,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Ends a step at the failure of the path during the step: the path carried all bytes before.
+/// Shortens the step during which the path failed: it ends at the failure, because the path carried all bytes before.
 fn end_at(failure: f64, steps: &mut Vec<Step>) {
     let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
     if let Some(last) = steps.iter_mut().find(is_failing) {

@@ -40,7 +40,7 @@ pub(crate) fn overview(report: &Report) -> Option<Overview> {
     })
 }
 
-/// The ratio, with a mark if it is an estimate. A dash: unknown.
+/// Joules per gigabyte, with a mark if it is an estimate. A dash: unknown.
 pub(crate) fn joules_per_gigabyte(energy: Option<FlowEnergy>) -> String {
     let known = energy.filter(|energy| energy.j_per_gb.is_some());
     let mark = known.map_or("", |energy| energy.source.mark());

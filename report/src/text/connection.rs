@@ -21,7 +21,7 @@ pub fn connection(connection: &Connection) -> String {
     within(connection, usize::MAX)
 }
 
-/// As [`connection`], with tables of at most this width.
+/// The same text as [`connection`], with tables of at most `width` columns of text.
 pub(super) fn within(connection: &Connection, width: usize) -> String {
     let mut text = format!("{}\n", heading(connection));
     for (label, fact) in facts(connection) {
@@ -37,7 +37,7 @@ pub(super) fn within(connection: &Connection, width: usize) -> String {
     text
 }
 
-/// Its id, process, role, protocol and state in a line.
+/// The id, process, role, protocol and state of a connection, in a line.
 pub(crate) fn heading(connection: &Connection) -> String {
     let role = connection.role.map_or("role not known", Role::as_str);
     let state = if connection.is_open() { connection.state.as_str() } else { "closed" };
@@ -116,7 +116,7 @@ fn retransmitted(connection: &Connection) -> String {
     }
 }
 
-/// Its congestion control, by subflow where they differ. `None`: unknown.
+/// The congestion control of a connection, or of each subflow if they differ. `None`: unknown.
 fn congestion(connection: &Connection) -> Option<String> {
     let known = |subflow: &Subflow| Some(printable(&subflow.congestion_control?.text()).into_owned());
     let names: Vec<Option<String>> = connection.subflows.iter().map(known).collect();
@@ -165,7 +165,7 @@ fn times(connection: &Connection) -> String {
     }
 }
 
-/// A connection ends when its MPTCP socket closes, but TCP may close subflows later. `None`: it did not.
+/// A connection ends when its MPTCP socket closes, but TCP may close subflows later. `None`: no subflow closed later.
 fn ended_later(connection: &Connection) -> Option<String> {
     let closed = connection.closed_at?;
     let last = connection.subflows.iter().filter_map(|subflow| subflow.closed).map(|end| end.at).max()?;
@@ -176,7 +176,7 @@ fn ended_later(connection: &Connection) -> Option<String> {
     ))
 }
 
-/// When the second path joined, and when it carried a share of the traffic `[ICPE19]`.
+/// When the second path joined, and after how much payload it reached 10 % of the traffic `[ICPE19]`.
 fn second_path(connection: &Connection) -> Option<String> {
     let path = connection.second_path?;
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
@@ -203,7 +203,7 @@ fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Explains the column whose title is not a common term. `None`: the column has no values.
+/// Explains the column `picked/considered`. `None`: the column has no values.
 pub(crate) fn legend(connection: &Connection) -> Option<&'static str> {
     let is_known = connection.subflows.iter().any(|subflow| subflow.scheduler.is_some());
     is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of those in which it could have")

@@ -20,7 +20,7 @@ use super::words::{Fact, bytes, count, of_subflow, or_dash};
 /// Labels of the cost by protocol, in the order of [`CarriedBy::ALL`].
 const LABELS: [&str; 3] = ["mptcp cost", "fallback to TCP cost", "tcp cost"];
 
-/// CPU time of a connection by the kind of work. `None`: not accounted for.
+/// CPU time of a connection by the kind of work. `None`: mpwatch did not measure it.
 pub(super) fn cpu(connection: &Connection) -> Option<String> {
     let cpu = connection.cpu?;
     let parts = [
@@ -102,7 +102,7 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
         Some((label, total(flows.iter().copied().filter(|flow| flow.end.carried_by() == protocol))?))
     };
     let mut facts: Vec<Fact> = LABELS.into_iter().zip(CarriedBy::ALL).filter_map(total).collect();
-    // If the ledger was full, the losses say so.
+    // If the ledger was full, the report lists that among its losses.
     let unknown = flows.iter().filter(|flow| flow.cpu().is_none()).count();
     if unknown > 0 && (report.energy.is_some() || unknown < flows.len()) && report.losses.ledger_full == 0 {
         let why = "ended before the sampled ledger had measured any connection; --ledger exact measures all";

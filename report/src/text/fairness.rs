@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fairness between long flows and its price `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
+//! Fairness between long flows and its cost `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
@@ -21,9 +21,9 @@ const MIN_FAST_RETRANSMIT_WINDOW: u32 = 4;
 struct LongFlows {
     protocol: CarriedBy,
     jain: f64,
-    /// Mean rates, bit/s.
+    /// Mean rate of each flow, bit/s.
     rates: Vec<f64>,
-    /// Retransmitted share of the bytes sent.
+    /// Retransmitted share of the bytes that each flow sent.
     losses: Vec<f64>,
     /// Sum over the subflows with a known number. `None`: all are unknown.
     timeouts: Option<u64>,

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Wraps longer lines at spaces. Continuation lines are indented as far as the text after the label.
+/// Wraps lines longer than `width` columns at spaces. Continuation lines are indented as far as the text after the label.
 pub(crate) fn wrapped(text: &str, width: usize) -> String {
     text.lines().map(|line| wrapped_line(line, width) + "\n").collect()
 }

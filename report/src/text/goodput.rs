@@ -10,7 +10,7 @@ use mpwatch_model::unit::BitsPerSecond;
 
 use super::words::{Fact, bytes, count, known};
 
-/// Empty: there are no connections.
+/// Facts about all connections. Empty: there are no connections.
 pub(super) fn facts(report: &Report) -> impl Iterator<Item = Fact> {
     let flows = flows(&report.connections);
     let both = flows.iter().filter(|flow| flow.other.is_some()).count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plain text for people. Lines fit 100 columns where addresses are short. No colours, so that reports can be kept and compared.
+//! Plain text for people. Lines fit 100 columns where addresses are short. There are no colours, so that reports can be kept and compared.
 
 pub(crate) mod classes;
 pub(crate) mod comparison;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connections of a report by peer: which of them carry traffic, fall back to TCP, lose paths or retransmit.
+//! The connections of a report by peer: with which peers they carry traffic, fall back to TCP, lose paths or retransmit.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::grid::Align::{Left, Right};
 use super::grid::{Column, Grid, Overview};
 use super::words::bytes;
 
-/// Maximum number of rows for single peers. All other peers share one row more.
+/// Maximum number of rows for single peers. All other peers share one more row.
 const MAX_ROWS: usize = 10;
 
 /// The connections with one peer, or with all peers without a row of their own.

@@ -122,7 +122,7 @@ pub(crate) fn facts(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// The machine, the period and the version that observed them.
+/// The machine, the period, and the version of mpwatch that observed the connections.
 pub(crate) fn provenance(run: &Run) -> Vec<Fact> {
     let host = &run.host;
     let limit = |word, at: Option<Timestamp>| at.map(|at| format!("{word} {}", at.strftime(CLOCK)));

@@ -10,11 +10,11 @@ use mpwatch_model::unit::Bytes;
 
 use super::words::{bytes, count};
 
-/// Maximum number of connections described in full; CSV and JSON have all of them.
+/// Maximum number of connections described in full; CSV and JSON have all connections.
 const MAX_IN_FULL: usize = 50;
 /// Maximum number of connections listed in a line each.
 const MAX_IN_BRIEF: usize = 20;
-/// Without a problem, a connection that carried less than this share of the largest one is listed in brief.
+/// Without a problem, a connection that carried less than this share of the largest connection is listed in brief.
 const MIN_SHARE_IN_FULL: f64 = 0.01;
 
 /// The connections of a report, both ends together, most important first: connections with problems, then the most expensive in energy, then
@@ -22,7 +22,7 @@ const MIN_SHARE_IN_FULL: f64 = 0.01;
 pub(crate) struct Selection<'a> {
     pub(crate) in_full: Vec<Flow<'a>>,
     pub(crate) in_brief: Vec<Flow<'a>>,
-    /// To count only.
+    /// The connections that are only counted.
     others: Vec<Flow<'a>>,
 }
 

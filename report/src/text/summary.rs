@@ -67,7 +67,7 @@ fn used_mptcp(connection: &Connection) -> bool {
     connection.carried_by() == CarriedBy::Mptcp && was_answered
 }
 
-/// Subflows that carried data or could have.
+/// Subflows that carried data or could have carried data.
 fn established_paths(connection: &Connection) -> usize {
     let has_worked = |s: &&Subflow| s.handshake.is_some() || s.unique_sent().0 + s.bytes_received.0 > 0;
     connection.subflows.iter().filter(has_worked).count()

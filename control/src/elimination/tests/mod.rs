@@ -93,7 +93,7 @@ fn nothing_is_removed_while_the_best_subflow_makes_no_progress() {
     for _ in 0..3 {
         assert_eq!(network.second(&mut eliminator), []);
     }
-    // Its path fails. Over 5 s it is still the best one, and the verdict is as before.
+    // The path of subflow 2 fails. Over 5 s it still has the highest goodput, and the verdict is unchanged.
     network.rates = vec![10, 0];
     assert_eq!(network.second(&mut eliminator), []);
     network.rates = vec![10, 20];
@@ -151,7 +151,7 @@ fn the_limit_per_minute_holds_over_all_connections() {
     assert_eq!((removed(&later), seconds), (vec![3], Some(60)));
 }
 
-/// Removes subflow 1, and then gives the connection another rate.
+/// Removes subflow 1, and then gives subflow 2 the rate `kept_rate`.
 fn after_removal(action: EliminationAction, kept_rate: u64) -> (Vec<Decision>, Network, Eliminator) {
     let mut network = Network::with_rates(&[10, 20]);
     network.share(&[1, 2], 0.99);
@@ -197,7 +197,7 @@ fn a_dry_run_plans_no_more_than_would_be_removed() {
     let mut eliminator = Eliminator::new(POLICY);
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     assert_eq!(removed(&decisions), [1]);
-    // In the dry run subflow 1 goes on, and carries more than the other now.
+    // In the dry run, subflow 1 continues, and now carries more than subflow 2.
     network.rates = vec![90, 20];
     assert_eq!(first_decisions(&mut network, &mut eliminator).0, []);
 }

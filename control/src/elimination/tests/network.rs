@@ -71,7 +71,7 @@ impl Network {
         self.rates.push(rate);
     }
 
-    /// These subflows share a bottleneck; other groups stay, unless they have members in common.
+    /// Makes these subflows share a bottleneck. Other groups stay, unless they contain one of these subflows.
     pub(super) fn share(&mut self, numbers: &[u64], probability: f64) {
         let group: Vec<SubflowId> = numbers.iter().map(|number| id(*number)).collect();
         self.groups.retain(|other| other.iter().all(|subflow| !group.contains(subflow)));
@@ -94,7 +94,7 @@ impl Network {
         }
     }
 
-    /// A second passes, in which each subflow carries its rate.
+    /// Lets a second pass, in which each subflow sends at its rate.
     pub(super) fn pass(&mut self) {
         self.now += Nanos(SECOND);
         for (subflow, rate) in self.subflows.iter_mut().zip(&self.rates) {

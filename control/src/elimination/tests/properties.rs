@@ -29,7 +29,7 @@ struct Second {
 fn second() -> impl Strategy<Value = Second> {
     let count = usize::try_from(SUBFLOWS).unwrap();
     let probability = prop_oneof![Just(None), Just(Some(0.99)), Just(Some(0.9))];
-    // Mostly shared, and mostly for long: otherwise nothing would ever be stable.
+    // Most verdicts are `Shared`, because otherwise no verdict would ever be stable.
     let verdict =
         prop_oneof![8 => Just(Verdict::Shared), 1 => Just(Verdict::Unknown), 1 => Just(Verdict::Disjoint)];
     (
@@ -90,7 +90,7 @@ fn check(state: &Connection, decisions: &[Decision], sufficient: &BTreeMap<(u64,
     }
 }
 
-/// In how many snapshots in a row each pair was sufficiently certain.
+/// Counts the consecutive snapshots in which each pair had a sufficient verdict.
 fn count(state: &Connection, sufficient: &mut BTreeMap<(u64, u64), u32>) {
     let mut now = BTreeMap::new();
     for pair in state.bottlenecks.iter().flat_map(|found| &found.pairs) {

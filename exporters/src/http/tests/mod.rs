@@ -85,7 +85,7 @@ fn a_client_with_occasional_requests_outlives_idle_ones() {
     let mut regular = connect(&server);
     let mut idle = Vec::new();
     for _ in 0..10 {
-        // The server may accept two batches after a request, one that waited and the next one: together fewer than it takes clients.
+        // Before it reads the next request, the server may accept the batches of two rounds: fewer than `MAX_CLIENTS`.
         idle.extend((0..MAX_CLIENTS / 4).map(|_| connect(&server)));
         regular.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let mut answer = [0; 12];

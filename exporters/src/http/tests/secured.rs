@@ -54,7 +54,7 @@ impl Folder {
 }
 
 fn hash(password: &str) -> String {
-    // The minimum cost.
+    // 4 is the minimum cost of bcrypt.
     bcrypt::hash(password, 4).unwrap()
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The TLS server configuration that the file describes.
+//! The TLS server configuration that the web-config file describes.
 
 use std::sync::Arc;
 
