@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds the ended subflows that a connection lists: a peer may join and leave without end. The sums of the connection keep the others.
+//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. The connection's sums include dropped ones.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -45,7 +45,7 @@ impl Flow {
         ended.sort_by_key(|subflow| (subflow.carried().1 > 0, subflow.end.map(|(at, _)| at)));
         ended.truncate(excess);
         let ids: Vec<SubflowId> = ended.iter().map(|subflow| subflow.record.id).collect();
-        // What they carried still ends stalls and outages.
+        // The progress of dropped subflows still ends stalls and outages.
         let progress = ended.iter().filter_map(|subflow| subflow.record.progress);
         self.stalls_until = progress.fold(self.stalls_until, Nanos::max);
         let acked = ended.iter().filter_map(|subflow| subflow.path.acked_at);

@@ -146,7 +146,7 @@ impl Energy {
         self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
     }
 
-    /// Whether its energy stays as it is until one of its records changes, or the idle power of a zone becomes known.
+    /// Whether the energy of a flow stays as it is until one of its records changes, or the idle power of a zone becomes known.
     pub(super) fn is_current(&self, flow: &Flow) -> bool {
         let mut subflows = flow.subflow_ids();
         !self.is_charging

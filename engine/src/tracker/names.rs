@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Names of short jobs pile up, so only
-//! recently used names are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Short jobs leave many names behind, so
+//! only recently used names are kept.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
