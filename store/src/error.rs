@@ -132,7 +132,7 @@ impl StoreError {
     }
 }
 
-/// If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
+/// Whether the disk is full. If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
 pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
