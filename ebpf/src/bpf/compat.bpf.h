@@ -49,7 +49,7 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 
 /*
  * Linux 7.2 can preempt programs on tracepoints; 6.18 and earlier kernels cannot. From 6.10 to 6.14 the verifier rejects calls of global
- * functions while preemption is disabled. Later kernels accept them and have the resilient spin lock, which shows that (6.15).
+ * functions while preemption is disabled. Linux 6.15 accepts such calls; a kernel is new enough if it has the resilient spin lock.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;

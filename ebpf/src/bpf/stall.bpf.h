@@ -44,8 +44,8 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless that is acknowledged: `beyond` is 0 or, for a path with timeouts, not negative. Data on a path that had failed
- * before is reinjected on another one.
+ * data in flight before, unless this data is acknowledged: `beyond` (see update_progress) is 0 or, for a path with timeouts, positive. Data on
+ * a path that had failed before is ignored, because it is reinjected on another path.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, __s64 beyond)
 {

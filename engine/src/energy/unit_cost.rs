@@ -157,7 +157,7 @@ impl UnitCosts {
         new
     }
 
-    /// Cost of a class; of all flows if little is known about it.
+    /// Unit cost of a class; close to the unit cost of all flows if the class has little work. `None`: no flow had work in a window so far.
     fn cost(&self, class: usize) -> Option<[f64; WORK]> {
         let mut all = Class::default();
         for class in &self.classes {

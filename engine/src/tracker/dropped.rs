@@ -25,8 +25,8 @@ impl Flow {
         new.into_iter().zip(dropped + placed + 1..).for_each(|(subflow, place)| subflow.place = place);
     }
 
-    /// Drops `excess` ended subflows whose values in `reported` are final: first those that carried nothing, then the oldest. The first path
-    /// that joined stays, and every subflow that an earlier run may have stored. `is_charged`: whether all energy of a subflow is charged.
+    /// Drops `excess` ended subflows whose values in `reported` are final: first those that carried nothing, then the oldest. The first joined
+    /// subflows that were established and effective stay, like all that an earlier run may have stored. `is_charged`: all energy is charged.
     fn drop_ended(
         &mut self,
         (reported, excess): (&Connection, usize),

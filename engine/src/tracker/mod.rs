@@ -237,7 +237,7 @@ impl Tracker {
         }
     }
 
-    /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.
+    /// Whether an unknown socket was reported and discarded before: it closed before the previous tick, but a process still holds it open.
     fn was_discarded(&self, closed: Option<Nanos>, last: bool) -> bool {
         !last && matches!((closed, self.previous_tick), (Some(closed), Some(tick)) if closed < tick)
     }

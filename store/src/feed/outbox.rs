@@ -61,7 +61,7 @@ impl Cursor {
     const START: Self = Self { changed: -1, connection: 0, version: 0 };
 }
 
-/// One end of a connection, with its subflows, verdicts and events.
+/// The record of a connection ([`End`]), with its subflows, verdicts and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEnd {
     /// Its cells are in the order of [`end_columns`].
@@ -242,7 +242,7 @@ impl Outbox {
 /// The query for a part of an end, and its columns.
 type PartQuery<'d> = (CachedStatement<'d>, Vec<Column>);
 
-/// Reads an end. Without a query for events, it has none.
+/// Reads an end. `None`: the file has no such connection. Without a query for events, the end has no events.
 fn end(queries: &mut [PartQuery<'_>], number: i64) -> rusqlite::Result<Option<End>> {
     let mut parts = queries.iter_mut().map(|query| rows(query, number));
     let mut next = || parts.next().unwrap_or_else(|| Ok(Vec::new()));
