@@ -103,7 +103,7 @@ impl StoreError {
     /// A database in memory failed: not enough memory, or a bug.
     pub(crate) fn in_memory(error: &rusqlite::Error) -> Self {
         let advice = "free some memory, or narrow the report";
-        Self::lasting(format!("cannot make a table of the report: {error}; {advice}"))
+        Self::lasting(format!("cannot create a table of the report: {error}; {advice}"))
     }
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.

@@ -137,7 +137,7 @@ impl Store {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            let why = "the writer has panicked, a bug of mpwatch".to_owned();
+            let why = "the writer panicked: a bug in mpwatch".to_owned();
             self.status.with(|status| status.losses.paused = Some(why));
         }
     }
