@@ -80,7 +80,7 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_QUEUED = 1u << 22,
 	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
 	MPW_SF_FIN_RECEIVED = 1u << 23,
-	/* MPW_SF_RM_ADDR_* when the subflow was established: the REMOVE_ADDR is older. Only for the programs. */
+	/* MPW_SF_RM_ADDR_* shifted by this: the REMOVE_ADDR is older than the subflow. Only the programs use it. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
 
@@ -244,7 +244,7 @@ struct mpw_tcp {
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
-	/* 1: sent data was unacknowledged when it began, so the application was not just idle; 2: this subflow had nothing in flight. */
+	/* 1: sent data was unacknowledged when the stall began, so the application was not idle; 2: this subflow had nothing in flight. */
 	__u32 unacked;
 	__u32 _reserved;
 };

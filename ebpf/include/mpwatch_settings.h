@@ -17,7 +17,7 @@ struct mpw_settings {
 	__u8 ledger;
 	/* 1: keep it in sampling windows only, which user space opens and closes (`ledger_open`, `ledger_close`). */
 	__u8 ledger_sampled;
-	/* 1: take RTT samples, from which bottlenecks are found. */
+	/* 1: take RTT samples to detect shared bottlenecks. */
 	__u8 samples;
 	/* 1: the kernel has bpf_rdonly_cast(), so fields are read in place (read.bpf.h). */
 	__u8 has_cast;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a subflow and of a connection from what the kernel knows at one instant. Pure: everything that says failed, stalled, outage or
-//! works again follows from it, at any load and whether or not segments arrive.
+//! Derives the state of a subflow and of a connection from the kernel's state at one instant. Pure. All reports of stalls, failures, outages
+//! and recoveries follow from it, at any load and whether or not segments arrive.
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::unit::{Bytes, Nanos};
 
-/// Retransmission timeouts in a row, or unanswered probes, after which a path has failed. Fewer occur on a path that loses much.
+/// Retransmission timeouts in a row, or unanswered probes, after which a path has failed. Fewer also occur on a path with heavy loss.
 const MAX_MISSED: u8 = 3;
-/// A path has also failed without an acknowledgement of data in flight for this many timeouts and this long: a busy host can be late.
+/// A path has also failed if data in flight was not acknowledged for this many timeouts and this long: a busy host may answer late.
 const MAX_SILENT_TIMEOUTS: u64 = 4;
 const MAX_SILENT: Nanos = Nanos(2_000_000_000);
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the one before the first RTT sample.
@@ -24,7 +24,7 @@ pub(crate) struct PathEvidence {
     pub(crate) is_busy: bool,
     /// The peer's window admits no segment.
     pub(crate) is_window_closed: bool,
-    /// Retransmission timeouts in a row without an answer, and those before that say nothing about the path.
+    /// Retransmission timeouts in a row without an answer, and earlier ones in this row that say nothing about the path.
     pub(crate) backoff: u8,
     pub(crate) excused: u8,
     /// Probes without an answer.
@@ -35,7 +35,7 @@ pub(crate) struct PathEvidence {
     pub(crate) silent: Option<Nanos>,
     /// It carried or acknowledged data since the previous evaluation.
     pub(crate) has_moved: bool,
-    /// The kernel's own mark.
+    /// The kernel has marked the subflow as stale.
     pub(crate) is_stale: bool,
     /// It had failed, and nothing was acknowledged since.
     pub(crate) stays_failed: bool,
@@ -66,29 +66,29 @@ pub(crate) fn of_path(path: &PathEvidence) -> Progress {
     }
 }
 
-/// What the kernel knows of an open connection.
+/// The kernel's state of an open connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionEvidence {
-    /// Payload without a DATA_ACK, and payload that no subflow has been given.
+    /// Payload without a DATA_ACK, and payload that was not sent on any subflow yet.
     pub(crate) unacked: Bytes,
     pub(crate) unsent: Bytes,
     /// The peer's window admits nothing.
     pub(crate) is_window_closed: bool,
-    /// It was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
+    /// The window was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
     pub(crate) was_window_closed: bool,
-    /// It is plain TCP, so that data in flight is all there is.
+    /// It is plain TCP: the data of its subflow counts instead of `unacked` and `unsent`.
     pub(crate) is_tcp: bool,
     /// Time without an acknowledgement on any subflow, ended ones included.
     pub(crate) silent: Nanos,
     /// Time without an ACK of any kind on paths with data in flight: the peer may answer without accepting data.
     pub(crate) unanswered: Nanos,
-    /// Time without a DATA_ACK for unacknowledged payload. 0 if the kernel does not count what was acknowledged.
+    /// Time without a DATA_ACK for unacknowledged payload. 0 if the kernel does not count acknowledged payload.
     pub(crate) undelivered: Nanos,
 }
 
 /// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. While one of them could carry
-/// data, the kernel sends the data of a failed path there, and a DATA_ACK may be late though TCP has acknowledged everything: nobody waits for
-/// either, unless it takes long.
+/// data, the kernel sends the data of a failed path there, and a DATA_ACK may be late although TCP has acknowledged everything: both are an
+/// outage only after `MAX_SILENT`.
 pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence, Progress)]) -> bool {
     let is_stuck =
         |&(_, state): &(PathEvidence, Progress)| matches!(state, Progress::Stalled | Progress::Failed);

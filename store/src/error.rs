@@ -103,7 +103,7 @@ impl StoreError {
     /// A database in memory failed: not enough memory, or a bug.
     pub(crate) fn in_memory(error: &rusqlite::Error) -> Self {
         let advice = "free some memory, or narrow the report";
-        Self::lasting(format!("cannot make a table of the report: {error}; {advice}"))
+        Self::lasting(format!("cannot create a table of the report: {error}; {advice}"))
     }
 
     /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
@@ -132,7 +132,7 @@ impl StoreError {
     }
 }
 
-/// If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
+/// Whether the disk is full. If the shared memory of the log does not fit on the disk, SQLite reports an I/O error.
 pub(crate) fn is_full(error: &rusqlite::Error) -> bool {
     let extended = error.sqlite_error().map(|error| error.extended_code);
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)

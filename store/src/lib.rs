@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The store: connections and subflows with their final counters in an SQLite file, written by one thread; the source of snapshots never
-//! waits. The views are a stable interface (docs/store.md).
+//! The store: connections and subflows with their final counters in an SQLite file, written by one thread. Live tracing never waits for this
+//! thread. The views are a stable interface (docs/store.md).
 
 mod error;
 mod feed;

@@ -52,7 +52,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     }
     let is_new = check(path, &database)?;
     configure(&database, is_new).map_err(refused)?;
-    let advice = "the file is as it was before; remove the cause and try again";
+    let advice = "its data is unchanged; remove the cause and try again";
     create_schema(&database, is_new).map_err(|error| StoreError::open(path, &error, Some(advice)))?;
     // Reads a page of each table, so that opening a damaged file fails.
     let probe =

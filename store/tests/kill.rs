@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! If a process is killed while it writes a store, all connections are in the file that it had reported as written.
+//! If a process is killed while it writes a store, the file contains all connections that the process had reported as written.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::io::{BufRead, BufReader, Write as _};

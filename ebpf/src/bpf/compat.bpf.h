@@ -7,7 +7,7 @@
 
 /*
  * MPTCP_FALLBACK_DONE is a #define, so it is not in BTF: bit 4 up to 6.8, bit 2 since 6.9, which removed MPTCP_NOSPACE before it. The
- * same release added mptcp_sock.notsent_lowat, which is in BTF. With the wrong bit, fallbacks would be missed or invented.
+ * same release added mptcp_sock.notsent_lowat, which is in BTF. With the wrong bit, fallbacks would be missed or wrongly reported.
  */
 static __always_inline bool msk_fell_back(struct mptcp_sock *msk)
 {
@@ -49,7 +49,7 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 
 /*
  * Linux 7.2 can preempt programs on tracepoints; 6.18 and earlier kernels cannot. From 6.10 to 6.14 the verifier rejects calls of global
- * functions while preemption is disabled. The resilient spin lock is as old as the kernels that accept them (6.15).
+ * functions while preemption is disabled. Linux 6.15 accepts such calls; a kernel is new enough if it has the resilient spin lock.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;

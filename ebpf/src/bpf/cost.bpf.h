@@ -7,7 +7,7 @@
 #include "maps.bpf.h"
 
 /*
- * CPU time of a socket. Not in its storage, because a mark (ledger.bpf.h) charges the socket of the previous mark, to which it has no pointer.
+ * CPU time of a socket. Not in its storage: a mark (ledger.bpf.h) charges the socket of the previous mark, to which the mark has no pointer.
  * Slot 0 belongs to no socket: its ns[0] counts the slots used so far.
  */
 struct cost {

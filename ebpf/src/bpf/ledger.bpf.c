@@ -264,8 +264,8 @@ static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct 
 }
 
 /*
- * Copies a CPU's accounts including the time since the last mark. Runs in an interrupt of that CPU. Changes nothing, unless no task has
- * switched yet.
+ * Copies a CPU's accounts including the time since the last mark. Runs in an interrupt of that CPU. Does not change the ledger, except that it
+ * starts an exact ledger if no task has switched yet.
  */
 SEC("raw_tp")
 int ledger_read(void *ctx)

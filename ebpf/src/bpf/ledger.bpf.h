@@ -245,7 +245,7 @@ static __always_inline int charge_socket_of(struct cpu_ledger *cpu, __u32 *slot,
 		level = &cpu->process;
 		clock = process_clock(cpu);
 		to.class = cpu->kind == TASK_KERNEL ? MPW_CPU_WORKER : MPW_CPU_SYSCALL;
-		/* Its system calls were not marked so far, so the start of this call is unknown. */
+		/* System calls of this task were not marked so far, so the start of this call is unknown. */
 		if (cpu->kind == TASK_OTHER || cpu->kind == TASK_SELF)
 			charge(level, clock, &level->current);
 		if (cpu->kind != TASK_USER && cpu->kind != TASK_KERNEL)

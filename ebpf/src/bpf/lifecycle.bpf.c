@@ -326,8 +326,8 @@ struct {
 
 /*
  * From Linux 6.13 on, a program without a tail call may run on a stack that belongs to the CPU, because the kernel does not re-enter
- * programs. This program is re-entered; with that stack it overwrote kernel memory. So it has a tail call, which never happens: no state is
- * negative.
+ * programs. But two programs call this one, so it is re-entered; with that stack it overwrote kernel memory. So it has a tail call, which
+ * never happens: no state is negative.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(handle_state_change, struct sock *sk, int old, int new)

@@ -44,8 +44,8 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless that is acknowledged: `beyond` is 0 or, for a path with timeouts, not negative. Data on a path that had failed
- * before is reinjected on another one.
+ * data in flight before, unless this data is acknowledged: `beyond` (see update_progress) is 0 or, for a path with timeouts, positive. Data on
+ * a path that had failed before is ignored, because it is reinjected on another path.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, __s64 beyond)
 {
@@ -83,9 +83,9 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * Nobody waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was left to send:
- * a peer that has everything may send the last DATA_ACK late. If nothing waits now, another subflow has recorded since when somebody did. Nobody
- * waits while the peer's window is closed either, nor until the data sent then, which the peer may have discarded, is acknowledged.
+ * No data waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was left to send:
+ * a peer that has everything may send the last DATA_ACK late. If no data waits now, another subflow has recorded since when data waited. Data
+ * does not wait while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -93,7 +93,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
-	/* Payload acknowledged beyond that sent by the previous segment. */
+	/* Payload acknowledged beyond snd_nxt at the previous segment. Negative: some of that payload is unacknowledged. */
 	__s64 beyond = state->next_seq ? snd_una - state->next_seq : -1;
 	__u64 snd_nxt = READ(msk, snd_nxt);
 	bool is_sent = state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0;

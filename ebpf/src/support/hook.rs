@@ -29,7 +29,7 @@ pub enum Part {
     Flows,
     /// The CPU ledger.
     Ledger {
-        /// Whether there is no ledger without this hook. Without another hook of the ledger, only some figures are unknown.
+        /// Whether the ledger needs this hook. Without a hook that is not vital, only some figures are unknown.
         vital: bool,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Derives from the facts about a kernel which programs to load and which figures are unknown. A pure function of [`crate::support`].
+//! Derives from the facts about a kernel which programs to load and which figures are unknown. Pure.
 
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::kernel::event::Traces;

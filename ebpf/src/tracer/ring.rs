@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ring buffers through which records arrive, and the queue of records to decode. While the tracing thread is busy with a tick or a long
-//! queue, a second thread empties the rings: they hold half a second of the fastest churn, and a tick may take longer.
+//! queue, a second thread empties the rings: at the highest connection rate they are full after half a second, and a tick may take longer.
 
 use std::io;
 use std::mem;
@@ -59,7 +59,7 @@ pub(crate) struct Received {
     pub(crate) records: u64,
     /// RTT samples.
     pub(crate) samples: u64,
-    /// Bytes of their batches in the ring.
+    /// Bytes of the batches of RTT samples in the ring.
     pub(crate) sample_bytes: u64,
     /// Records that could not be decoded.
     pub(crate) errors: u64,

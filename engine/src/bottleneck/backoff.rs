@@ -10,15 +10,15 @@ use mpwatch_model::unit::Nanos;
 use super::evaluation::PairEvaluation;
 use super::traffic::{Change, Traffic};
 
-/// Evaluation is suspended when every pair has had the same verdict for this long; after a backoff also if pairs are undecided.
+/// Evaluation is suspended when no verdict has changed for this long and every pair has one; after a backoff also if pairs are undecided.
 const STABLE_AFTER: Nanos = Nanos(3_000_000_000);
-/// It is suspended after this time even if pairs are undecided or verdicts keep changing.
+/// Evaluation is suspended after this time even if pairs are undecided or verdicts keep changing.
 const UNDECIDED_AFTER: Nanos = Nanos(12_000_000_000);
 /// Each backoff is twice as long as the one before.
 const MIN_BACKOFF: Nanos = Nanos(4_000_000_000);
 const MAX_BACKOFF: Nanos = Nanos(30_000_000_000);
 
-/// Decision at a time at which evaluation is possible.
+/// Decision about one evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Evaluate,
@@ -54,7 +54,7 @@ impl Default for State {
 }
 
 impl Backoff {
-    /// Compares new samples with the traffic before them.
+    /// Compares new samples with earlier traffic.
     pub(super) fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]) {
         let is_suspended = matches!(self.state, State::Suspended { .. });
         self.change = self.change.max(self.traffic.add(subflow, samples, is_suspended));
@@ -75,7 +75,7 @@ impl Backoff {
             State::Evaluating { .. } => Step::Evaluate,
         };
         self.state = State::Evaluating { since: at };
-        // A value out of range ends a backoff, but the next one may be as long: in a crowded queue values keep leaving their ranges.
+        // A value out of range ends a backoff but keeps its length: in a congested queue, values often leave their ranges.
         if change == Change::Restart {
             (self.length, self.changed) = (Nanos(0), at);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
-//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). An application with a constant rate does not congest
-//! the paths.
+//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). An application with a constant rate also gives a constant
+//! sum, but does not congest the paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,17 +21,17 @@ const MIN_VARIATION: f64 = 0.025;
 /// Maximum variance of the sum over the sum of the variances, and maximum coefficient of variation of the sum.
 const MAX_SUM_VARIATION: f64 = 0.3;
 const MAX_TOTAL_VARIATION: f64 = 0.06;
-/// Maximum concordance, and minimum signal, of the delays of two queues.
+/// Delays with at most this concordance and at least this signal (the part of their variation that is not noise) come from two queues.
 const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
 /// Minimum fraction of the time in which a subflow has a queue that can be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Contrary evidence: rates that rise together, and delays that behave like one queue's.
+/// Evidence against a cap: a sum of rates that varies by more (they rise together), or delays with a higher concordance (one queue).
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
 /// Consecutive evaluations that must find a cap, or contrary evidence.
 const EVALUATIONS_TO_DECIDE: u32 = 4;
-/// Number of evaluations (10 s) for which a cap is kept without new evidence: steady rates are not evidence.
+/// Number of evaluations (10 s) for which a cap is kept without new evidence, because steady rates give none.
 const CAP_LIFETIME: u32 = 40;
 
 /// Evidence of one evaluation for or against a cap that a pair shares.
@@ -44,7 +44,7 @@ pub(super) enum CapEvidence {
 }
 
 impl CapEvidence {
-    /// `both_congested`: both queue, or lose segments.
+    /// `both_congested`: each of the two subflows queues or loses segments.
     pub(super) fn from_evidence(evidence: &Evidence, both_congested: bool, verdict: Verdict) -> Self {
         let concordance = evidence.queue_concordance.unwrap_or(0.0);
         let signal = evidence.queue_signal.unwrap_or(0.0);

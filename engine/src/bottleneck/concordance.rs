@@ -21,7 +21,7 @@ use super::series::{BIN_NS, Series, Window};
 /// Minimum and maximum length of a window in bins: 1 s and 3 s.
 const MIN_WINDOW: u64 = 200;
 const MAX_WINDOW: u64 = 600;
-/// Start of a subflow that is ignored (300 ms): slow start is the same on all paths.
+/// The first 300 ms of a subflow, in bins, are ignored: slow start is the same on all paths.
 const SLOW_START: u64 = 60;
 /// A subflow without a sample for this long (500 ms) is idle.
 const IDLE_AFTER: u64 = 100;
@@ -51,7 +51,7 @@ pub struct Concordance {
 #[derive(Clone, Copy, Default)]
 struct Pair {
     odds: Option<f64>,
-    /// Log-odds that follow from the verdicts with other subflows.
+    /// Log-odds that follow from the log-odds with other subflows.
     implied: f64,
     verdict: Verdict,
     since: Option<Nanos>,

@@ -16,7 +16,7 @@ const INTERVAL: u64 = 250_000_000;
 /// An evaluation runs this long after its time, when all samples up to that time have arrived: the kernel sends a batch after at most 100 ms, and
 /// user space reads batches every 50 ms.
 const DELAY: u64 = 300_000_000;
-/// Maximum gap between samples for which missed evaluations are made up; older ones are skipped.
+/// After a gap between samples, the evaluations of this time are made up; earlier ones are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
 /// Maximum number of subflows, the kernel's limit per connection: pairs grow with the square of their number, and a peer may join and leave
 /// without end. Samples of further subflows are ignored until others are forgotten.

@@ -24,7 +24,7 @@ pub struct PairEvaluation {
     pub verdict: Verdict,
     /// Probability that they share a bottleneck. `None`: the method computes none, or has no samples.
     pub probability: Option<f64>,
-    /// When the verdict was reached. `None`: it is unknown.
+    /// When the verdict was reached. `None`: the verdict is unknown.
     pub since: Option<Nanos>,
     /// The figures behind the verdict. `None`: the method exposes none, or has no samples.
     pub evidence: Option<Evidence>,
@@ -51,6 +51,6 @@ pub struct Evaluation<'a> {
     pub pairs: &'a [PairEvaluation],
     /// Rate caps that subflows share without sharing a queue.
     pub caps: &'a [Cap],
-    /// The subflows that the method would have closed so far. `None`: the method closes none; one subflow of each group is enough.
+    /// The subflows that the method would have closed so far. `None`: it closes none; all but one subflow of each group are superfluous.
     pub closed: Option<Vec<SubflowId>>,
 }

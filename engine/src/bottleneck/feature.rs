@@ -36,7 +36,7 @@ const MIN_RATE_COVERAGE: f64 = 0.8;
 const NOISE_MS: f64 = 0.1;
 /// Delay in milliseconds above which a packet was queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
-/// A delay above this part of the base RTT is not noise of the path.
+/// Delays up to this part of the base RTT count as noise of the path.
 const PART_OF_BASE_RTT: f64 = 0.1;
 /// A subflow is congested if it queues for this part of the time.
 const CONGESTED: f64 = 0.2;
@@ -60,7 +60,7 @@ pub(super) struct SubflowFeatures {
     /// Part of the variation of the delays that is not noise.
     signal: Option<f64>,
     rates: Vec<Option<f64>>,
-    /// The same over longer steps.
+    /// Rates over steps of 100 ms.
     coarse_rates: Vec<Option<f64>>,
     losses: Vec<u64>,
     /// Part of the time with certain queueing delay, and with possible queueing delay.
@@ -123,7 +123,7 @@ impl SubflowFeatures {
         self.busy >= CONGESTED || self.losses.len() >= MIN_LOSSES
     }
 
-    /// Whether it did not queue at all. Other delays without congestion are inconclusive: busy hosts delay packets as much as fast links.
+    /// Whether it did not queue at all. Delays between noise and a queue are inconclusive: busy hosts delay packets as much as fast links.
     fn is_uncongested(&self) -> bool {
         self.maybe_busy < CONGESTED && self.losses.len() < MIN_LOSSES
     }
@@ -179,7 +179,7 @@ pub(super) struct Features {
 
 impl Features {
     pub(super) fn from_series(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
-        // Without two subflows to compare, this costs next to nothing.
+        // Skip all computations if there are not two subflows to compare.
         let comparable = series.values().filter(|series| has_enough_samples(series, window));
         if comparable.take(2).count() < 2 {
             return Self { subflows: BTreeMap::new(), rate_correlations: BTreeMap::new() };
@@ -227,7 +227,7 @@ impl Features {
 
     fn rate_correlation(&self, a: SubflowId, b: SubflowId) -> Option<f64> {
         self.rate_correlations.get(&pair_of(a, b)).copied().or_else(|| {
-            // A subflow has too many gaps to be related to all other subflows.
+            // One of the two has too many gaps to be correlated with all other subflows.
             let two = [(&a, self.subflow(a)?), (&b, self.subflow(b)?)];
             rate_correlations(&two).into_values().next()
         })

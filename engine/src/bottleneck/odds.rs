@@ -13,7 +13,7 @@ pub struct Term {
     pub value: fn(&Evidence) -> f64,
 }
 
-/// The regression weights single evaluations. A verdict needs several that agree, so each weight is this much larger.
+/// The regression weights single evaluations. A verdict needs several that agree, so each weight is multiplied by this.
 #[cfg(test)]
 const EVALUATIONS: f64 = 1.8;
 

@@ -176,7 +176,7 @@ impl Series {
             && self.bins_in(window.from, window.to).filter(is_sampled).count() as f64 >= min_bins
     }
 
-    /// The existing bins from one number to before another one, with their numbers.
+    /// The existing bins with numbers in `from..to`, each with its number.
     fn bins_in(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, &Bin)> {
         let index = |number: u64| {
             let index = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);

@@ -45,7 +45,7 @@ pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
 }
 
 /// Partial correlation of every pair of rows, given all others, from the inverse of the correlation matrix. Its diagonal is raised a
-/// little, because rows with a constant sum make it singular. Rows have the same length; one that does not vary has correlation 0.
+/// little, because rows with a constant sum make it singular. Rows have the same length; a row that does not vary has correlation 0.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const RIDGE: f64 = 0.05;
     let mut matrix = vec![vec![1.0 + RIDGE; rows.len()]; rows.len()];

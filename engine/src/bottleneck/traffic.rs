@@ -65,7 +65,7 @@ impl Range {
 }
 
 impl Traffic {
-    /// Adds samples. Ranges are extended while verdicts are evaluated, and only checked while that is suspended.
+    /// Adds samples. Ranges are extended while verdicts are evaluated, and only checked while evaluation is suspended.
     pub(super) fn add(&mut self, id: SubflowId, samples: &[DelaySample], is_suspended: bool) -> Change {
         let (Some(last), Some(rtt)) = (samples.last(), samples.iter().map(|sample| sample.rtt.0).min())
         else {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Divides microjoules in proportion to CPU time, as integers, so that no energy is lost or invented. Pure. The fraction of a microjoule that is
-//! due to an account is kept for the next window: over a run, an account gets at most its exact share, and at least 2 uJ less.
+//! due to an account is kept for the next window: over a run, an account gets its exact share or at most 2 uJ less.
 
 /// Fractional bits of a remainder.
 const FRACTION: u32 = 32;
 
-/// The part of an account in one kind of energy.
+/// The share of an account in one kind of energy, active or idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Whole microjoules so far.
@@ -54,7 +54,7 @@ fn add_due(total: u64, all: u64, claims: &mut [Claim<'_>]) -> u64 {
     sum
 }
 
-/// If the remainders of several accounts exceed the window, defers a microjoule each to the next window.
+/// If the accounts are due more than the energy of the window, defers a microjoule each to the next window.
 fn withhold(mut excess: u64, claims: &mut [Claim<'_>]) {
     while excess > 0 {
         let before = excess;

@@ -90,7 +90,7 @@ impl Baseline {
             covariance += (sample.busy - busy) * (sample.power - power);
             variance += (sample.busy - busy).powi(2);
         }
-        // Loads with a standard deviation below a quarter percent give no slope.
+        // Loads with a standard deviation below 0.25 % give no slope.
         if variance / count < 0.0025_f64.powi(2) { 0.0 } else { (covariance / variance).max(0.0) }
     }
 }

@@ -47,7 +47,7 @@ impl ZonePower {
             idle_uw: microwatts(zone.idle_watts),
             sigma_uw: microwatts(zone.idle_sigma_watts),
             is_fitted: zone.is_fitted,
-            // A curve without its beginning gives no bounds.
+            // A curve fitted under other load is unknown at low load, so it gives no bounds.
             curve: if zone.is_fitted { None } else { Curve::new(zone.knots.clone()) },
         }
     }

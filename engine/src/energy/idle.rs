@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which idle power is subtracted: calibrated, else observed in quiet windows, else fitted, else unknown. Pure.
 //!
-//! Observed comes before fitted: on ten recorded machines it is off by at most 3.3 % on nine of them, a fit over loads of 5 to 90 % by
+//! Observed comes before fitted: on nine of ten recorded machines the observed value is off by at most 3.3 %, a fit over loads of 5 to 90 % by
 //! -18 to +147 %, because power rises steeply below the lowest load of the fit (`agent/src/energy/tests/curves.rs`).
 
 use mpwatch_model::host::energy::IdleSource;
@@ -46,7 +46,7 @@ impl Idle {
         calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
     }
 
-    /// The line through power against load, if the idle power that is subtracted is its intercept.
+    /// The line through power against load, if its intercept is the idle power that is subtracted.
     pub(crate) fn line(&self) -> Option<&FittedPower> {
         let is_used = self.calibrated.is_none() && self.observed.idle_power().is_none();
         self.fitted.fitted().filter(|_| is_used)
@@ -55,7 +55,7 @@ impl Idle {
     /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
         self.observed.observe(at, busy, power);
-        // A calibrated or observed value is never replaced by a fit, so none is made.
+        // A fit never replaces a calibrated or observed value, so no fit is made.
         if self.calibrated.is_none() && self.observed.idle_power().is_none() {
             self.fitted.observe(at, length, busy, power);
         }

@@ -37,7 +37,7 @@ pub struct Ledger {
     entries: Vec<Entry>,
     /// Time of all flows together, by CPU.
     flows_on: Vec<(u32, u64)>,
-    /// Time of each flow on all CPUs together; the kernel side does not keep it per CPU.
+    /// The flows, and the time of each on all CPUs together: the kernel side does not keep it per CPU.
     flows: Vec<SubflowId>,
     times: Vec<u64>,
 }
@@ -88,8 +88,8 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Calls `add` with each account's time on some CPUs. The time of flows there is divided by each flow's time on all CPUs; time of unknown
-    /// flows is `NetShared`.
+    /// Calls `add` with each account's time on some CPUs. The time of all flows there is divided in proportion to each flow's time on all CPUs;
+    /// time of unknown flows is `NetShared`.
     pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             add(entry.account, entry.time);

@@ -76,7 +76,7 @@ impl Line {
         (self.slope - self.slope_error, self.slope + self.slope_error)
     }
 
-    /// Whether each intercept lies in the interval of the other line.
+    /// Whether the intercepts differ by at most their combined error.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         (self.intercept - other.intercept).abs() <= self.intercept_error.hypot(other.intercept_error)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides estimated CPU time among the CPUs: as in the latest windows, as far as each CPU was busy, else where there is room. Pure.
+//! Divides estimated CPU time among the CPUs as in the latest windows. Time beyond the busy time of a CPU goes to other CPUs. Pure.
 
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, divide};
 

@@ -10,7 +10,7 @@
 //! * **Unit cost** ([`super::unit_cost`]): CPU time in windows divided by work in windows, of a flow and of its class.
 //! * **Charge**: at most every two seconds the time since the previous charge is estimated. A flow gets its time in windows, and its work
 //!   outside of windows times its unit cost. Other accounts are scaled from windows by work, packets or time ([`Sampling::targets`]). The
-//!   kernel reports how long each CPU was busy; all estimates together are limited to that, and its rest belongs to other processes.
+//!   kernel reports how long each CPU was busy: all estimates together are limited to this time, and other processes get the remainder.
 //! * **Placement** ([`super::placement`]): the estimates are divided among the CPUs.
 //!
 //! [`WORK_PER_PACKET`]: mpwatch_model::kernel::event::WORK_PER_PACKET

@@ -6,7 +6,7 @@ use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use mpwatch_model::kernel::event::WORK_PER_PACKET;
 use serde::{Deserialize, Serialize};
 
-/// Classes of work of a flow (`CpuTimes`).
+/// Number of classes of CPU time of a flow (`CpuTimes`).
 const WORK: usize = 5;
 /// Work of a packet.
 pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
@@ -78,7 +78,7 @@ pub(crate) struct FlowEstimate {
 }
 
 impl FlowEstimate {
-    /// `None`: unknown, because no flow has worked in a window so far.
+    /// Estimated CPU time. `None`: unknown, because no flow had work in a window so far.
     pub(crate) fn charged(&self) -> Option<CpuTimes> {
         self.charged
     }
@@ -157,7 +157,7 @@ impl UnitCosts {
         new
     }
 
-    /// Cost of a class; of all flows if little is known about it.
+    /// Unit cost of a class; close to the unit cost of all flows if the class has little work. `None`: no flow had work in a window so far.
     fn cost(&self, class: usize) -> Option<[f64; WORK]> {
         let mut all = Class::default();
         for class in &self.classes {
@@ -170,7 +170,7 @@ impl UnitCosts {
         }))
     }
 
-    /// Cost of a flow so far, all its time together.
+    /// CPU time per unit of work of a flow so far, all classes of time together.
     fn cost_of(&self, flow: &FlowEstimate, class: usize) -> Option<f64> {
         let of_class = self.cost(class)?.iter().sum::<f64>();
         let time = flow.rated.iter().sum::<f64>() + PRIOR_WORK * of_class;

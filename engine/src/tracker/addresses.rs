@@ -22,7 +22,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Adds new announcements and removals to the timeline. If the list of removed ids has changed, returns when it was read before.
+    /// Adds new announcements and removals to the timeline. If the list of removed ids has changed, returns the time of the previous reading.
     pub(super) fn update(
         &mut self,
         old: Option<&MskView>,

@@ -13,8 +13,8 @@ use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
 
 /// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
-/// Maximum number of subflows with verdicts: pairs grow with the square of their number, and a peer may join and leave without end. The kernel has
-/// at most 8 subflows open unless limits are raised.
+/// Maximum number of subflows with verdicts: the number of pairs grows with its square, and a peer may open and close subflows without end. The
+/// kernel has at most 8 subflows open unless limits are raised.
 const MAX_JUDGED: usize = 32;
 /// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
@@ -79,7 +79,7 @@ fn judged(flow: &Flow) -> Vec<SubflowId> {
     found.into_iter().map(|subflow| subflow.record.id).collect()
 }
 
-/// The bottlenecks of a connection. `detector`: `None` if there were no samples. `None`: it has fewer than two subflows.
+/// The bottlenecks of a connection. Returns `None` if it has fewer than two subflows. `detector`: `None` if there were no samples.
 pub(super) fn summarise(
     flow: &Flow,
     detector: Option<&Detector>,

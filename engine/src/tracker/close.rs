@@ -32,7 +32,7 @@ fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
     }
 }
 
-/// The event that began the end decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
+/// The first event of the closing decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
 /// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
 /// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
 fn reason_for(error: u32, end: EndFlags) -> CloseReason {

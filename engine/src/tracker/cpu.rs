@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers, so that they sum to the whole.
+//! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers that sum to the whole.
 
 use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub(super) struct ConnectionCpu {
 }
 
 impl ConnectionCpu {
-    /// Divides the time since the last tick by the payload carried since, else in total. Must run before the subflows end their tick. If the
-    /// opening was not traced, time before the first tick was spent on payload that was not observed.
+    /// Divides the time since the last tick in proportion to the payload carried since then or, if there was none, in total. Must run before the
+    /// subflows end their tick. If the opening was not traced, time before the first tick is left out: its payload was not observed.
     pub(super) fn divide(&mut self, subflows: &mut [SubflowState], seen_open: bool) {
         let Some(total) = self.total else { return };
         let divided = self.divided.unwrap_or(if seen_open { CpuTimes::default() } else { total });

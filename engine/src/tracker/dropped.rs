@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds the ended subflows that a connection lists: a peer may join and leave without end. The sums of the connection keep the others.
+//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. The connection's sums include dropped ones.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -25,8 +25,8 @@ impl Flow {
         new.into_iter().zip(dropped + placed + 1..).for_each(|(subflow, place)| subflow.place = place);
     }
 
-    /// Drops `excess` ended subflows whose values in `reported` are final: first those that carried nothing, then the oldest. The first path
-    /// that joined stays, and every subflow that an earlier run may have stored. `is_charged`: whether all energy of a subflow is charged.
+    /// Drops `excess` ended subflows whose values in `reported` are final: first those that carried nothing, then the oldest. The first joined
+    /// subflows that were established and effective stay, like all that an earlier run may have stored. `is_charged`: all energy is charged.
     fn drop_ended(
         &mut self,
         (reported, excess): (&Connection, usize),
@@ -45,7 +45,7 @@ impl Flow {
         ended.sort_by_key(|subflow| (subflow.carried().1 > 0, subflow.end.map(|(at, _)| at)));
         ended.truncate(excess);
         let ids: Vec<SubflowId> = ended.iter().map(|subflow| subflow.record.id).collect();
-        // What they carried still ends stalls and outages.
+        // The progress of dropped subflows still ends stalls and outages.
         let progress = ended.iter().filter_map(|subflow| subflow.record.progress);
         self.stalls_until = progress.fold(self.stalls_until, Nanos::max);
         let acked = ended.iter().filter_map(|subflow| subflow.path.acked_at);

@@ -44,7 +44,7 @@ impl Energy {
     pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
         self.is_charging = tick.energy.is_some();
         let Some(window) = &tick.energy else {
-            // The kernel has refused the ledger: nothing is charged any more.
+            // Energy is not measured, or the kernel has refused the ledger: nothing is charged.
             self.deferred = None;
             return;
         };
@@ -56,7 +56,7 @@ impl Energy {
             None => window.clone(),
             Some(mut due) => {
                 if !due.join(window) {
-                    // The CPU time so far goes to the window whose energy is known.
+                    // Charges the CPU time so far with the earlier windows, if their energy is known.
                     if due.has_energy() {
                         self.charge_estimate(&due, tick, sampling, flows);
                     } else {
@@ -146,7 +146,7 @@ impl Energy {
         self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
     }
 
-    /// Whether its energy stays as it is until one of its records changes, or the idle power of a zone becomes known.
+    /// Whether the energy of a flow stays as it is until one of its records changes, or the idle power of a zone becomes known.
     pub(super) fn is_current(&self, flow: &Flow) -> bool {
         let mut subflows = flow.subflow_ids();
         !self.is_charging

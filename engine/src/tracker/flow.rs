@@ -33,7 +33,7 @@ pub(super) struct Quiet {
     pub(super) charges: u32,
 }
 
-/// Serialized while it is idle, without its timeline.
+/// One connection. While it is idle, it is serialized without its timeline.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flow {
     pub(super) serial: u64,
@@ -65,12 +65,12 @@ pub(super) struct Flow {
     pub(super) fell_back: bool,
     /// Start of the outage that has not ended.
     pub(super) outage_since: Option<Nanos>,
-    /// The last tick at which no data waited for a path, and at which the peer's window was closed.
+    /// The last tick at which no data waited for a path, and the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
     /// Payload acknowledged on all subflows at the last tick.
     pub(super) acked: Bytes,
-    /// Payload with a DATA_ACK, and the last tick at which it grew or none was missing.
+    /// Payload with a DATA_ACK, and the last tick at which it grew or no DATA_ACK was missing. `None`: the kernel does not count it.
     pub(super) delivered: Option<Bytes>,
     pub(super) delivered_at: Nanos,
 }
@@ -93,7 +93,7 @@ impl Flow {
         self.subflows.iter().map(|subflow| subflow.record.id)
     }
 
-    /// When its own socket closed or, for plain TCP and for a socket without records, when its last subflow closed.
+    /// When the MPTCP socket closed or, for plain TCP and for a socket without records, when the last subflow closed.
     pub(super) fn closed_at(&self) -> Option<Nanos> {
         if self.socket.is_known {
             return self.closed;
@@ -107,7 +107,7 @@ impl Flow {
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
         let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
-        // A connection is refused, or closes, before its subflow: the final record of the subflow follows.
+        // A connection that is refused, or closes, does so before its subflow, whose final record follows.
         let has_subflow = !self.subflows.is_empty() || self.socket.is_gone();
         let subflows_done = has_subflow && self.subflows.iter().all(SubflowState::is_final);
         socket_done && self.closed_at().is_some() && subflows_done
@@ -328,7 +328,7 @@ impl Flow {
         self.msk = Some(merged);
     }
 
-    /// Corrects reasons by a REMOVE_ADDR, which may arrive after the FIN or reset. `since`: when the MPTCP socket was read before.
+    /// Corrects close reasons after a REMOVE_ADDR, which may arrive after the FIN or reset. `since`: previous reading of the MPTCP socket.
     fn explain_ends(&mut self, removed_ids: &[u8], since: Nanos) {
         for index in 0..self.subflows.len() {
             let subflow = &mut self.subflows[index];

@@ -102,7 +102,7 @@ impl Flows {
         self.active.remove(&key)
     }
 
-    /// Lets idle connections take part in ticks again if the kernel side has not listed them for too long, or their names have changed.
+    /// Lets idle connections take part in ticks again if the kernel side did not list all their sockets, or their names have changed.
     pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
         let missing = self.idle.check(now);
         self.wake(missing, now);

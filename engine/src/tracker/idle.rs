@@ -129,7 +129,7 @@ impl Idle {
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
         let (mut flow, _) = shared.unpack();
-        // All sockets were listed before the previous check.
+        // At the previous check, all sockets had been listed.
         let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
         for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
             subflow.seen.resume(seen_at(bit));
@@ -180,7 +180,7 @@ impl Idle {
         self.slots.iter().map(|(key, slot)| (*key, &*slot.shared))
     }
 
-    /// For a snapshot.
+    /// The idle connections, which snapshots share.
     pub(super) fn shared(&self) -> &IdleConnections {
         &self.shared
     }

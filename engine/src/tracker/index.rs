@@ -56,7 +56,7 @@ impl Index {
         self.subflows.get(&subflow).copied()
     }
 
-    /// Adds everything that identifies a connection now.
+    /// Adds the current cookie and token of a connection, and a subflow.
     pub(super) fn insert(&mut self, key: Key, flow: &Flow, subflow: Option<SubflowId>) {
         let id = flow.id();
         if let Some(cookie) = known(flow.msk_cookie()) {

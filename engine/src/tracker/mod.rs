@@ -75,7 +75,7 @@ pub struct Tracker {
     start: Start,
     closed: Closed,
     flows: Flows,
-    /// Whether snapshots have idle connections in a list of their own, which they share.
+    /// Whether snapshots share one list of the idle connections instead of each having its own copies.
     shares_idle: bool,
     /// Number of zones whose idle power was known at the last tick.
     zones_with_idle_power: usize,
@@ -136,7 +136,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a tick: returns its snapshot, discards closed connections whose final values it contains, and takes idle connections out of the
+    /// Ends a tick: returns its snapshot, discards closed connections whose final values it contains, and excludes idle connections from the
     /// next ticks.
     pub fn end_tick(&mut self) -> Snapshot {
         let mut snapshot = self.snapshot();
@@ -237,7 +237,7 @@ impl Tracker {
         }
     }
 
-    /// Whether an unknown socket was reported and discarded before: it closed before the last tick, but a process still holds it open.
+    /// Whether an unknown socket was reported and discarded before: it closed before the previous tick, but a process still holds it open.
     fn was_discarded(&self, closed: Option<Nanos>, last: bool) -> bool {
         !last && matches!((closed, self.previous_tick), (Some(closed), Some(tick)) if closed < tick)
     }
@@ -316,7 +316,7 @@ impl Tracker {
         for batch in self.pending.take() {
             self.on_samples(&batch);
         }
-        // Batches of subflows that are still unknown: they ended without a record.
+        // Discard batches of subflows that are still unknown: they ended without a record.
         self.pending.take();
         self.flows.evaluate_bottlenecks(self.tick.at);
     }

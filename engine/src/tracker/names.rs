@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Names of short jobs pile up, so only
-//! recently used names are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Short jobs leave many names behind, so
+//! only recently used names are kept.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -12,8 +12,8 @@ use mpwatch_model::id::NetnsCookie;
 use mpwatch_model::kernel::event::{CgroupName, NetnsName, PodName};
 
 /// Maximum number of names, each for namespaces, control groups and pods; about 150 bytes each. When it is exceeded, the least recently used
-/// half is discarded. A name that is used later is reported again: names of namespaces because the agent remembers half as many as it reported
-/// (`MAX_SEEN`), names of control groups and pods because they are reported once per minute (cgroup.bpf.c).
+/// half is discarded. A discarded name that is used later is reported again: names of namespaces because the agent remembers only half as many
+/// (`MAX_NAMESPACES`), names of control groups and pods because they are reported once per minute (cgroup.bpf.c).
 const MAX_NAMES: usize = 16_384;
 
 #[derive(Default)]

@@ -46,7 +46,7 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Whether a tick was the first one.
+    /// Whether a tick has ended.
     pub(super) fn has_begun(&self) -> bool {
         self.before.is_some()
     }

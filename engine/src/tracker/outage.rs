@@ -35,7 +35,7 @@ impl Flow {
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
             let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
-            // While the peer had no memory, and until the data that it discarded is retransmitted, nobody waited for a path.
+            // While the peer had no memory, and until the data that it discarded is retransmitted, data did not wait for a path.
             if from <= self.limited_at {
                 from = self.limited_at + LIMIT_ENDS;
             }
@@ -46,7 +46,7 @@ impl Flow {
         }
     }
 
-    /// The states of its paths, and whether it is in an outage.
+    /// Evaluates the states of the paths, and whether the connection is in an outage.
     pub(super) fn evaluate_progress(&mut self, ticks: Interval<'_>) {
         let (now, is_open) = (ticks.now, self.closed_at().is_none());
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
@@ -123,12 +123,12 @@ impl Flow {
         paths
     }
 
-    /// `since`: the outage at this tick.
+    /// `since`: start of the outage. `None`: the connection is not in an outage at this tick.
     fn report_outage(&mut self, since: Option<Nanos>, ticks: Interval<'_>) {
         if since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
-            // It lasted at the previous tick.
+            // The outage had not ended at the previous tick.
             let after = since.max(ticks.previous.since(TICKS));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
@@ -147,7 +147,7 @@ impl Flow {
     }
 
     /// Since when data waits: the last acknowledgement, or the first data in flight if that was sent later. A path that failed earlier counts
-    /// only if there is no other. `None`: unknown.
+    /// only if all of them have failed. `None`: unknown.
     fn waits_since(&self) -> Option<Nanos> {
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
         let all_failed = self.in_flight().all(is_failed);
@@ -157,7 +157,7 @@ impl Flow {
             .max(waiting.filter_map(|subflow| subflow.record.waiting.busy_since).min())
     }
 
-    /// Adds an outage that has ended, unless a subflow has recorded it as a stall: it does so when two segments arrive.
+    /// Adds an outage that has ended, unless a subflow has recorded it as a stall, which happens when two segments arrive.
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {
@@ -166,7 +166,7 @@ impl Flow {
         }
     }
 
-    /// Whether its state may change while no record of it does.
+    /// Whether the state of this connection may change although none of its records does.
     pub(super) fn is_waiting(&self) -> bool {
         let open = || self.subflows.iter().filter(|subflow| subflow.is_open_path());
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;

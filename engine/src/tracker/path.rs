@@ -36,7 +36,7 @@ impl Interval<'_> {
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct PathState {
     pub(super) progress: Progress,
-    /// Start of this progress. `None`: unknown.
+    /// Start of this state. `None`: unknown.
     pub(super) since: Option<Nanos>,
     /// Failures so far.
     pub(super) failures: u32,
@@ -45,7 +45,7 @@ pub(super) struct PathState {
     failed: Option<(Bytes, Option<Nanos>)>,
     /// Payload acknowledged and received at the last evaluation.
     carried: (Bytes, Bytes),
-    /// The last ACK that acknowledged data. Segments of the peer are ACKs too, also if nothing of this end arrives there.
+    /// The last ACK that acknowledged data. Data segments of the peer are ACKs too, even if no segment of this host arrives there.
     pub(super) acked_at: Option<Nanos>,
     /// Timeouts in a row that say nothing about the path: the peer's window was closed, or the peer answered without accepting the data.
     excused: u8,
@@ -65,14 +65,14 @@ pub(super) fn carries_data(record: &SubflowRecord) -> bool {
 }
 
 impl PathState {
-    /// Start of its wait: the last acknowledgement of data or, if data was sent after it, when that data was sent. `None`: unknown.
+    /// Since when data waits: the last acknowledgement of data or, if data was sent after it, when that data was sent. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
         self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates it at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any path. Returns
-    /// the evidence, and when and how its path failed or worked again.
+    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any path.
+    /// Returns the evidence, and when and how the path failed or worked again.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,
@@ -86,8 +86,8 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        // A peer without memory drops data within its window. While another path makes progress, or the peer sends data, an ACK may be
-        // one of the peer's own, and no answer to a retransmission.
+        // A peer without memory drops data within its window. While another path makes progress, or the peer sends data, an ACK may belong
+        // to the peer's data instead of answering a retransmission.
         let is_answered = is_frozen
             && backoff >= MIN_RETRANSMITTED
             && self.carried.1 == record.tcp.bytes_received
@@ -122,7 +122,7 @@ impl PathState {
             rto,
             silent,
             has_moved: self.carried != (tcp.bytes_acked, tcp.bytes_received),
-            // The kernel clears its mark some time after the acknowledgement that ends it, or when the socket closes.
+            // The kernel clears its stale mark some time after the acknowledgement of data, or when the socket closes.
             is_stale: record.stale && waits,
             stays_failed: self.failed.is_some_and(|failed| !is_over(record, failed)),
             ..PathEvidence::default()
@@ -167,7 +167,7 @@ impl PathState {
     }
 }
 
-/// Whether the path of a subflow that failed has had an acknowledgement since.
+/// Whether the failure has ended: the path has had an acknowledgement since.
 fn is_over(record: &SubflowRecord, (acked, last_ack): (Bytes, Option<Nanos>)) -> bool {
     let waiting = &record.waiting;
     let Some(latest) = waiting.last_ack else { return !record.stale };

@@ -29,12 +29,12 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// It was seen.
+    /// Notes that a snapshot listed the socket, or a record of it arrived.
     pub(super) fn note(&mut self) {
         self.is_new = true;
     }
 
-    /// It was last seen at this time, before it took part in ticks again.
+    /// Sets when the socket was last seen, as its connection takes part in ticks again.
     pub(super) fn resume(&mut self, at: Nanos) {
         (self.at, self.missed_ticks) = (self.at.max(at), 0);
     }
@@ -61,7 +61,7 @@ impl Seen {
         self.missed_ticks == 0
     }
 
-    /// Whether it was seen lately.
+    /// Whether it was seen within [`MAX_UNSEEN`].
     pub(super) fn is_recent(&self, now: Nanos) -> bool {
         now.since(self.at) < MAX_UNSEEN
     }

@@ -35,7 +35,7 @@ impl Socket {
 /// is being destroyed reports zeros. The state does not change after the final record.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
     let Some(old) = old else { return new.clone() };
-    // The subflow had left its connection, so its record has only what identifies the connection.
+    // The record of a subflow that has left its connection contains only the ids of the connection.
     let mut merged = if new.state == TcpState::Unknown { old.clone() } else { new.clone() };
     merged.cookie = if new.cookie.0 == 0 { old.cookie } else { new.cookie };
     merged.token = if new.token.0 == 0 { old.token } else { new.token };
@@ -60,8 +60,8 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
     })
 }
 
-/// The part of the id that distinguishes the connection from others with its token. It is a subflow's cookie if nothing else identifies the
-/// connection: at its first record, the kernel had cleared the token, and had never assigned a cookie to the socket.
+/// The part of the id that distinguishes the connection from others with its token: the cookie of the MPTCP socket. A subflow's cookie replaces
+/// it if, at the first record, the kernel had cleared the token and had never assigned a cookie to the MPTCP socket.
 pub(super) fn birth(msk: &MskView, subflow: Option<SubflowId>) -> SocketCookie {
     let is_nameless = msk.token.0 == 0 && msk.cookie.0 == 0;
     subflow.filter(|_| is_nameless).map_or(msk.cookie, birth_of_tcp)

@@ -35,7 +35,7 @@ pub(super) struct SubflowState {
     cpu_charged: Nanos,
     pub(super) seen: Seen,
     pub(super) path: PathState,
-    /// From 1 in the order of creation, from its first tick on. 0: it has none yet.
+    /// Number in the order of creation, from 1; assigned at the first tick. 0: not assigned yet.
     pub(super) place: u32,
 }
 
@@ -124,7 +124,7 @@ impl SubflowState {
         }
     }
 
-    /// CPU time, work and payload since mpwatch has observed it.
+    /// CPU time, work and payload since mpwatch first observed the subflow.
     pub(super) fn sample(&self) -> FlowSample {
         let all = FlowSample {
             time: self.record.cpu.unwrap_or_default() + self.cpu_share,
@@ -203,7 +203,7 @@ impl SubflowState {
     }
 }
 
-/// Keeps the older values: a socket whose final values were reported reads as zero.
+/// The larger of two readings: a socket whose final values were reported reads as zero.
 pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
     match (old, new) {
         (Some(old), Some(new)) => Some(old.max(new)),

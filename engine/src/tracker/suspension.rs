@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use mpwatch_model::unit::Nanos;
 
-/// Most suspensions that are remembered. A stall is reported at the next tick, or when another subflow makes progress.
+/// Maximum number of suspensions kept. A few suffice: a stall is reported at the next tick, or when another subflow makes progress.
 const MAX_REMEMBERED: usize = 16;
 
 /// The machine was suspended between two ticks.
@@ -13,7 +13,7 @@ const MAX_REMEMBERED: usize = 16;
 struct Suspension {
     from: Nanos,
     to: Nanos,
-    /// How long, at most `to - from`.
+    /// Duration of the suspension, at most `to - from`.
     asleep: Nanos,
 }
 

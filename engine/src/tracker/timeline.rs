@@ -71,7 +71,7 @@ impl Timeline {
         self.entries.push(Entry { at, source, event });
     }
 
-    /// Adds the opening of the connection, which replaces an earlier entry that it was adopted.
+    /// Adds the opening of the connection, which replaces an earlier `Adopted` entry.
     pub(super) fn opened(&mut self, at: Nanos) {
         self.traced(at, TimelineEvent::Opened);
         self.entries.retain(|entry| entry.event != TimelineEvent::Adopted);
@@ -89,7 +89,7 @@ impl Timeline {
     pub(super) fn fell_back(&mut self, record: &SubflowRecord, at: Nanos) {
         let reason = close::fallback_reason(record);
         let event = TimelineEvent::FellBack { reason };
-        // Without MP_CAPABLE the handshake is the fallback. Later fallbacks show in a sampled record only.
+        // Without MP_CAPABLE, the connection falls back during the handshake. Later fallbacks show in a sampled record only.
         match (reason, record.established) {
             (FallbackReason::NoMpCapableInSynAck | FallbackReason::NotAttempted, Some(at)) => {
                 self.traced(at, event);

@@ -289,7 +289,7 @@ fn measured(rtt: Micros) -> Option<Micros> {
     (rtt.0 != 0 && rtt.0 != u64::from(u32::MAX)).then_some(rtt)
 }
 
-/// The histogram gives a quantile to one bucket. In the bucket of the minimum RTT, that minimum is a lower bound.
+/// A quantile is accurate to one bucket of the histogram. In the bucket of the minimum RTT, that minimum is a lower bound.
 fn quantile(record: &SubflowRecord, q: f64) -> Option<Micros> {
     let found = record.rtts.quantile(q)?;
     let bucket = |rtt: Micros| u32::try_from(rtt.0).map(RttHistogram::bucket).ok();

@@ -61,7 +61,7 @@ impl Extract {
 
 impl Archive {
     /// Calls `each` for the rows of the connections that began on a day of the period, ordered by partition. The first and the last day of
-    /// the period are included whole.
+    /// the period are included completely.
     ///
     /// # Errors
     /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connections that a target (another engine) has not confirmed. The file itself is the queue: the last change of each row has a number,
+//! The connections that a target (another database) has not confirmed. The file itself is the queue: the last change of each row has a number,
 //! and each target has a cursor. A row that changes after the target confirmed it is sent once more.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::schema::views;
 
 /// How long a transaction of the exporter waits for the writer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of days in a batch. Engines partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
+/// Maximum number of days in a batch. Targets partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Size of the cells at which a batch ends. Most connections have 10 kB; an attacker can cause connections of megabytes.
@@ -61,7 +61,7 @@ impl Cursor {
     const START: Self = Self { changed: -1, connection: 0, version: 0 };
 }
 
-/// One end of a connection, with its subflows, verdicts and events.
+/// The record of a connection ([`End`]), with its subflows, verdicts and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEnd {
     /// Its cells are in the order of [`end_columns`].
@@ -242,7 +242,7 @@ impl Outbox {
 /// The query for a part of an end, and its columns.
 type PartQuery<'d> = (CachedStatement<'d>, Vec<Column>);
 
-/// Reads an end. Without a query for events, it has none.
+/// Reads an end. `None`: the file has no such connection. Without a query for events, the end has no events.
 fn end(queries: &mut [PartQuery<'_>], number: i64) -> rusqlite::Result<Option<End>> {
     let mut parts = queries.iter_mut().map(|query| rows(query, number));
     let mut next = || parts.next().unwrap_or_else(|| Ok(Vec::new()));

@@ -14,7 +14,7 @@ pub(crate) const VERSION: i64 = 1;
 pub(crate) struct TableInfo {
     pub(crate) name: &'static str,
     key: &'static str,
-    /// The column with the number of a connection. `None`: it has no rows of connections.
+    /// The column with the number of a connection. `None`: its rows do not belong to connections.
     pub(crate) of_connection: Option<&'static str>,
     pub(crate) columns: Vec<TableColumn>,
 }
@@ -31,7 +31,7 @@ impl TableInfo {
         Self { name: R::NAME, key: R::KEY, of_connection, columns }
     }
 
-    /// Creates it. If its key has several columns, rows are stored in the order of the key.
+    /// Creates the table. If its key has several columns, rows are stored in the order of the key.
     pub(crate) fn create(&self, database: &Database) -> rusqlite::Result<()> {
         let columns: Vec<String> = self.columns.iter().map(TableColumn::declaration).collect();
         let layout = if self.key.contains(',') { "STRICT, WITHOUT ROWID" } else { "STRICT" };

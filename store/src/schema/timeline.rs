@@ -45,7 +45,7 @@ pub(crate) fn restore(
 ) -> rusqlite::Result<Vec<TimelineEntry>> {
     let mut entries = rows.iter().map(entry).collect::<rusqlite::Result<Vec<_>>>()?;
     let of_columns = entries_of_columns(connection, established);
-    // Rows of a step contain all its reports.
+    // If a step has rows, they contain all its reports.
     let added: Vec<_> = of_columns
         .into_iter()
         .filter(|entry| !entries.iter().any(|row| is_same_step(&row.event, &entry.event)))

@@ -266,7 +266,7 @@ fn rows_of_subflows_that_a_connection_does_not_list_any_more_stay() {
         later.dropped_subflows.get_or_insert_default().add(&nth);
     }
     let store = Store::open(&file, &Limits::none()).unwrap();
-    // Too many: the first state is written because the tracker will drop some of them.
+    // Too many subflows: the first state is written because the tracker will drop some of them.
     store.deliver(&tick(1, vec![Connection { age_s: 1.0, ..places(2, 80) }]));
     store.deliver(&tick(3, vec![Connection { age_s: 3.0, ..later.clone() }]));
     store.close();
@@ -277,7 +277,7 @@ fn rows_of_subflows_that_a_connection_does_not_list_any_more_stay() {
     let sum = |connection: Connection| mpwatch_model::settle::settled(connection).bytes_retransmitted;
     assert_eq!(sum(found), sum(later));
 
-    // Another run knows the initial one and has dropped some that it saw open.
+    // Another run lists the initial subflow, and has dropped subflows whose opening it observed.
     let mut restarted = places(12, 15);
     for (nth, subflow) in (0..).zip(&mut restarted.subflows[1..]) {
         subflow.id.cookie = SocketCookie(1_000 + nth);

@@ -93,7 +93,7 @@ fn the_first_start_with_the_right_calendar_deletes_nothing() {
     third.shift(10 * DAY * 1_000_000_000);
     run(&[dated(10 * DAY, 0, &[third])]);
     assert_eq!(ids(&file), [1, 2, 3]);
-    // An hour later they have been kept for an hour.
+    // After another hour of runs, all three connections are older than the limit.
     run(&[
         dated(10 * DAY + 10, 0, &[]),
         dated(10 * DAY + HOUR + 60, 0, &[]),

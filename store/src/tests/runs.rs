@@ -208,7 +208,7 @@ fn closing_does_not_wait_longer_than_its_timeout() {
     let losses = store.close_within(Duration::from_millis(10));
     assert_eq!((losses.flows_lost, losses.paused.is_some()), (1, true));
     other.execute_batch("ROLLBACK").unwrap();
-    // The writer may still write the other one.
+    // The writer may still write the second connection.
     let closed = fixture::closed(1).id;
     assert!(
         read(&file).0.connections.iter().any(|connection| connection.id == closed),

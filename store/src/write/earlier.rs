@@ -35,7 +35,7 @@ pub(crate) struct RowNumbers {
     /// Empty: unknown. Ids have no meaning on another boot.
     boot_id: String,
     began_ns: i64,
-    /// Only during a batch, because it has a copy of all names.
+    /// `None` between batches, because it has a copy of all names.
     pub(crate) loader: Option<Loader>,
 }
 
@@ -45,7 +45,7 @@ impl RowNumbers {
         Ok(Self { next, run, boot_id: start.boot_id, began_ns: nanos(start.at), loader: None })
     }
 
-    /// The number of a connection's row, and its record so far. If that cannot be read, it stays unchanged, and the connection gets a new row.
+    /// The number of a connection's row, and its record so far. If the row cannot be read, it stays unchanged, and the connection gets a new row.
     pub(crate) fn assign(&mut self, database: &Database, id: ConnectionId) -> (i64, Option<EarlierRecord>) {
         if let Ok(Some((number, earlier))) = self.find(database, id) {
             return (number, Some(earlier));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The database file as its writer owns it. Commits changes in transactions, numbers them, bounds the log, and notices if the file was
+//! The database file, which its writer owns. Commits changes in transactions, numbers them, bounds the log, and detects that the file was
 //! removed or replaced.
 
 use std::fs::File;
@@ -84,7 +84,7 @@ impl DatabaseFile {
         self.bound_log(limits)?;
         let result = self.write(at, run_row, changes);
         if result.is_err() {
-            // Their numbers may have been assigned in the transaction that was rolled back.
+            // The numbers of names may have been assigned in the transaction that was rolled back.
             self.names.forget();
         }
         // If the file was removed during the write, the commit is lost. If the file returns, the rows are written twice, which changes only the

@@ -20,8 +20,8 @@ const MAX_CHOSEN: i64 = 500_000;
 const DELETED_AT_ONCE: usize = 2_000;
 /// Pages that are returned to the file system after one snapshot, 8 MB: each may have to be moved.
 const VACUUMED_AT_ONCE: i64 = 2_000;
-/// Unused names and namespaces are deleted after connections were deleted and more than this many names were added. Because that reads the
-/// whole file, more names must have been added than were kept by the previous sweep.
+/// Unused names and namespaces are deleted after connections were deleted and more than this many names were added. Because such a sweep reads
+/// the whole file, more names must have been added than the previous sweep kept.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
 /// Assumed size of a name. In a small file, unused names may take up a tenth of its maximum size.
 const NAME_BYTES: u64 = 100;
@@ -45,7 +45,7 @@ pub(crate) struct Retention {
     deleted: u64,
     /// Rows of `name` and `netns` that the last sweep kept.
     names_kept: usize,
-    /// Rows that this process had added before it.
+    /// Rows of `name` and `netns` that this process had added before the last sweep.
     names_added: usize,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns when the run began. The first call decides that.
+    /// Returns when the run began. The first call sets this time.
     pub(crate) fn began_at(&mut self, first: Timestamp) -> Timestamp {
         *self.began.get_or_insert(first)
     }

@@ -83,8 +83,8 @@ impl Store {
         self.status.with(|status| status.limits = *limits);
     }
 
-    /// Passes a snapshot to the writer without waiting. If the writer is behind, it replaces the last snapshot in the queue, except final
-    /// states.
+    /// Passes a snapshot to the writer without waiting. If the writer is behind, this snapshot replaces the last one in the queue, whose final
+    /// states are kept.
     pub fn offer(&self, snapshot: &Arc<Snapshot>) {
         let limits = self.status.with(|status| status.limits);
         let (replaced, lost) = self.queue.0.offer(snapshot, &limits);
@@ -137,7 +137,7 @@ impl Store {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            let why = "the writer has panicked, a bug of mpwatch".to_owned();
+            let why = "the writer panicked: a bug in mpwatch".to_owned();
             self.status.with(|status| status.losses.paused = Some(why));
         }
     }

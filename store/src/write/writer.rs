@@ -19,7 +19,7 @@ use super::run::Run;
 use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
-/// Connections per transaction: with `open::LOG_PAGES`, the log has at most 4 MB while nobody reads the file.
+/// Connections per transaction: with `open::LOG_PAGES`, the log has at most 4 MB while no other program reads the file.
 const WRITTEN_AT_ONCE: usize = 500;
 /// Time between two attempts to write at the end.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

@@ -147,7 +147,7 @@ fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Some(("BTF of a big-endian machine", "mpwatch runs on little-endian machines only"))
         }
         [0x7f, b'E', b'L', b'F', ..] => {
-            Some(("an ELF file", "take its BTF out with `objcopy --dump-section .BTF=FILE vmlinux`"))
+            Some(("an ELF file", "extract its BTF with `objcopy --dump-section .BTF=FILE vmlinux`"))
         }
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xfd, b'7', b'z', b'X', ..] => {
             Some(("a compressed file", "unpack it first"))

@@ -164,7 +164,7 @@ fn a_subflow_that_joins_during_a_backoff_is_evaluated() {
 
 #[test]
 fn a_pair_that_becomes_decidable_is_decided_after_a_backoff() {
-    // Too few samples to decide; then all there are, at the same rate.
+    // Until 61 s at most five samples per second are kept, too few to decide; then all samples, of the same traffic.
     let mut rows = run(&[BUSY], &on(0, 2), 110, 2);
     for row in &mut rows {
         let mut last = Nanos(0);
@@ -229,7 +229,7 @@ fn backoffs_double_up_to_a_maximum() {
         ([Verdict::Disjoint; 2], 3.0),
         ([Verdict::NoBottleneck; 2], 3.0),
         ([Verdict::Unknown; 2], 12.0),
-        // It keeps changing.
+        // The verdict keeps changing.
         ([Verdict::Disjoint, Verdict::Unknown], 12.0),
     ] {
         let found = backoffs(move |_, count| verdicts[count % 2]);

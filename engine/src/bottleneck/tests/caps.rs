@@ -10,7 +10,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 use crate::bottleneck::{Cap, Detector};
 
-/// Segments a second, at a time in seconds.
+/// Segments per second, as a function of the time in seconds.
 type Rate<'a> = &'a dyn Fn(f64) -> f64;
 
 /// The cap, in segments per second.
@@ -98,7 +98,7 @@ fn three_subflows_can_share_one_cap() {
     assert_eq!(found.iter().map(|cap| cap.rates.len()).collect::<Vec<_>>(), [3], "{found:?}");
 }
 
-/// The sum is as constant as under a cap.
+/// The sum of the rates is as constant as under a cap, but at most one path is congested.
 #[test]
 fn an_application_that_sends_at_a_constant_rate_is_not_a_cap() {
     let rates = [1.0, -1.0].map(|sign| move |at| half(sign * wave(1, at)));

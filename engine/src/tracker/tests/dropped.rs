@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer that joins and leaves without end: the connection lists a bounded number of ended subflows, and its sums contain all of them.
+//! A peer opens and closes subflows without end: the connection lists a bounded number of ended subflows, and its sums contain all of them.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::subflow::MAX_ENDED;
@@ -45,7 +45,7 @@ fn open(tracker: &mut Tracker, at: u64) {
     }
 }
 
-/// `each` subflows come and go in each of the following seconds; energy is charged at each tick.
+/// `each` subflows join and end in each of the following seconds; energy is charged at each tick.
 fn come_and_go(tracker: &mut Tracker, joins: u64, each: u64) -> Snapshot {
     let mut last = None;
     for second in 0..joins / each {
@@ -99,7 +99,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
     let shares: f64 = connection.subflows.iter().filter_map(|subflow| subflow.share_sent).sum();
     let dropped_share = dropped.observed.bytes_sent.0 as f64 / (1_000_500 + sent) as f64;
     assert!((shares + dropped_share - 1.0).abs() < 1e-9, "{shares} {dropped_share}");
-    // Open ones stay, and of the others the last that carried something.
+    // Open subflows stay, and of the ended ones the last that carried payload.
     let [initial, joined, ended @ ..] = &connection.subflows[..] else {
         panic!("{}", connection.subflows.len())
     };

@@ -133,7 +133,7 @@ fn idle_connections_are_shared_by_snapshots_and_counted() {
     assert_eq!(woken.open_counts(), last.open_counts());
 }
 
-/// Each step of the budget woke all of them, which cost more than the budget allowed.
+/// Waking all idle connections at each step of the budget would cost more than the budget allows.
 #[test]
 fn idle_connections_stay_idle_when_the_budget_changes_what_is_missing() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
@@ -187,11 +187,11 @@ fn a_name_that_is_learned_later_is_that_of_idle_connections_too() {
     assert_eq!(snapshot.complete().connections[0].netns, "job");
 }
 
-/// As a structure it took 3 400 bytes, and there may be 100 000 of them.
+/// As a structure, an idle connection takes 3 400 bytes, and there may be 100 000 of them.
 #[test]
 fn an_idle_connection_with_two_subflows_takes_little_memory() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
-    // After days, numbers are long.
+    // After days, times and counters need more bytes.
     let steps = (1_000_000..1_000_100).map(|second| (second, (second < 1_000_010).then_some(60_000)));
     let last = steps.map(|(second, sends)| fed.tick(second, [sends; 2])).last().unwrap();
     assert_eq!((last.connections.len(), last.idle.len()), (0, 2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When an outage begins and ends, as seen at ticks and as recorded by the subflows.
+//! When an outage begins and ends, as evaluated at ticks and as recorded by the subflows.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::progress::Progress;
@@ -11,10 +11,10 @@ use super::records::{connection, msk, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
 const MS: u64 = 1_000_000;
-/// Data is sent on the first path, and 200 ms later on the second one.
+/// When data is sent on the first path, and on the second one, in milliseconds.
 const SENT: u64 = 10_000;
 const AGAIN: u64 = 10_200;
-/// The first path acknowledges it, then the second one.
+/// When the first path acknowledges data, and when the second one does, in milliseconds.
 const ANSWERED: u64 = 10_870;
 const ANSWERED_AGAIN: u64 = 11_060;
 
@@ -49,7 +49,7 @@ fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
     tick(tracker, now * MS);
 }
 
-/// From and to, in milliseconds.
+/// Start and end of each outage, in milliseconds.
 fn outages(tracker: Tracker) -> Vec<(u64, u64)> {
     let report = tracker.report();
     let timeline = &report.connections[0].timeline;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A table of simulated connections: number of paths, load and incident. The simulation says when a path has missed three retransmission
-//! timeouts in a row, and when data waits for it although no path delivers; the tracker must report exactly that, at each tick.
+//! A table of simulated connections: number of paths, load and incident. The simulation records when a path has missed three retransmission
+//! timeouts in a row, and when data waits because no path delivers; the tracker must report exactly these failures and outages, at each tick.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{outages, path_failures};
@@ -13,7 +13,7 @@ use super::records::{SECOND, connection, msk, subflow, tracker};
 use crate::tracker::{Closed, Tracker};
 
 const MS: u64 = 1_000_000;
-/// Of the simulation, of the incident, and of the tracker.
+/// Times in milliseconds: step of the simulation, start of the incident, end of the simulation, tick of the tracker, timeout, suspension.
 const STEP: u64 = 50;
 const INCIDENT: u64 = 6_000;
 const END: u64 = 26_000;
@@ -52,7 +52,7 @@ struct Path {
     last_ack: u64,
     busy_since: Option<u64>,
     next_timeout: u64,
-    /// When it missed its third timeout, and when data was acknowledged again.
+    /// When the path missed its third timeout, and when data was acknowledged again.
     missed_third: Option<u64>,
     works_again: Option<u64>,
     closed: Option<u64>,
@@ -62,11 +62,11 @@ struct Simulation {
     load: Load,
     incident: Incident,
     paths: Vec<Path>,
-    /// Segments that no path has, and that were sent on a dead path only.
+    /// Segments that were not sent on any path, and segments that were sent on a dead path only.
     unsent: u32,
     lost: u32,
     window: u64,
-    /// Since when data waits and no path delivers; the longest such time, to the first and from the last step.
+    /// Since when data waits and no path delivers, and the longest such wait, in milliseconds.
     waits_since: Option<u64>,
     longest_wait: u64,
 }
@@ -226,8 +226,8 @@ impl Simulation {
     }
 }
 
-/// Runs a cell. Returns the last state of the connection, when each path was first reported as failed, whether an outage was reported while it
-/// lasted, and all states that were reported.
+/// Runs one cell of the table. Returns the last state of the connection, when each path was first reported as failed, whether an outage was
+/// reported while it lasted, and all states that were reported.
 fn run(simulation: &mut Simulation) -> (Connection, Vec<Option<u64>>, bool, Vec<Progress>) {
     let mut tracker: Tracker = tracker(Closed::Keep);
     let mut noticed = vec![None; simulation.paths.len()];
@@ -320,7 +320,7 @@ fn check(paths: usize, load: Load, incident: Incident) {
         let recovered = failures.first().and_then(|failure| failure.recovered);
         assert_eq!(recovered.is_some(), path.works_again.is_some(), "{cell}");
     }
-    // The truth is known to two steps.
+    // The simulation measures the wait to two steps.
     let must = simulation.longest_wait > RTO + TICK + 2 * STEP;
     let may = simulation.longest_wait + 2 * STEP >= RTO;
     assert!(had_outage || !must, "{cell}: waited for {} ms, no outage", simulation.longest_wait);

@@ -58,7 +58,7 @@ fn a_subflow_whose_record_comes_before_that_of_its_connection_does_not_join_the_
     }
 }
 
-/// Both were adopted as the kernel destroyed their last subflow: tokens had been cleared.
+/// Both connections were adopted when the kernel destroyed their last subflow and had cleared their tokens.
 #[test]
 fn connections_without_token_and_cookie_have_different_ids() {
     let mut tracker = tracker(Closed::Keep);
