@@ -65,7 +65,7 @@ impl Pages for Site {
     }
 }
 
-/// Feeds the web server.
+/// Updates the values that the web server serves.
 pub(super) struct Metrics {
     totals: Totals,
     site: Arc<Site>,

@@ -18,9 +18,9 @@ const MAX_DEPTH: u32 = 4;
 
 pub(crate) struct FoundZone {
     pub(crate) zone: Zone,
-    /// Path of its counter, for messages.
+    /// Path of the counter, for messages.
     pub(crate) path: PathBuf,
-    /// Reads its counter, or the error of opening it.
+    /// Reads the counter, or why it could not be opened.
     pub(crate) read: io::Result<ReadCounter>,
 }
 

@@ -22,7 +22,7 @@ const MAX_SKEW: Nanos = Nanos(1_000_000);
 const MAX_ATTEMPTS: u32 = 3;
 /// Minimum advance of the boot clock over the monotonic clock after a suspension, nanoseconds.
 const MIN_SUSPENSION_NS: u64 = 10_000_000;
-/// Windows between two searches for missing zones.
+/// Number of windows between two searches for missing zones.
 const RESCAN_WINDOWS: u64 = 5;
 /// Label of the model's zone.
 const MODEL: &str = "model";
@@ -36,7 +36,7 @@ pub(crate) struct Sampler {
     source: EnergySource,
     zones: Vec<ZoneReader>,
     model: Arc<ZoneId>,
-    /// Why no better source is used.
+    /// Why a better source is not used.
     pub(crate) notes: Vec<Note>,
     last: Option<ClockPair>,
     /// Number of windows so far.
@@ -63,7 +63,7 @@ impl Sampler {
         sampler
     }
 
-    /// How to get measured figures, in one line. `None`: they are measured, or there is no advice.
+    /// How to get measured figures, in one line. `None`: the figures are measured, or there is no advice.
     pub(crate) fn advice(&self) -> Option<String> {
         let advice = |note: &Note| Some(format!("{}; {}", note.what, note.fix.as_ref()?));
         self.notes.iter().find_map(advice).filter(|_| !self.source.is_measured())

@@ -6,13 +6,13 @@ use crate::system::paths;
 
 /// The additional parts of the page of one command.
 pub struct Manual {
-    /// Its name; empty for the page of the program.
+    /// Name of the command; empty for the page of the program.
     pub command: &'static str,
     /// The effect of a command line, and the line.
     pub examples: &'static [(&'static str, &'static str)],
-    /// The files that concern it.
+    /// Files that the command uses.
     pub files: &'static [(&'static str, &'static str)],
-    /// The variables that concern it.
+    /// Environment variables that affect the command.
     pub environment: Environment,
     /// Exit codes besides 0.
     pub exit: &'static [u8],
@@ -21,7 +21,7 @@ pub struct Manual {
 /// A file, and what it is for.
 type File = (&'static str, &'static str);
 
-/// Which variables have an effect.
+/// Which environment variables have an effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Environment {
     /// None.
