@@ -68,7 +68,7 @@ pub(crate) struct Daemon {
     pub(crate) path: PathBuf,
     lines: BufReader<UnixStream>,
     stop: Arc<AtomicBool>,
-    /// Time between its snapshots. Zero before the first.
+    /// Time between two snapshots of the daemon. Zero before the first one.
     interval: Duration,
 }
 
@@ -142,14 +142,14 @@ impl Daemon {
         if snapshot.schema != SCHEMA {
             return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
         }
-        // A suspended machine makes the time between two snapshots longer than the interval.
+        // If the machine was suspended, the time between two snapshots is longer than the interval.
         self.interval = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0))
             .unwrap_or_default()
             .min(MAX_INTERVAL);
         Ok(Some(snapshot))
     }
 
-    /// A complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
+    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
     fn line(&mut self, what: &'static str, limit: usize) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;
@@ -177,7 +177,7 @@ impl Daemon {
     }
 }
 
-/// The given options that only a command that traces by itself can follow.
+/// The given options that a daemon cannot follow: the command must trace by itself.
 fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [

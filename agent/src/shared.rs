@@ -75,7 +75,7 @@ impl Counters {
         Ok(Self((!has_counters).then(|| Simulation::start(hardware.cpus)).transpose()?))
     }
 
-    /// Whether they are simulated.
+    /// Whether the counters are simulated.
     pub fn are_simulated(&self) -> bool {
         self.0.is_some()
     }
@@ -102,7 +102,7 @@ impl Tracing {
         self.0.start()
     }
 
-    /// Passes all events to `observe` and to the tracker, and its snapshots to `each`, until that returns `false` or the trace ends.
+    /// Passes all events to `observe` and to the tracker, and its snapshots to `each`, until `each` returns `false` or the trace ends.
     /// Returns the tracker's report.
     pub fn run(
         &mut self,

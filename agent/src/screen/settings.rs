@@ -15,7 +15,7 @@ use crate::error::Failure;
 /// Environment variable with the path. Empty: no file, not even the default file.
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
-/// All keys; others are errors, as in the daemon's file. `keys` is a table of actions.
+/// All keys. Another key is an error, as in the daemon's file. `keys` is a table of actions.
 const KEYS: [&str; 8] = ["theme", "characters", "rates", "energy", "sort", "show", "hide", "keys"];
 
 /// Reads the settings. Without a file, all have their defaults.

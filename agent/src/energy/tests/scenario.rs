@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios without a clock: which consumer was busy when. Energy and its true owners follow exactly. They test the
+//! Scenarios without a clock list which consumer was busy and when. Energy and its true owners are computed from that. They test the
 //! arithmetic of the attribution; another test runs the same twelve scenarios with real traffic.
 
 use std::collections::BTreeMap;
