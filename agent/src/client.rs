@@ -222,11 +222,11 @@ mod tests {
         let (mut server, client) = UnixStream::pair().unwrap();
         writeln!(server, "{}", serde_json::to_string(&Greeting::default()).unwrap()).unwrap();
         let mut snapshot = serde_json::to_value(mpwatch_fixtures::snapshot(Vec::new())).unwrap();
-        // The first is longer than the clock can count, the second does not fit into a duration.
+        // The first interval is longer than the clock can count, the second does not fit into a duration.
         let intervals = [1e19_f64, 1e300];
         for interval in intervals {
             snapshot["interval_s"] = interval.into();
-            // In one write: the buffer of the socket does not hold many small ones.
+            // Written at once: the buffer of the socket does not hold many small writes.
             server.write_all(format!("{snapshot}\n").as_bytes()).unwrap();
         }
         drop(server);

@@ -53,7 +53,7 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
     percent.map(|percent| percent / 100.0).ok_or_else(|| {
-        "use more than 0% and at most 100%, for example 1%; the least that mpwatch can do is trace with `--ledger off --no-bottlenecks`"
+        "use more than 0% and at most 100%, for example 1%; tracing costs least with `--ledger off --no-bottlenecks`"
             .to_owned()
     })
 }

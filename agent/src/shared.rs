@@ -32,7 +32,7 @@ use crate::live::source::EventSource as _;
 use crate::system::companion;
 use crate::system::setup;
 
-/// Runs `mpwatch` with these arguments, without its name, and with other detection methods than its own.
+/// Runs `mpwatch` with these arguments (without the program's name), and with the published detection methods that `new` creates.
 pub fn mpwatch_with_methods(new: NewMethod, arguments: Vec<OsString>) -> ExitCode {
     companion::provide_methods(new);
     let cli = Cli::from_words(arguments);

@@ -61,7 +61,7 @@ fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     }
     let summary = text::report_summary(report, terminal_width());
     print_table(&format!(
-        "{summary}\nA summary: `mpwatch report --full` and `mpwatch replay --full` print all {lines} lines.\n"
+        "{summary}\nThis is a summary: `mpwatch report --full` and `mpwatch replay --full` print all {lines} lines.\n"
     ))
 }
 

@@ -70,7 +70,7 @@ impl Elimination {
         tracing::warn!(
             mode = config.eliminate.as_str(),
             action = config.eliminate_action.as_str(),
-            "extra subflows are removed (off: never, dry-run: only reported)"
+            "elimination is enabled: extra subflows are removed (dry-run: only reported)"
         );
         // The counters of elimination are exported from now on.
         status.update(|service| service.elimination = Some(EliminationCounts::default()));

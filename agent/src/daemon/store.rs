@@ -24,8 +24,8 @@ use crate::error::Failure;
 
 /// Maximum time for writing at the end. All sinks together have 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Alternative for the user if a file cannot be opened.
-const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
+/// The alternative in the message that a file cannot be opened.
+const HINT: &str = "or set `store.path` (--db); empty: no database, only metrics";
 /// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 

@@ -154,7 +154,7 @@ impl ZoneReader {
             (Role::Excluded(reason), _) => Some(reason),
             (Role::DisplayOnly, _) => Some("measures the platform or a part of a package"),
             (_, State::Stuck) => Some("does not advance although the machine is busy"),
-            (_, State::Mirror) => Some("has the counter of another die"),
+            (_, State::Mirror) => Some("shares the counter of another die"),
             (_, State::Live) if self.read.is_some() => None,
             (_, State::Live) => Some(self.denied.as_deref().unwrap_or("vanished")),
         };
@@ -303,7 +303,7 @@ pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
                 reader.equal_windows += 1;
                 if is_first || reader.equal_windows >= MIRROR_WINDOWS {
                     reader.state = State::Mirror;
-                    let what = format!("{} has the counter of another die: counted once", reader.id.label);
+                    let what = format!("{} shares the counter of another die: counted once", reader.id.label);
                     notes.push(Note { what, fix: None });
                 }
             }

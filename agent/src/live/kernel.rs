@@ -160,7 +160,7 @@ impl Live {
             self.start.host.missing = [self.tracer.missing(), &budget.missing()].concat();
             tracing::info!(
                 reductions = budget.overhead().map(|overhead| overhead.reductions),
-                "the budget of CPU time changed what is traced"
+                "tracing was reduced or restored to keep the CPU budget"
             );
             sink(&KernelEvent::Start(self.start.clone()))?;
         }
@@ -203,7 +203,7 @@ impl Live {
         self.start.host.missing = [self.tracer.missing(), &reduced].concat();
         (self.start.traces, self.start.ledger) = (self.tracer.traces(), LedgerMode::Off);
         tracing::error!(
-            "the kernel refused to attach the CPU ledger again: no CPU time and energy from now on"
+            "the kernel refused to attach the CPU ledger again: CPU time and energy are unknown from now on"
         );
         sink(&KernelEvent::Start(self.start.clone()));
         Duration::MAX

@@ -69,7 +69,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
     "", All, SHOW, [CONFIG, DATABASE, SOCKET, CURVE, SCREEN, BTF, COUNTERS],
         "Show the connections of this machine in a live view": "mpwatch",
         "Print three snapshots, one every 500 ms": "mpwatch -b -n 3 -i 500ms",
-        "See it work on real traffic in private namespaces": "mpwatch demo",
+        "Observe real traffic in private namespaces": "mpwatch demo",
         "Print a report on the last hour that the daemon recorded": "mpwatch report --since 1h";
     "top", Screen, VIEW, [SOCKET, SCREEN, CURVE, BTF, COUNTERS],
         "Show the connections of nginx that send more than 1 Mbit/s": "mpwatch top --filter 'proc:nginx rate>1M'",

@@ -53,7 +53,7 @@ fn find(command: &str) -> Result<&'static Manual, Failure> {
     })
 }
 
-/// `mpwatch`, `mpwatch-top`.
+/// The name of a page, such as `mpwatch` or `mpwatch-top`.
 fn page_name(command: &str) -> String {
     if command.is_empty() { PROGRAM.to_owned() } else { format!("{PROGRAM}-{command}") }
 }

@@ -45,7 +45,7 @@ pub(super) fn synopsis(command: &Command) -> String {
     format!("{}\n", parts.join(" "))
 }
 
-/// `[-n|--count N]`, `FILE`.
+/// An option in a synopsis, such as `[-n|--count N]`, or an argument, such as `FILE`.
 fn usage(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default().iter().map(|name| italic(name));
     let values = values.collect::<Vec<_>>().join(" ");

@@ -177,7 +177,7 @@ impl<R: BufRead> Replay<R> {
         }
         match replay.next_event() {
             Some(KernelEvent::Start(start)) => replay.start = start,
-            _ => return Err(refused("it does not say where and when it started".to_owned())),
+            _ => return Err(refused("its second line is not the start event".to_owned())),
         }
         Ok(replay)
     }
