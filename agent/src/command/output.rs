@@ -22,7 +22,7 @@ use crate::screen::is_ascii;
 /// Maximum lines of a report on a terminal, enough for a few connections. A longer report is summarized.
 const MAX_LINES: usize = 200;
 
-/// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
+/// Prints a report, or writes it to the file of the options. `series`: counters over time, which some formats show.
 pub(super) fn print_report(
     report: &Report,
     series: &CounterSeries,

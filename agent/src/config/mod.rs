@@ -31,7 +31,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
 }
 
-/// The error for a key that does not exist. `place`: the file, with the line if it is known.
+/// The error for a key that does not exist. `place`: the file, with the line if known.
 pub(crate) fn unknown_key(place: &str, key: &str, hint: &str) -> String {
     format!("{place} sets `{key}`, which does not exist; {hint}")
 }

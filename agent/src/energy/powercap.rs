@@ -56,7 +56,7 @@ fn collect(directory: &Path, depth: u32, directories: &mut Vec<PathBuf>) {
     }
 }
 
-/// `None`: the directory has no counter, for example because it is the directory of a control type.
+/// Opens the zone in a directory. `None`: the directory has no counter, for example because it is the directory of a control type.
 fn open(directory: &Path) -> Option<FoundZone> {
     let device = directory.file_name()?.to_str()?.to_owned();
     let path = directory.join("energy_uj");

@@ -46,7 +46,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Finds counters. Without any, the model is used.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
-        // The model has the first index; zones, which come and go, have the others.
+        // The model has index 0; zones, which may vanish and return, have the indices from 1 on.
         let model =
             ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
         let mut sampler = Self {

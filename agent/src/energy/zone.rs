@@ -112,7 +112,7 @@ fn only_package(zones: &[Zone]) -> Option<u32> {
     ids.all(|id| id == first).then_some(first)
 }
 
-/// Position of CPUs, or of the zone that covers them.
+/// Package and die of CPUs, or of the zone that covers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuLocation {
     /// `None`: all packages.

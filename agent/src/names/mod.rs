@@ -18,7 +18,7 @@ use watch::{Change, Watcher};
 
 /// How long the name of a removed namespace is kept: records of its last connections may still arrive.
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
-/// Maximum number of namespaces that are remembered. If it is exceeded, all are forgotten, and their names are reported again. It is half the
+/// Maximum number of namespaces that are remembered. Beyond it, all are forgotten, and their names are reported again. It is half the
 /// number of names that the tracker keeps, so that the tracker never discards a name permanently.
 const MAX_NAMESPACES: usize = 8_192;
 

@@ -60,7 +60,7 @@ impl Watcher {
     }
 }
 
-/// Identifies a file: inode and time of its last change. Differs once a namespace is mounted on it.
+/// Identifies a file: inode and time of its last change. It changes when a namespace is mounted on the file.
 type FileId = (u64, i64, i64);
 
 /// A name and the file that it was learned from.

@@ -31,7 +31,7 @@ pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Explains how sockets select `mptcpd`, and when it is unregistered.
+/// Explains how sockets select `mptcpd`, and when the congestion control is unregistered.
 fn usage(registration: &Registration) -> String {
     let end = if registration.ends_with_process() {
         "Ctrl-C unregisters it; sockets that use it keep it until they close."
