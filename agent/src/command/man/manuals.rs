@@ -113,7 +113,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         #[cfg(feature = "clickhouse")]
         "Print the tables of a ClickHouse server": "mpwatch export clickhouse --schema",
         #[cfg(feature = "clickhouse")]
-        "Send what has changed since the last time":
+        "Send connections that the server has not confirmed":
             "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
         #[cfg(feature = "otlp")]
         "Send log events to a collector": "mpwatch export otlp --url http://collector:4318";
@@ -136,9 +136,9 @@ pub(super) static MANUALS: &[Manual] = manuals! {
     ],
         "Register the congestion control mptcpd until Ctrl-C": "mpwatch control congestion",
         "Print which subflows would be removed": "mpwatch control eliminate",
-        "Close extra subflows of connections to a network, on verdicts that held for 10 s":
+        "Close extra subflows of connections to a network, if verdicts were stable for 10 s":
             "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
-        "Keep what happened, for a report": "mpwatch control eliminate --yes --json --db control.db";
+        "Store all connections and removals for a report": "mpwatch control eliminate --yes --json --db control.db";
     "completions", Nothing, PRINT, [
         ("/usr/share/bash-completion/completions/mpwatch", "Installed completions; zsh and fish have theirs."),
     ],

@@ -5,7 +5,7 @@ use std::iter;
 
 use clap::{Arg, Command};
 
-/// Text that is printed as it is.
+/// Escapes text so that it is printed unchanged.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
