@@ -68,7 +68,7 @@ pub(crate) struct Daemon {
     pub(crate) path: PathBuf,
     lines: BufReader<UnixStream>,
     stop: Arc<AtomicBool>,
-    /// Time between its snapshots. Zero before the first.
+    /// Time between two snapshots of the daemon. Zero before the first one.
     interval: Duration,
 }
 
@@ -142,14 +142,14 @@ impl Daemon {
         if snapshot.schema != SCHEMA {
             return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
         }
-        // A suspended machine makes the time between two snapshots longer than the interval.
+        // If the machine was suspended, the time between two snapshots is longer than the interval.
         self.interval = Duration::try_from_secs_f64(snapshot.interval_s.unwrap_or(0.0))
             .unwrap_or_default()
             .min(MAX_INTERVAL);
         Ok(Some(snapshot))
     }
 
-    /// A complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
+    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
     fn line(&mut self, what: &'static str, limit: usize) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;
@@ -177,7 +177,7 @@ impl Daemon {
     }
 }
 
-/// The given options that only a command that traces by itself can follow.
+/// The given options that a daemon cannot follow: the command must trace by itself.
 fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [
@@ -222,11 +222,11 @@ mod tests {
         let (mut server, client) = UnixStream::pair().unwrap();
         writeln!(server, "{}", serde_json::to_string(&Greeting::default()).unwrap()).unwrap();
         let mut snapshot = serde_json::to_value(mpwatch_fixtures::snapshot(Vec::new())).unwrap();
-        // The first is longer than the clock can count, the second does not fit into a duration.
+        // The first interval is longer than the clock can count, the second does not fit into a duration.
         let intervals = [1e19_f64, 1e300];
         for interval in intervals {
             snapshot["interval_s"] = interval.into();
-            // In one write: the buffer of the socket does not hold many small ones.
+            // Written at once: the buffer of the socket does not hold many small writes.
             server.write_all(format!("{snapshot}\n").as_bytes()).unwrap();
         }
         drop(server);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch`: observes Multipath TCP on the running kernel. Everything is in the library.
+//! `mpwatch`: observes Multipath TCP on the running kernel. The code is in the library.
 
 use std::process::ExitCode;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mpwatch_model::quantity::parse_duration;
 use mpwatch_model::quantity::{parse_duration_up_to, parse_size};
 
-/// How long something is kept.
+/// A retention time, 1 h to 3650 d.
 #[cfg(feature = "clickhouse")]
 pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_hours(1)..=Duration::from_hours(3_650 * 24);
@@ -16,7 +16,7 @@ pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "use a number with d or h, 1h to 3650d".to_owned())
 }
 
-/// A number of something, at least one.
+/// A whole number above 0.
 pub(crate) fn parse_count<T: FromStr + Default + PartialOrd>(text: &str) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| *number > T::default());
     number.ok_or_else(|| "use a whole number above 0".to_owned())
@@ -25,12 +25,12 @@ pub(crate) fn parse_count<T: FromStr + Default + PartialOrd>(text: &str) -> Resu
 /// Longest time between two snapshots.
 pub(crate) const MAX_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Time between two snapshots.
+/// Time between two snapshots, 100 ms to [`MAX_INTERVAL`].
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_duration_up_to(MAX_INTERVAL, text)
 }
 
-/// Duration of a step of the calibration.
+/// A duration of 100 ms to 10 min.
 pub(crate) fn parse_step(text: &str) -> Result<Duration, String> {
     parse_duration_up_to(Duration::from_mins(10), text)
 }
@@ -43,7 +43,7 @@ pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "use a power of two between 4K and 1024M".to_owned())
 }
 
-/// A share as [`parse_budget`] reads it, to four decimals of a percent.
+/// Formats a share for [`parse_budget`], with up to four decimals of a percent.
 pub(crate) fn in_percent(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
@@ -53,12 +53,12 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
     percent.map(|percent| percent / 100.0).ok_or_else(|| {
-        "use more than 0% and at most 100%, for example 1%; the least that mpwatch can do is trace with `--ledger off --no-bottlenecks`"
+        "use more than 0% and at most 100%, for example 1%; tracing costs least with `--ledger off --no-bottlenecks`"
             .to_owned()
     })
 }
 
-/// Probability of a verdict. Below one half it would be a verdict of the contrary.
+/// Probability of a verdict. Below 0.5 the opposite verdict would be more probable.
 #[cfg(feature = "control")]
 pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| (0.5..=1.0).contains(value));

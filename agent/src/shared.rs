@@ -32,7 +32,7 @@ use crate::live::source::EventSource as _;
 use crate::system::companion;
 use crate::system::setup;
 
-/// Runs `mpwatch` with these arguments, without its name, and with other detection methods than its own.
+/// Runs `mpwatch` with these arguments (without the program's name), and with the published detection methods that `new` creates.
 pub fn mpwatch_with_methods(new: NewMethod, arguments: Vec<OsString>) -> ExitCode {
     companion::provide_methods(new);
     let cli = Cli::from_words(arguments);
@@ -75,7 +75,7 @@ impl Counters {
         Ok(Self((!has_counters).then(|| Simulation::start(hardware.cpus)).transpose()?))
     }
 
-    /// Whether they are simulated.
+    /// Whether the counters are simulated.
     pub fn are_simulated(&self) -> bool {
         self.0.is_some()
     }
@@ -102,7 +102,7 @@ impl Tracing {
         self.0.start()
     }
 
-    /// Passes all events to `observe` and to the tracker, and its snapshots to `each`, until that returns `false` or the trace ends.
+    /// Passes all events to `observe` and to the tracker, and its snapshots to `each`, until `each` returns `false` or the trace ends.
     /// Returns the tracker's report.
     pub fn run(
         &mut self,

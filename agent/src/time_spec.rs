@@ -11,10 +11,10 @@ use mpwatch_store::Period;
 use crate::error::Failure;
 use mpwatch_model::quantity::parse_duration;
 
-/// A time as the user gave it. Without a zone it is local, as `journalctl` has it.
+/// A time as the user gave it. Without a zone it is local, as in `journalctl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeSpec {
-    /// This long before now.
+    /// This duration before now.
     Ago(SignedDuration),
     At(Timestamp),
     /// A local date with a time.
@@ -36,7 +36,7 @@ impl TimeSpec {
             Self::DaysAgo(days) => {
                 local(today.checked_sub(Span::new().days(days))?.to_datetime(Time::midnight()))
             }
-            // The last one that is not after now.
+            // The latest time that is not after now.
             Self::Clock(time) if time > now.time() => local(today.yesterday()?.to_datetime(time)),
             Self::Clock(time) => local(today.to_datetime(time)),
         }
@@ -58,7 +58,7 @@ pub(crate) fn period(
     now: &Zoned,
 ) -> anyhow::Result<Period> {
     let known = |time: Result<Timestamp, _>| {
-        time.map_err(|_| Failure::usage("--since or --until is longer ago than the calendar reaches"))
+        time.map_err(|_| Failure::usage("--since or --until is before the earliest supported date"))
     };
     let since = since.map(|since| known(since.resolve(now))).transpose()?;
     let end =

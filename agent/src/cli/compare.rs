@@ -12,10 +12,10 @@ use crate::time_spec::TimeSpec;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CompareOptions {
-    /// Database or recording to compare with
+    /// Database or recording that is the baseline
     #[arg(value_name = "A")]
     pub(crate) a: PathBuf,
-    /// Database or recording to compare; not with --by, --label or --split
+    /// Database or recording to compare with A; not with --by, --label or --split
     #[arg(value_name = "B", conflicts_with_all = ["by", "labels", "split"])]
     pub(crate) b: Option<PathBuf>,
     /// Compare two kinds of connections of the file A with each other

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::config::suggest;
 
-/// Replaces the parser's suggestion, which may have nothing but a few letters in common with the wrong option. `words` are the arguments.
+/// Replaces the parser's suggestion, which may have only a few letters in common with the wrong option. `words`: the arguments.
 pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -> Error {
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) {
         let names: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
@@ -39,7 +39,7 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
     error
 }
 
-/// The option of a command that is most like a wrong one.
+/// The option of a command that is most similar to a wrong one. `None`: no option is similar.
 fn nearest(command: &Command, wrong: &str) -> Option<String> {
     let options: Vec<&str> = command
         .get_arguments()

@@ -66,7 +66,7 @@ impl Cli {
         })
     }
 
-    /// The detection method that was chosen.
+    /// The value of `--method`. `None`: it is not given, or the command has no such option.
     pub(crate) fn method(&self) -> Option<DetectionMethod> {
         match &self.command {
             None => self.top.view.trace.method,
@@ -148,7 +148,7 @@ pub(crate) enum Command {
     Man(ManOptions),
 }
 
-/// One line per code.
+/// The exit codes for help and man pages, one per line.
 pub(crate) const EXIT_CODES: &str = "  0  success
   1  failure
   2  wrong usage

@@ -99,7 +99,7 @@ pub(crate) struct CounterOptions {
     pub(crate) simulated: bool,
 }
 
-/// For clap: a mode of the CPU ledger by its name. It suggests the nearest one.
+/// For clap: a mode of the CPU ledger by its name. clap suggests the nearest name.
 fn ledger_modes() -> impl TypedValueParser<Value = LedgerMode> {
     let names = LedgerMode::ALL.iter().map(|mode| PossibleValue::new(mode.as_str()));
     PossibleValuesParser::new(names).map(|name| LedgerMode::from_word(&name).unwrap_or_default())
@@ -117,7 +117,7 @@ pub(super) fn filter_help() -> String {
     format!("Filter expressions:\n{HELP}")
 }
 
-/// A misspelt directory would look like a machine without counters.
+/// Rejects a missing directory, which would look like a machine without counters.
 pub(super) fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let directory = PathBuf::from(text);
     if directory.is_dir() { Ok(directory) } else { Err("there is no such directory".to_owned()) }

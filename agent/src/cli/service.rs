@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::options::TraceOptions;
 
-/// Options of `daemon`. Each is also a key of the configuration file and an environment variable: see `mpwatch config show`.
+/// Options of `daemon`. Most are also keys of the configuration file and environment variables: see `mpwatch config show`.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Daemon options")]
 pub(crate) struct DaemonOptions {

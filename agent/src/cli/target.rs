@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of a target on the command line, from the table that the configuration uses too.
+//! The command-line options of an export target, from the same table as its configuration keys.
 
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
@@ -8,7 +8,7 @@ use mpwatch_exporters::options::{
     CLICKHOUSE_URL, COMMON, Compression, DATABASE, OTLP_URL, TargetOption, TargetOptions,
 };
 
-/// The options of a ClickHouse server, or else of a receiver of OTLP.
+/// The options of a ClickHouse server if `CLICKHOUSE`, otherwise of an OTLP receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TargetArgs<const CLICKHOUSE: bool> {
     pub(crate) options: TargetOptions,
@@ -24,7 +24,7 @@ fn options(clickhouse: bool) -> impl Iterator<Item = &'static TargetOption> {
 impl<const CLICKHOUSE: bool> Args for TargetArgs<CLICKHOUSE> {
     fn augment_args(command: Command) -> Command {
         options(CLICKHOUSE).fold(command, |command, option| {
-            // clap shows a value that is refused here; an address may have a password.
+            // clap prints a value that this parser rejects. An address may have a password, so it is checked later.
             let parse = |text: &str| match option.name {
                 "url" => Ok(text.to_owned()),
                 _ => (option.set)(&mut TargetOptions::default(), text).map(|()| text.to_owned()),

@@ -23,11 +23,11 @@ use crate::energy::topology::CpuTopology;
 use crate::error::{Failure, KERNEL, PERMISSION};
 use crate::system::clock::ClockPair;
 
-/// Maximum CPU use by other programs: with more, the machine is not idle, and idle power is fitted.
+/// Maximum share of CPU time that other programs use on an idle machine. Above it, idle power is fitted.
 const MAX_OTHER_USE: f64 = 0.05;
-/// Maximum CPU use by other programs for a fit: half of the CPUs, plus the error of `/proc/stat`.
+/// Maximum share of CPU time that other programs may use for a fit: half of the CPUs, plus the error of `/proc/stat`.
 const MAX_FITTED_USE: f64 = 0.55;
-/// Maximum change of power that `--verify` accepts.
+/// Maximum change of power that `--verify` accepts, as a fraction.
 const TOLERANCE: f64 = 0.05;
 
 pub(super) fn run(options: &CalibrateOptions) -> anyhow::Result<ExitCode> {
@@ -89,14 +89,14 @@ struct Machine {
 }
 
 impl Machine {
-    /// Fails without energy counters.
+    /// Fails without energy counters that measure this machine alone.
     fn ensure_counters(&self) -> anyhow::Result<()> {
         let source = self.sampler.source();
         if !source.is_measured() {
             let other_machines =
                 || format!("the counters (`{}`) include other machines' energy", source.as_str());
             let reason = self.sampler.advice().unwrap_or_else(other_machines);
-            // Either another user may read them, or there are none.
+            // Either a privilege is missing, or there are no usable counters.
             let code = if reason.contains("permission denied") { PERMISSION } else { KERNEL };
             bail!(Failure { code, message: format!("cannot calibrate: {reason}") });
         }

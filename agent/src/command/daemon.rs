@@ -52,7 +52,7 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
     }
 }
 
-/// The daemon accepts absolute paths only, a command line relative ones too. An empty path stays empty.
+/// Makes a path absolute: the configuration accepts absolute paths only. An empty path stays empty.
 fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).map(|path| path.to_string_lossy().into_owned());
     absolute.unwrap_or_else(|_| path.to_owned())

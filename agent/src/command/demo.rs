@@ -56,7 +56,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 
     let mut traffic = ScenarioTraffic::start(&topology, options, trace.tcp)?;
-    // A terminal that cannot move its cursor gets only the report.
+    // On a terminal that cannot move its cursor, only the report is printed.
     let screen = (!options.headless && !options.json && on_a_terminal() && !is_dumb())
         .then(|| open_screen(options, &stop))
         .transpose()?;

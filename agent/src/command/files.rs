@@ -19,7 +19,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// Judges by the first bytes. A pipe or a device has no content.
+    /// Identifies a file by its first bytes. A pipe or a device is `Other`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for its other end.
         if !std::fs::metadata(path)?.is_file() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view and its source: a daemon, which may stop and come back, or a tracer. If neither is possible, shows the reason and waits.
+//! The live view and its source: a daemon, which may stop and come back, or a tracer. Otherwise shows the reason and waits for a daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts to attach to a daemon.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Counts a snapshot. `false`: it was the last of `left`.
+/// Subtracts a snapshot from the number that is left to show. `false`: none is left.
 pub(super) fn count_down(left: &mut u64) -> bool {
     *left = left.saturating_sub(1);
     *left > 0
@@ -110,7 +110,7 @@ impl LiveView<'_> {
         None
     }
 
-    /// Shows why there are no snapshots, and waits for a daemon. If the user quits first, the command fails with that error.
+    /// Shows why there are no snapshots, and waits for a daemon. If the user quits first, returns `error`.
     fn show_obstacle(&self, error: anyhow::Error) -> anyhow::Result<()> {
         self.screen.set_link(Link::Blocked(advice(&error)));
         match self.wait_for_daemon() {

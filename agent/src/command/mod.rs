@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands, one file each. This file only picks the one that was asked for.
+//! The commands, one file each. This file runs the requested command.
 
 mod calibrate;
 mod compare;
@@ -62,7 +62,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "control")]
         Some(Command::Control(ControlCommand::Eliminate(options))) => control::eliminate::run(options)?,
         Some(Command::Completions { shell }) => {
-            // Into memory first: `generate` panics when it cannot write.
+            // Write to memory first: `generate` panics when it cannot write.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "mpwatch", &mut script);
             output::print(&String::from_utf8_lossy(&script))?;

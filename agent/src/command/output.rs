@@ -19,10 +19,10 @@ use crate::cli::{Format, ReportOptions};
 use crate::error::Failure;
 use crate::screen::is_ascii;
 
-/// Longer reports are summarized on a terminal: some screens, enough for a report on a few connections.
+/// Maximum lines of a report on a terminal, enough for a few connections. A longer report is summarized.
 const MAX_LINES: usize = 200;
 
-/// Prints a report, or writes it to the file of the options. `series`: counters over time for drawings; only a database has them.
+/// Prints a report, or writes it to the file of the options. `series`: counters over time, which some formats show.
 pub(super) fn print_report(
     report: &Report,
     series: &CounterSeries,
@@ -49,7 +49,7 @@ pub(super) fn print_report(
     write(&text, options.output.as_deref())
 }
 
-/// Prints a report on a terminal; of a long one a summary, unless `full`.
+/// Prints a report on a terminal: if it is long, only a summary, unless `full`.
 fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     let text = text::report_within(report, terminal_width());
     let lines = text.lines().count();
@@ -61,7 +61,7 @@ fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     }
     let summary = text::report_summary(report, terminal_width());
     print_table(&format!(
-        "{summary}\nA summary: `mpwatch report --full` and `mpwatch replay --full` print all {lines} lines.\n"
+        "{summary}\nThis is a summary: `mpwatch report --full` and `mpwatch replay --full` print all {lines} lines.\n"
     ))
 }
 
@@ -71,9 +71,9 @@ fn print_paged(text: &str) -> anyhow::Result<()> {
     let Ok(mut child) = Command::new("sh").args(["-c", &pager]).stdin(Stdio::piped()).spawn() else {
         return print_table(text);
     };
-    // The reader may leave before the end.
+    // The user may quit the pager before the end.
     let _ = child.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
-    // The shell's code for a command that does not exist.
+    // The shell returns 127 for a command that does not exist.
     if child.wait()?.code() == Some(127) { print_table(text) } else { Ok(()) }
 }
 
@@ -128,7 +128,7 @@ pub(super) fn check_outputs(
     options.output.as_deref().map_or(Ok(()), ensure_no_data)
 }
 
-/// Columns of the terminal; 80 if that is unknown.
+/// Width of the terminal in columns; 80 if it is unknown.
 pub(super) fn terminal_width() -> usize {
     mpwatch_tui::terminal::size().map_or(80, |(columns, _)| usize::from(columns))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch replay`: a recording as the report that `record` printed, as snapshots, or in the live view at any pace.
+//! `mpwatch replay`: prints the report or the snapshots of a recording, or shows it in the live view at any pace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     ensure_complete(file, &replay)
 }
 
-/// Fails if the recording ended too early, so that scripts notice. The intact part has been shown.
+/// Fails if the recording ended too early, so that scripts notice. The part before the damage has been shown.
 fn ensure_complete(file: &Path, replay: &Replay) -> anyhow::Result<()> {
     match replay.cut_short() {
         None => Ok(()),

@@ -13,9 +13,9 @@ use super::sheet::sheet;
 use crate::cli::{Format, PeriodOptions};
 use crate::time_spec::period;
 
-/// Connections that are read at once.
+/// Number of connections that are read at once.
 const PART: usize = 5_000;
-/// Memory of a connection in a report and its text, measured with one subflow.
+/// Memory that a connection takes in a report and its text, as measured for connections with one subflow.
 const BYTES_PER_CONNECTION: usize = 5_000;
 
 pub(super) fn run(options: &PeriodOptions) -> anyhow::Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn run(options: &PeriodOptions) -> anyhow::Result<()> {
     })
 }
 
-/// The report on the connections that the filter selects, without the oldest if all do not fit into half of the memory.
+/// The report on the selected connections. If they do not fit into half of the available memory, the oldest are omitted.
 fn whole(
     archive: &Archive,
     period: Period,

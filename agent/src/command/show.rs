@@ -20,7 +20,7 @@ use crate::error::{Failure, NO_SUCH_CONNECTION, exit};
 use crate::live::session::{self, TrackerSettings};
 use crate::system::stop_flag;
 
-/// Time between our two snapshots: long enough for a rate, short enough for an immediate answer.
+/// Time between two own snapshots: long enough for a rate, short enough for an immediate answer.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(super) fn connection(options: &ShowOptions) -> anyhow::Result<()> {
     print(&if options.json { json::text(connection, Layout::Pretty)? } else { text::connection(connection) })
 }
 
-/// The daemon's latest snapshot, or the second of two that we take ourselves: the first has no rates.
+/// The daemon's latest snapshot. Without a daemon, traces and returns the second snapshot, because the first has no rates.
 fn snapshot(options: &ViewOptions) -> anyhow::Result<Snapshot> {
     let stop = stop_flag()?;
     let mut latest = None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch top`: the live view on a terminal; with `--batch`, or without a terminal, one snapshot after the other.
+//! `mpwatch top`: the live view on a terminal; with `--batch`, or without a terminal, prints every snapshot.
 
 use std::sync::Arc;
 

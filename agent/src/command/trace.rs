@@ -29,12 +29,12 @@ pub(super) fn interval(
     }
 }
 
-/// Labels by name; two with the same name are wrong usage.
+/// Labels by name. Fails if two labels have the same name.
 pub(super) fn labels_by_name(labels: &[Label]) -> Result<BTreeMap<String, String>, Failure> {
     by_name(labels.iter().cloned()).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Adds labels, and the sysctls of the network namespace that the run is about, to its description.
+/// Adds labels to the description of the run, and the sysctls of `netns`. `None`: the sysctls of this namespace stay.
 pub(super) fn describe(live: &mut Live, labels: BTreeMap<String, String>, netns: Option<&str>) {
     let sysctls = netns.and_then(namespace_sysctls);
     live.describe(|setup| {

@@ -43,7 +43,7 @@ pub(crate) fn check(names: impl Iterator<Item = String>) -> Result<(), Failure> 
     let hint = hint.map(|hint| hint.replacen('`', &format!("`{PREFIX}"), 1));
     let hint = hint.unwrap_or_else(|| "mpwatch(1) lists all variables.".to_owned());
     Err(Failure::usage(format!(
-        "the environment sets {name}, which mpwatch does not know; {hint} Or unset it"
+        "the environment sets {name}, which mpwatch does not know; {hint} Correct the name or unset it"
     )))
 }
 

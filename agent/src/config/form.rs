@@ -17,7 +17,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::quantity::{in_percent, parse_budget, parse_count, parse_interval, parse_ring_size, parse_step};
 
-/// Maximum number of connections with series of their own.
+/// Maximum of `metrics.top_flows`, the number of connections with series of their own.
 const MAX_TOP_FLOWS: u32 = 500;
 /// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The configuration keys: a row each, from which the configuration with its defaults, the file's keys, the environment, the schema and
-//! `config show` follow.
+//! The table of the configuration keys. The defaults, the keys of the file, the environment variables, the schema and `config show` are
+//! derived from it.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -22,10 +22,10 @@ use tracing::level_filters::LevelFilter;
 use super::form;
 use crate::system::paths;
 
-/// Whether shared bottlenecks are detected, and how.
+/// Key that enables the detection of shared bottlenecks, and key of its method.
 pub(super) const DETECTION: &str = "trace.bottlenecks";
 pub(super) const METHOD: &str = "trace.method";
-/// Whether extra subflows are removed.
+/// Key that enables the removal of extra subflows.
 pub(super) const ELIMINATE: &str = "control.eliminate";
 /// The tables of export targets in the file.
 const TARGETS: [&str; 3] = ["clickhouse", "otlp", "otlp_spans"];
@@ -35,7 +35,7 @@ type SetValue = Box<dyn Fn(&mut Config, &str) -> Result<(), String> + Send + Syn
 pub(super) struct Key {
     /// Name in the file. A dot separates table and key.
     pub(super) name: String,
-    /// Option of the command line. Empty: none.
+    /// Option of the command line. Empty: there is none.
     pub(super) flag: &'static str,
     pub(super) help: &'static str,
     /// Whether SIGHUP applies a change; otherwise a restart does.
@@ -62,7 +62,7 @@ pub(super) fn keys() -> impl Iterator<Item = &'static Key> + Clone {
     KEYS.iter()
 }
 
-/// How a change of a key takes effect.
+/// Values of `Key::reloads`: SIGHUP applies a change, or only a restart does.
 const RELOAD: bool = true;
 const RESTART: bool = false;
 
@@ -165,7 +165,7 @@ impl Config {
     }
 }
 
-/// The keys of exports: one for all targets, then a table for each target.
+/// The keys of exports: first the key for all targets, then a table of keys for each target.
 fn export_keys() -> impl Iterator<Item = Key> {
     use options::{
         BATCH, CA_FILE, CERT_FILE, CLICKHOUSE_URL, COMPRESSION, DATABASE, EVERY, KEY_FILE, OTLP_URL,
@@ -182,7 +182,7 @@ fn export_keys() -> impl Iterator<Item = Key> {
     iter::once(export_key("sample", SAMPLE, 0..TARGETS.len())).chain(tables)
 }
 
-/// The key of an option that some targets share.
+/// The key of an option of these targets, which share its value. `targets`: range of indices in [`TARGETS`].
 fn export_key(name: &str, option: TargetOption, targets: Range<usize>) -> Key {
     let first = targets.start;
     Key {
@@ -191,7 +191,7 @@ fn export_key(name: &str, option: TargetOption, targets: Range<usize>) -> Key {
         help: option.help,
         reloads: RESTART,
         set: Box::new(move |config, text| {
-            // Files have absolute paths, as for other keys.
+            // The path of a file must be absolute, as for other keys.
             if option.value_name == "FILE" {
                 (form::OPTIONAL_PATH.parse)(text)?;
             }

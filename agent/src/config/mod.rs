@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's configuration: defaults, file, environment, command line, in this order. Each value knows its origin. [`keys`] lists all.
+//! The daemon's configuration: defaults, file, environment, command line, in this order. [`Loaded`] has all origins, [`keys`] all keys.
 
 pub(crate) mod environment;
 mod form;
@@ -31,17 +31,17 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::usage(format!("cannot read the configuration {}: {error}; {advice}", path.display()))
 }
 
-/// A file has a key that does not exist. `place`: the file, with the line if it is known.
+/// The error for a key that does not exist. `place`: the file, with the line if known.
 pub(crate) fn unknown_key(place: &str, key: &str, hint: &str) -> String {
     format!("{place} sets `{key}`, which does not exist; {hint}")
 }
 
-/// A value is wrong. `origin`: where it comes from.
+/// The error for a wrong value. `origin`: where the value comes from.
 pub(crate) fn bad_value(origin: &str, key: &str, value: &str, reason: &str) -> String {
     format!("{origin} sets {key} to `{}`: {reason}", without_password(value))
 }
 
-/// An address without its user's name and password, which no message may show.
+/// Replaces the user's name and password in an address: no message may show them.
 fn without_password(value: &str) -> String {
     match (value.find("://"), value.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => format!("{}...{}", &value[..scheme + 3], &value[at..]),
@@ -49,7 +49,7 @@ fn without_password(value: &str) -> String {
     }
 }
 
-/// All errors of a configuration, a line each. `Ok`: there are none.
+/// Fails with all errors of a configuration, one per line.
 fn ok_or_all(errors: &[String]) -> Result<(), Failure> {
     if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
 }
@@ -61,10 +61,10 @@ pub(crate) struct Loaded {
     origins: Vec<String>,
 }
 
-/// The sources of the configuration, which each reload reads again.
+/// The sources of the configuration. Each reload reads the file and the environment again.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
-    /// File of the command line. `None`: the default file, if it exists.
+    /// File that `--config` names. `None`: the default file, if it exists.
     pub(crate) file: Option<PathBuf>,
     /// Values of the command line, by key.
     pub(crate) flags: Vec<(&'static str, String)>,
@@ -75,12 +75,12 @@ pub(crate) struct Layers {
 struct Set {
     text: String,
     origin: String,
-    /// The line of the file. 0: another layer.
+    /// The line in the file. 0: the value does not come from a file.
     line: usize,
 }
 
 impl Set {
-    /// Where the value is, for an error.
+    /// The origin of the value, with its line, for an error message.
     fn place(&self) -> String {
         if self.line == 0 { self.origin.clone() } else { format!("{}, line {},", self.origin, self.line) }
     }
@@ -98,7 +98,7 @@ impl Layers {
         self.merge(&self.read_file()?, |name| std::env::var(name).ok())
     }
 
-    /// Reads the text of a file, and neither the environment nor the file itself.
+    /// As [`Self::load`], from `text` instead of a file, without the environment. `path` is for messages.
     #[cfg(feature = "fuzz")]
     pub(crate) fn load_text(&self, path: &Path, text: &str) -> Result<Loaded, Failure> {
         self.merge(&parse(path, text)?, |_| None)
@@ -131,7 +131,7 @@ impl Layers {
         }
         errors.sort_by_key(|(line, _)| *line);
         let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
-        // They compare values, which are defaults where one is wrong.
+        // These checks compare values. A wrong value would be compared as its default.
         if errors.is_empty() {
             let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));
@@ -159,7 +159,7 @@ impl Layers {
 }
 
 impl Loaded {
-    /// Without detection of bottlenecks, a method has no effect and there is nothing to remove.
+    /// Without detection of bottlenecks, a method has no effect, and no subflow can be removed.
     fn check_detection(&self) -> Result<(), String> {
         let Config { bottlenecks, method, eliminate, .. } = &self.config;
         let is_set = |name: &str| self.origin(name) != DEFAULT;
@@ -185,7 +185,7 @@ impl Loaded {
         })
     }
 
-    /// Exports read the database.
+    /// Fails if the options of a target contradict each other, or if there is no database to export.
     fn check_exports(&self) -> Result<(), String> {
         for (table, target) in self.config.exports() {
             let Some(url) = &target.url else { continue };
@@ -216,7 +216,7 @@ impl Loaded {
         lines.collect()
     }
 
-    /// Keys that changed since `before` and that only a restart applies.
+    /// Keys whose values differ from `before` and are applied only by a restart.
     pub(crate) fn needs_restart(&self, before: &Config) -> Vec<&'static str> {
         let differs = |key: &&Key| !key.reloads && (key.show)(&self.config) != (key.show)(before);
         keys().filter(differs).map(|key| &*key.name).collect()
@@ -267,11 +267,11 @@ fn in_toml(kind: &str) -> &'static str {
     }
 }
 
-/// Receives a value of a file: its key with the names of the tables before it, the place of the key, the type in the words of TOML and of JSON
-/// Schema, which are the same, and the value.
+/// Receives a value of a file: its key with the names of its tables, the position of the key in the file, the name of its type (TOML and
+/// JSON Schema have the same names), and the value.
 type EachValue<'a> = dyn FnMut(&str, Range<usize>, &'static str, String) + 'a;
 
-/// All values of a table and the tables in it, and the empty tables.
+/// Passes on all values of a table and of the tables in it, and its empty tables.
 fn flatten(prefix: &str, table: &DeTable<'_>, each: &mut EachValue<'_>) {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
@@ -293,7 +293,7 @@ fn flatten(prefix: &str, table: &DeTable<'_>, each: &mut EachValue<'_>) {
     }
 }
 
-/// TOML writes integers in hexadecimal, octal and binary too.
+/// Converts an integer to decimal: TOML also has hexadecimal, octal and binary integers.
 fn decimal(number: &DeInteger<'_>) -> String {
     let value = i64::from_str_radix(number.as_str(), number.radix());
     value.map_or_else(|_| number.to_string(), |value| value.to_string())

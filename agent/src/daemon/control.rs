@@ -27,7 +27,7 @@ pub(super) struct Elimination {
     filter: Filter,
     journal: Journal,
     status: Arc<Status>,
-    /// Whether this snapshot is the last one.
+    /// Set by SIGTERM or SIGINT: the current snapshot is then the last one.
     stop: Arc<AtomicBool>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn unregister(registration: Registration) {
 }
 
 impl Elimination {
-    /// Must be called while this thread still has all capabilities. Fails if one, or support by the kernel, is missing. `None`: it is off.
+    /// Must be called while this thread still has all capabilities. Fails without a capability or kernel support. `None`: it is off.
     pub(super) fn start(
         config: &Config,
         journal: Journal,
@@ -70,9 +70,9 @@ impl Elimination {
         tracing::warn!(
             mode = config.eliminate.as_str(),
             action = config.eliminate_action.as_str(),
-            "extra subflows are removed (off: never, dry-run: only reported)"
+            "elimination is enabled: extra subflows are removed (dry-run: only reported)"
         );
-        // Its counters are exported from now on.
+        // The counters of elimination are exported from now on.
         status.update(|service| service.elimination = Some(EliminationCounts::default()));
         let filter = config.eliminate_filter.clone();
         Ok(Some(Self { driver: Driver::new(policy, actuator), filter, journal, status, stop }))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends what the database has and a target has not confirmed. The database is the queue: it records what was confirmed.
+//! Sends the connections in the database that a target has not confirmed. The database is the queue, and records each confirmation.
 
 use jiff::Timestamp;
 use mpwatch_exporters::send::{Rejected, SendError, Sender};
@@ -7,7 +7,7 @@ use mpwatch_store::{Outbox, StoreError};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Everything is confirmed.
+    /// The target has confirmed every connection: nothing was sent.
     Idle,
     Confirmed(Option<Rejected>),
 }

@@ -31,7 +31,7 @@ pub(crate) struct Export {
     every: Duration,
 }
 
-/// The targets of a configuration. Fails if an address is wrong, or a file with a secret or certificate cannot be read.
+/// The targets of a configuration. Fails if an address is wrong, or if a secret or certificate cannot be read from its file.
 pub(crate) fn from_config(config: &Config) -> anyhow::Result<Vec<Export>> {
     let exports = config.exports().filter(|(_, options)| options.url.is_some());
     exports
@@ -81,7 +81,7 @@ struct Worker {
     outbox: Option<Outbox>,
     backoff: Backoff,
     failures: u64,
-    /// The failure that was logged. `None`: the last attempt has succeeded.
+    /// The failure that was logged last. `None`: the last attempt succeeded.
     logged: Option<String>,
 }
 
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Opens the database, again if the file was replaced.
+    /// Opens the database, and reopens it if the file was replaced.
     fn open(&mut self) -> Result<(), StepError> {
         if self.outbox.as_ref().is_some_and(Outbox::is_current) {
             return Ok(());
@@ -145,7 +145,7 @@ impl Worker {
     /// Logs a failure once. Unconfirmed connections stay in the database.
     fn failed(&mut self, error: &StepError) {
         self.failures += 1;
-        // The outbox has rows that were read but not sent: read them again.
+        // Some rows were read from the outbox but not sent: a new outbox reads them again.
         if matches!(error, StepError::Store(_) | StepError::Send(SendError::Encoding(_))) {
             self.outbox = None;
         }

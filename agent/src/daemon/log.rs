@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's log on standard error: one line per change of state, none per event.
+//! The daemon's log on standard error: one line per change of state, none per traced event.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub(super) fn start(config: &Config) {
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false)
-        // The report of a line that cannot be written (a full disk, a closed pipe) goes to standard error too, and panics.
+        // Reporting a failed write (full disk, closed pipe) would write to standard error too, fail again, and panic.
         .log_internal_errors(false)
         .with_max_level(config.log_level);
     // Fails only on a second start in one process.

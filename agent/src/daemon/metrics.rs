@@ -60,12 +60,12 @@ impl Pages for Site {
         self.status.update(|service| service.web_config_ok = outcome.is_ok());
         match outcome {
             Ok(()) => tracing::info!("web-config file and certificates reloaded"),
-            Err(error) => tracing::error!(%error, "TLS and basic auth are unchanged"),
+            Err(error) => tracing::error!(%error, "cannot reload TLS and basic auth: they are unchanged"),
         }
     }
 }
 
-/// Feeds the web server.
+/// Updates the values that the web server serves.
 pub(super) struct Metrics {
     totals: Totals,
     site: Arc<Site>,

@@ -57,7 +57,7 @@ pub(crate) fn run(
     log::start(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
-    // Nothing is attached to the kernel until all of this works.
+    // The following steps must succeed before anything is attached to the kernel.
     let listener = TcpListener::bind(config.listen).map_err(|error| {
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
         let hint = "`web.listen` or --listen sets another address";

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Sends a state. A failure is logged only.
+/// Sends a state, such as `READY=1`. A failure is only logged.
 pub(super) fn send(state: &str) {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty()) else {
         return;
@@ -18,7 +18,7 @@ pub(super) fn send(state: &str) {
     }
 }
 
-/// Time between two `WATCHDOG=1`: half of systemd's limit. `None`: there is no watchdog.
+/// Time between two `WATCHDOG=1` notifications: half of systemd's limit. `None`: systemd does not watch this process.
 pub(super) fn watchdog_interval() -> Option<Duration> {
     let limit = std::env::var("WATCHDOG_USEC").ok()?.parse().ok().map(Duration::from_micros)?;
     let is_for_us =
@@ -32,7 +32,7 @@ fn send_to(address: &OsStr, state: &str) -> io::Result<()> {
         None => SocketAddr::from_pathname(address)?,
     };
     let socket = UnixDatagram::unbound()?;
-    // A full receive queue must not block us.
+    // A full receive queue must not block the daemon.
     socket.set_nonblocking(true)?;
     socket.send_to_addr(state.as_bytes(), &address).map(|_| ())
 }

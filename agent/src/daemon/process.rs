@@ -10,7 +10,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeValLike as _;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// The process now. A value that cannot be read is `None`.
+/// Reads the current values. A value that cannot be read is `None`.
 pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
     let used = getrusage(UsageWho::RUSAGE_SELF).ok();
     let used = used.map(|used| (used.user_time() + used.system_time()).num_nanoseconds());
@@ -20,7 +20,7 @@ pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
         cpu: used.and_then(|used| u64::try_from(used).ok()).map(Nanos),
         resident,
         mapped,
-        // The directory itself is open while it is read.
+        // Reading the directory opens one more file, which does not count.
         open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
         max_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
         threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),

@@ -20,7 +20,7 @@ use crate::system::lock;
 /// Time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The configuration, if it was reloaded and not yet applied.
+/// A reloaded configuration that is not yet applied. `None`: there is none.
 pub(super) type Reloaded = Arc<Mutex<Option<Config>>>;
 
 /// Starts the thread. From now on SIGHUP reloads the configuration.
@@ -48,7 +48,7 @@ impl Reload {
             if signals.pending().next().is_some() {
                 self.run();
             }
-            // Only while there are snapshots, so that systemd restarts a daemon whose tracker hangs.
+            // Notify only while snapshots are current, so that systemd restarts a daemon whose tracker hangs.
             let is_due = watchdog.is_some_and(|interval| notified.elapsed() >= interval);
             if is_due && self.status.readiness().is_ok() {
                 notify::send("WATCHDOG=1");

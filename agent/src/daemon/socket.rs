@@ -52,7 +52,7 @@ type Line = Arc<String>;
 struct Reader {
     lines: SyncSender<Line>,
     output: Arc<Output>,
-    /// Since when it has had unread data. `None`: it has none.
+    /// Since when the reader has had unread data. `None`: it has read everything.
     behind_since: Option<Instant>,
 }
 
@@ -63,14 +63,14 @@ impl Reader {
         (Self { lines: sender, output, behind_since: None }, lines)
     }
 
-    /// Whether its peer has closed the connection. Its thread notices that only at the next snapshot, which may be a minute away.
+    /// Whether the peer has closed the connection. The thread of the reader notices only at the next snapshot, up to a minute later.
     fn has_left(&self) -> bool {
         let mut peer = [PollFd::new(self.output.stream.as_fd(), PollFlags::empty())];
         let hung_up = |events: PollFlags| events.contains(PollFlags::POLLHUP);
         poll(&mut peer, PollTimeout::ZERO).is_ok() && peer[0].revents().is_some_and(hung_up)
     }
 
-    /// Notes whether it has read everything. Data of a write in progress is unread.
+    /// Notes whether the reader has read everything. Data that is being written counts as unread.
     fn note_progress(&mut self) {
         if lock(&self.output.stalled_since).is_none() && has_read_all(&self.output.stream) {
             self.behind_since = None;
@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Since when it has been stalled or behind, if the timeout has passed: a new reader may then replace it. `None`: it may not be replaced.
+    /// Since when the reader is stalled or behind, if that exceeds the timeout: a new reader may replace it. `None`: the reader stays.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -215,7 +215,7 @@ impl Shared {
             readers.iter_mut().for_each(Reader::note_progress);
             let idle = |(index, reader): (usize, &Reader)| Some((reader.idle_since()?, index));
             let Some((_, index)) = readers.iter().enumerate().filter_map(idle).min() else { return false };
-            // Its thread waits in `write` and ends with an error.
+            // The thread of the replaced reader ends: its `write` fails, or its queue is closed.
             let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
             self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -225,7 +225,7 @@ impl Shared {
 
     fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
-        // The reader already has a queue: a snapshot may come twice, but none is missed.
+        // The queue exists already, so the latest snapshot may be sent twice, but none is missed.
         let latest = lock(&self.latest).clone();
         for line in latest.and_then(|snapshot| line(&snapshot)).into_iter().chain(lines) {
             output.write(&line)?;
@@ -237,12 +237,12 @@ impl Shared {
 /// The connection that the thread of a reader writes to.
 struct Output {
     stream: UnixStream,
-    /// Since when a write waits for the reader. `None`: no write waits.
+    /// When the current write began. `None`: no write is in progress.
     stalled_since: Mutex<Option<Instant>>,
 }
 
 impl Output {
-    /// Writes in parts, each with a timeout of its own: a slow reader of a large snapshot is not stalled.
+    /// Writes in parts. The stall timeout restarts with each part, so a slow reader of a large snapshot is not stalled.
     fn write(&self, line: &str) -> io::Result<()> {
         setsockopt(&self.stream, sockopt::SndBuf, &SEND_BUFFER)?;
         let outcome = line.as_bytes().chunks(SEND_BUFFER).try_for_each(|part| {
@@ -274,7 +274,7 @@ impl SnapshotSink for Socket {
     }
 
     fn finish(&mut self) {
-        // The file first, so that no reader attaches to a daemon that is stopping.
+        // Remove the file first, so that no reader attaches to a daemon that is stopping.
         let _ = fs::remove_file(&self.path);
         drop(self.snapshots.take());
         if let Some(writer) = self.writer.take() {
@@ -289,7 +289,7 @@ impl SnapshotSink for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // `finish` was not called, because tracing could not start.
+        // If tracing could not start, `finish` was not called.
         if self.snapshots.is_some() {
             let _ = fs::remove_file(&self.path);
         }

@@ -14,7 +14,7 @@ use super::process;
 use crate::config::Config;
 use crate::system::lock;
 
-/// A snapshot is current for three intervals and this time, because the machine may be busy.
+/// A snapshot is current for three intervals plus this time, because the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shared by all threads.
@@ -63,7 +63,7 @@ impl Status {
         }
     }
 
-    /// Fails if the latest snapshot is not current.
+    /// Fails without a snapshot, or if the latest one is older than three intervals plus [`GRACE`].
     pub(super) fn readiness(&self) -> Result<(), String> {
         let latest = lock(&self.ticked_at).ok_or("there is no snapshot yet")?;
         let age = latest.elapsed();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes snapshots to the database. An error at the start that does not pass by itself is fatal; later errors suspend writing and are logged.
+//! Passes snapshots to the database. A permanent error at the start is fatal; any other error suspends writing and is logged.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -22,10 +22,10 @@ use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
 
-/// Maximum time for writing at the end; the other sinks have the remainder of the 5 s.
+/// Maximum time for writing at the end. All sinks together have 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Alternative for the user if a file cannot be opened.
-const HINT: &str = "or set `store.path` (--db); an empty one for metrics only";
+/// The alternative in the message that a file cannot be opened.
+const HINT: &str = "or set `store.path` (--db); empty: no database, only metrics";
 /// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -40,7 +40,7 @@ pub(super) struct StoreSink {
     losses: StoreLosses,
 }
 
-/// The file could not be opened yet.
+/// Why the file could not be opened, and when that was tried.
 struct NotOpen {
     why: String,
     tried: Instant,
@@ -57,7 +57,7 @@ fn limits(config: &Config) -> Limits {
 }
 
 impl StoreSink {
-    /// Opens the file. `None`: the configuration names none. Fails unless the error may pass by itself, such as a full disk.
+    /// Opens the file. `None`: the configuration names no file. A temporary error, such as a full disk, is not a failure.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
         create_folder(path).map_err(|error| {
@@ -66,7 +66,7 @@ impl StoreSink {
                 format!("cannot create the folder of {}: {error}; create it, {HINT}", path.display());
             Failure::at_start(is_denied, message)
         })?;
-        // If this fails, opening reports the error.
+        // If this fails, `Store::open` reports the error.
         let _ = mpwatch_store::create(path, group(&config.socket_group).map(Gid::as_raw));
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
@@ -128,7 +128,7 @@ impl NotOpen {
     }
 }
 
-/// Creates the folder of the file if its parent exists. Not readable for all: connections show which hosts communicate.
+/// Creates the folder of the file if its parent exists. Others cannot read the folder: connections show which hosts communicate.
 fn create_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.exists() => DirBuilder::new().mode(0o750).create(folder),

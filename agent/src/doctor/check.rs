@@ -22,7 +22,7 @@ pub(crate) struct Check {
     pub(super) message: String,
     /// What to do. `null`: nothing.
     pub(super) fix: Option<String>,
-    /// Only a privilege is missing; the kernel supports it.
+    /// Whether the check failed only for lack of a privilege, not of kernel support.
     #[serde(skip)]
     pub(super) is_permission: bool,
 }

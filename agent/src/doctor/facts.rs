@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: this user cannot read it.
+//! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: it cannot be read.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) struct Energy {
 pub(super) struct Facts {
     /// Release of the kernel, for display only.
     pub(super) release: Option<String>,
-    /// Support of the BPF programs by the kernel's BTF, or why it cannot be read. `None`: there is no BTF.
+    /// The check of the BPF programs against the kernel's BTF, or why the BTF cannot be read. `None`: there is no BTF.
     pub(super) core: Option<Result<CoreReport, String>>,
     /// `net.mptcp.enabled` in this network namespace.
     pub(super) mptcp_enabled: Option<bool>,
@@ -34,7 +34,7 @@ pub(super) struct Facts {
     pub(super) capabilities: Option<CapsHashSet>,
     /// Whether this is the initial user namespace. In others the kernel ignores capabilities for BPF.
     pub(super) in_initial_user_namespace: Option<bool>,
-    /// `none`, `integrity` or `confidentiality`.
+    /// Mode of kernel lockdown: `none`, `integrity` or `confidentiality`.
     pub(super) lockdown: Option<String>,
     /// Whether `net.core.bpf_jit_enable` is not 0.
     pub(super) jit: Option<bool>,
@@ -42,9 +42,9 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads all facts of this machine. `sysfs_root` has the energy counters, if not `/sys`.
+    /// Reads all facts of this machine. `sysfs_root`: directory of the energy counters. `None`: `/sys`.
     pub(super) fn read(proc: &Path, sys: &Path, sysfs_root: Option<&Path>) -> Self {
-        // No window is closed here, so the clock is never read.
+        // The sampler reads its clock only when it closes a window, which does not happen here.
         let sampler = Sampler::new(Hardware::detect(sysfs_root), Box::new(Default::default));
         let sysctl = |name: &str| read(proc.join("sys").join(name));
         let btf = sys.join("kernel/btf/vmlinux");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steps of `mpwatch calibrate`: threads load CPUs, the sampler reads power. `mpwatch_engine::energy::fit` has plan and fit.
+//! The steps of `mpwatch calibrate`: threads load CPUs, the sampler reads power. `mpwatch_engine::energy::fit` plans and fits.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,15 +16,15 @@ use super::ticks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepTiming {
-    /// How long the load runs before it is measured: clock rates and fans adapt slowly.
+    /// How long the load runs before power is measured: clock rates and fans adapt slowly.
     pub(crate) settle: Duration,
-    /// How long the load is measured.
+    /// How long power is measured.
     pub(crate) measure: Duration,
     /// Whether other programs use the CPUs, so that the total load is measured, not derived from the threads of this process.
     pub(crate) is_under_load: bool,
 }
 
-/// Runs one step: loads these CPUs and reads every counted zone. `wait` sleeps, or advances a test's clock.
+/// Runs one step: loads these CPUs and reads every counted zone. `machine`: number of CPUs. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],

@@ -44,7 +44,7 @@ pub(crate) struct MachineSetup {
     pub(crate) kernel: Option<String>,
 }
 
-/// The zones of a file, if it matches the machine. Empty: there is no file.
+/// The zones of a file. Empty: there is no file. Fails if the file does not match the machine.
 pub(crate) fn load(path: &Path, now: &MachineSetup) -> Result<Vec<MeasuredZone>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -88,7 +88,7 @@ impl PowerFile {
     pub(crate) fn save(&self, path: &Path) -> anyhow::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        // Under a name of its own, which is never opened if it exists: root must not follow a link in the folder of the service's user.
+        // `tempfile` never opens an existing file: root must not follow a link that the service's user has put into the folder.
         let readable = fs::Permissions::from_mode(0o644);
         let mut draft = tempfile::Builder::new().permissions(readable).tempfile_in(folder)?;
         draft.write_all(self.text()?.as_bytes())?;

@@ -4,9 +4,9 @@
 use mpwatch_model::host::energy::LostReason;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
-/// Upper bound of the long-term power of a package, microwatts.
+/// Assumed upper bound of the long-term power of a package, microwatts, unless twice its reported limit is higher.
 const MAX_POWER: u64 = 500_000_000;
-/// Short peaks relative to the long-term limit, in tenths.
+/// Highest short peak relative to the long-term bound, in tenths.
 const PEAK_TENTHS: u64 = 12;
 
 #[derive(Clone, Debug)]
@@ -15,12 +15,12 @@ pub(crate) struct Counter {
     modulus: Option<u64>,
     /// Highest plausible power, microwatts.
     peak: u64,
-    /// The previous value. `None`: there is none, or it was forgotten.
+    /// The previous value, microjoules. `None`: there is none, or it was discarded.
     pub(crate) last: Option<u64>,
 }
 
 impl Counter {
-    /// `max`: `max_energy_range_uj`. `limit`: the power limit of the package, microwatts.
+    /// `max`: `max_energy_range_uj`. `limit`: the power limit of the package, microwatts. `None`: unknown.
     pub(crate) fn new(max: Option<u64>, limit: Option<u64>) -> Self {
         let limit = limit.map_or(MAX_POWER, |limit| MAX_POWER.max(limit.saturating_mul(2)));
         let peak = (limit / 10).saturating_mul(PEAK_TENTHS);
@@ -45,7 +45,7 @@ impl Counter {
             Some(modulus) if last < modulus => modulus - last + value,
             _ => return Some(Err(LostReason::Backwards)),
         };
-        // A counter may be updated late, so one joule more is accepted.
+        // The hardware may update a counter late, so one joule more is accepted.
         if u128::from(energy) > max_energy + 1_000_000 {
             return Some(Err(LostReason::Backwards));
         }

@@ -17,7 +17,7 @@ use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-/// The problem, and what to do. Only Intel and AMD have RAPL.
+/// The problem, and what to do. Only processors of Intel and AMD have RAPL.
 const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     (
         "no energy counters",
@@ -31,7 +31,7 @@ const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     )
 };
 
-/// The possible sources of energy figures.
+/// The possible sources of energy figures on a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Hardware {
     /// `/sys`, or its replacement.
@@ -43,7 +43,7 @@ pub(crate) struct Hardware {
     pub(crate) simulated: bool,
     /// Number of CPUs online.
     pub(crate) cpus: u32,
-    /// Model to use without counters.
+    /// Power model that is used without counters.
     pub(crate) model: CpuPower,
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot. If no zone is counted, all are in
-/// `shown`.
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot. If no zone is counted, moves all
+/// zones to `shown`.
 fn usable(
     found: Vec<FoundZone>,
     notes: &mut Vec<Note>,

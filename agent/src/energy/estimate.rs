@@ -7,7 +7,7 @@ use mpwatch_model::host::energy::window::Estimate;
 use mpwatch_model::host::setup::cpuinfo_field;
 use mpwatch_model::unit::{Microjoules, Nanos};
 
-/// Power of one CPU in microwatts, and bounds of its error as factors.
+/// Idle and full power of one CPU in microwatts, and bounds of its error as factors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CpuPower {
     idle: u64,
@@ -16,10 +16,10 @@ pub(crate) struct CpuPower {
     high: f64,
 }
 
-/// The medians of the table, for a CPU that is not in it.
+/// For a CPU that is not in the table: the medians of the table.
 const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
 
-/// Idle and full power by vendor, family, model and stepping.
+/// Idle and full power in microwatts by vendor, family, model and stepping. `None`: not in the table.
 fn table(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<(u64, u64)> {
     Some(match (vendor, family, model, stepping) {
         ("GenuineIntel", 6, 0x3f, _) => (1_900_000, 5_990_000), // Haswell

@@ -12,11 +12,11 @@ use crate::system::clock::ClockPair;
 struct Cpu {
     load: CpuLoad,
     idle: Nanos,
-    /// The latest reading. `None`: it was offline.
+    /// Idle ticks at the latest reading. `None`: the CPU was offline.
     ticks: Option<u64>,
 }
 
-/// Adds up the load of all CPUs.
+/// Adds up the load of each CPU since the start.
 pub(crate) struct LoadReader {
     tick: Nanos,
     at: Nanos,

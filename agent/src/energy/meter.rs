@@ -42,7 +42,7 @@ pub(crate) struct Meter {
     load: Option<Load>,
 }
 
-/// The load of all CPUs, and of the tracing thread.
+/// The load of all CPUs, and the CPU time of the tracing thread (`own`: at the start, nanoseconds).
 struct Load {
     reader: LoadReader,
     packets: PacketCounter,
@@ -50,10 +50,10 @@ struct Load {
     busy: Nanos,
 }
 
-/// Counts of the kernel for all CPUs in windows of a sampled ledger that have closed.
+/// Idle time and packets of all CPUs, as counted by the kernel in the closed windows of a sampled ledger.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InWindows {
-    /// Idle time. Its rounding to 10 ms averages out.
+    /// Idle time. Rounding errors of 10 ms per reading average out.
     pub(crate) idle: Nanos,
     pub(crate) packets: u64,
 }
@@ -119,7 +119,7 @@ impl Load {
         }
     }
 
-    /// Reads the load, and adds the busy time since the last call to the ledger. The sampler uses the ledger only for that.
+    /// Reads the load, and adds the busy time since the last call to the ledger. The sampler uses this ledger only for the busy time.
     fn read(&mut self, ledger: &mut Ledger, in_windows: InWindows, charges: bool) -> CpuSampling {
         let loads = self.reader.read();
         let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-/// Counts packets from its start.
+/// Counts packets since [`Self::start`].
 #[derive(Default)]
 pub(crate) struct PacketCounter {
     latest: Option<SoftnetCount>,
@@ -25,7 +25,7 @@ impl PacketCounter {
         counter
     }
 
-    /// Packets since the start. Packets received while the file could not be read, or while a CPU went online or offline, are not counted.
+    /// Packets since the start, without packets received between two readings if the number of online CPUs changed between them.
     pub(crate) fn read(&mut self) -> u64 {
         self.add(fs::read_to_string("/proc/net/softnet_stat").ok().as_deref().and_then(parse))
     }

@@ -13,7 +13,7 @@ use super::topology::CpuTopology;
 use super::zone::{Backend, CpuLocation, Zone};
 use crate::system::procfs::read_file;
 
-/// Opens a counter, which is then read in its own unit.
+/// Opens a counter. Readings are in the unit of the counter.
 pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
 
 /// A counter of a PMU.
@@ -21,7 +21,7 @@ pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
 pub(crate) struct Event {
     pub(crate) pmu: u32,
     pub(crate) config: u64,
-    /// CPU on which it is read: one of the PMU's `cpumask`.
+    /// CPU on which the counter is read: one of the PMU's `cpumask`.
     pub(crate) cpu: u32,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn scan(root: &Path, topology: &CpuTopology, open: Open) -> Vec<Found
         let config = text(&format!("events/{event}")).as_deref().and_then(parse_config);
         let unit = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse);
         let (Some(config), Some(unit)) = (config, unit) else { continue };
-        // There is one platform, and each CPU of the mask would count it again.
+        // There is one platform counter, which each CPU of the mask would count again.
         let readers = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
         found.extend(readers.iter().map(|cpu| FoundZone {
             zone: zone(event, name, *cpu, &packages(&cpus, topology)),
@@ -61,7 +61,7 @@ pub(crate) fn scan(root: &Path, topology: &CpuTopology, open: Open) -> Vec<Found
     found
 }
 
-/// Events, with the names of their zones. The name of a package has its number.
+/// Events, with the names of their zones. [`packages`] adds the number of a package.
 const EVENTS: [(&str, &str); 5] = [
     ("energy-pkg", "package"),
     ("energy-ram", "dram"),
@@ -102,7 +102,7 @@ fn zone(event: &str, name: &str, cpu: u32, packages: &[(u32, String)]) -> Zone {
 struct Unit(u128);
 
 impl Unit {
-    /// From decimal joules. The unit is 2^-32 J, except for the platform zone of some machines, which counts whole joules.
+    /// Parses decimal joules. The unit is 2^-32 J, except for the platform zone of some machines, which counts whole joules.
     fn parse(text: &str) -> Option<Self> {
         let joules: f64 = text.parse().ok()?;
         // All factors are exact in 53 bits, so a power of two stays exact.
@@ -120,7 +120,7 @@ impl Unit {
     }
 }
 
-/// `event=0x02`.
+/// Parses `event=0x02`.
 fn parse_config(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("event=")?.trim_start_matches("0x"), 16).ok()
 }

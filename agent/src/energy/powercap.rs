@@ -18,9 +18,9 @@ const MAX_DEPTH: u32 = 4;
 
 pub(crate) struct FoundZone {
     pub(crate) zone: Zone,
-    /// Path of its counter, for messages.
+    /// Path of the counter, for messages.
     pub(crate) path: PathBuf,
-    /// Reads its counter, or the error of opening it.
+    /// Reads the counter, or why it could not be opened.
     pub(crate) read: io::Result<ReadCounter>,
 }
 
@@ -56,7 +56,7 @@ fn collect(directory: &Path, depth: u32, directories: &mut Vec<PathBuf>) {
     }
 }
 
-/// `None`: the directory has no counter, for example because it is the directory of a control type.
+/// Opens the zone in a directory. `None`: the directory has no counter, for example because it is the directory of a control type.
 fn open(directory: &Path) -> Option<FoundZone> {
     let device = directory.file_name()?.to_str()?.to_owned();
     let path = directory.join("energy_uj");

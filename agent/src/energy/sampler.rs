@@ -22,7 +22,7 @@ const MAX_SKEW: Nanos = Nanos(1_000_000);
 const MAX_ATTEMPTS: u32 = 3;
 /// Minimum advance of the boot clock over the monotonic clock after a suspension, nanoseconds.
 const MIN_SUSPENSION_NS: u64 = 10_000_000;
-/// Windows between two searches for missing zones.
+/// Number of windows between two searches for missing zones.
 const RESCAN_WINDOWS: u64 = 5;
 /// Label of the model's zone.
 const MODEL: &str = "model";
@@ -36,7 +36,7 @@ pub(crate) struct Sampler {
     source: EnergySource,
     zones: Vec<ZoneReader>,
     model: Arc<ZoneId>,
-    /// Why no better source is used.
+    /// Why a better source is not used.
     pub(crate) notes: Vec<Note>,
     last: Option<ClockPair>,
     /// Number of windows so far.
@@ -46,7 +46,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Finds counters. Without any, the model is used.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
-        // The model has the first index; zones, which come and go, have the others.
+        // The model has index 0; zones, which may vanish and return, have the indices from 1 on.
         let model =
             ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
         let mut sampler = Self {
@@ -63,7 +63,7 @@ impl Sampler {
         sampler
     }
 
-    /// How to get measured figures, in one line. `None`: they are measured, or there is no advice.
+    /// How to get measured figures, in one line. `None`: the figures are measured, or there is no advice.
     pub(crate) fn advice(&self) -> Option<String> {
         let advice = |note: &Note| Some(format!("{}; {}", note.what, note.fix.as_ref()?));
         self.notes.iter().find_map(advice).filter(|_| !self.source.is_measured())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters for machines without any: linear in the CPU time of this process, which runs
-//! both ends of the traffic of a demo or a study, and marked in all outputs.
+//! Simulated energy counters for machines without counters. Their power is linear in the CPU time of this process, which runs both ends of
+//! the traffic of a demo or a study. All outputs mark the figures as simulated.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::energy::calibration::{MachineSetup, PowerFile};
 
 /// Idle power of a small server, and the additional power at full load, in milliwatts.
 const POWER: PowerModel = PowerModel::Linear { idle: 18_000, dynamic: 32_000 };
-/// File name in the directory that replaces `/sys`.
+/// Name of the file with the power curve, in the directory that replaces `/sys`.
 const CALIBRATION: &str = "power.toml";
 /// Time between two updates of the counters.
 const TICK: Duration = Duration::from_millis(10);
@@ -47,7 +47,7 @@ impl Simulation {
         Ok(Self { _live: live, folder })
     }
 
-    /// Where the simulated counters are.
+    /// The options that select the simulated counters.
     pub(crate) fn counters(&self) -> CounterOptions {
         let root = self.folder.path();
         let power_file = Some(root.join(CALIBRATION));
@@ -55,7 +55,7 @@ impl Simulation {
     }
 }
 
-/// The result that `mpwatch calibrate` would have.
+/// The power curve that `mpwatch calibrate` would measure.
 fn power_curve() -> MeasuredZone {
     let knots = [(0.0, 18.0), (1.0, 50.0)].map(|(busy, watts)| CurvePoint { busy, watts }).into();
     let name = "package-0".to_owned();

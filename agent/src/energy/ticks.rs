@@ -10,12 +10,12 @@ use nix::unistd::{SysconfVar, sysconf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuTicks {
     pub(crate) cpu: u32,
-    /// Ticks without work.
+    /// Idle ticks, with and without pending I/O.
     pub(crate) idle: u64,
     all: u64,
 }
 
-/// Of every CPU. Empty: they cannot be read.
+/// The ticks of every CPU since boot. Empty: `/proc/stat` cannot be read.
 pub(crate) fn now() -> Vec<CpuTicks> {
     parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
 }

@@ -10,12 +10,12 @@ use mpwatch_model::host::energy::window::Cpus;
 use super::zone::CpuLocation;
 use crate::system::procfs::read_file;
 
-/// All CPUs of the machine, by number.
+/// Locations of all CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTopology(BTreeMap<u32, CpuLocation>);
 
 impl CpuTopology {
-    /// Empty: the directory does not have it.
+    /// Reads the topology. Empty: the directory has none.
     pub(crate) fn read(root: &Path) -> Self {
         let entries = fs::read_dir(root.join("devices/system/cpu")).into_iter().flatten().flatten();
         let cpus = entries.filter_map(|entry| {

@@ -21,7 +21,7 @@ pub(crate) enum Domain {
 }
 
 impl Domain {
-    /// From the content of `name`. `None`: there is no such file.
+    /// Interprets the content of the file `name`. `None`: there is no such file.
     pub(crate) fn parse(name: Option<&str>) -> Self {
         let Some(name) = name else { return Self::Unnamed };
         match name {
@@ -83,7 +83,7 @@ impl Zone {
         self.parent_in(zones).map_or(own.clone(), |parent| format!("{}/{own}", parent.label(zones)))
     }
 
-    /// The package that it belongs to. `None`: unknown.
+    /// The package that the zone belongs to. `None`: unknown.
     fn package(&self, zones: &[Self]) -> Option<u32> {
         match self.domain() {
             Domain::Package { package, .. } => Some(package),
@@ -93,7 +93,7 @@ impl Zone {
         }
     }
 
-    /// Whether both measure the same.
+    /// Whether both zones measure the same package, or the memory of the same package.
     fn is_twin_of(&self, other: &Self, zones: &[Self]) -> bool {
         match (self.domain(), other.domain()) {
             (Domain::Package { package: a, .. }, Domain::Package { package: b, .. }) => a == b,
@@ -112,7 +112,7 @@ fn only_package(zones: &[Zone]) -> Option<u32> {
     ids.all(|id| id == first).then_some(first)
 }
 
-/// Position of CPUs, or of the zone that covers them.
+/// Package and die of CPUs, or of the zone that covers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CpuLocation {
     /// `None`: all packages.

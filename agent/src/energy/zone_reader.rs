@@ -31,21 +31,21 @@ const MIRROR_WINDOWS: u32 = 5;
 pub(crate) struct WindowTimes {
     /// Time since the previous window. Zero in the first.
     pub(crate) elapsed: Nanos,
-    /// Time that reading took.
+    /// Time between the first and the last reading of the window.
     pub(crate) skew: Nanos,
     pub(crate) was_suspended: bool,
     /// Busy fraction of the machine.
     pub(crate) busy: f64,
 }
 
-/// A zone, for `doctor`.
+/// The state of a zone, for `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ZoneReport {
     pub(crate) label: String,
     pub(crate) device: String,
-    /// Whether it is part of the total.
+    /// Whether the zone is part of the total.
     pub(crate) counted: bool,
-    /// Why it is not, or what is wrong with it.
+    /// Why the zone is not part of the total. `None`: it is.
     pub(crate) reason: Option<String>,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct ZoneReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Live,
-    /// It did not advance while the machine was busy.
+    /// The counter did not advance while the machine was busy.
     Stuck,
-    /// It shows what another die of its package shows.
+    /// The counter equals the counter of another die of the package.
     Mirror,
 }
 
@@ -135,7 +135,7 @@ impl ZoneReader {
         self.id.label == label && self.zone.backend == zone.backend && self.zone.device == zone.device
     }
 
-    /// Whether its energy is part of the total.
+    /// Whether the energy of the zone is part of the total.
     pub(crate) fn is_live(&self) -> bool {
         matches!(self.role, Role::Counted(_)) && self.state == State::Live && self.read.is_some()
     }
@@ -144,7 +144,7 @@ impl ZoneReader {
         self.state == State::Mirror
     }
 
-    /// Whether it is counted but cannot be read.
+    /// Whether the zone is counted but cannot be read.
     pub(crate) fn is_missing(&self) -> bool {
         self.read.is_none() && matches!(self.role, Role::Counted(_))
     }
@@ -154,7 +154,7 @@ impl ZoneReader {
             (Role::Excluded(reason), _) => Some(reason),
             (Role::DisplayOnly, _) => Some("measures the platform or a part of a package"),
             (_, State::Stuck) => Some("does not advance although the machine is busy"),
-            (_, State::Mirror) => Some("has the counter of another die"),
+            (_, State::Mirror) => Some("shares the counter of another die"),
             (_, State::Live) if self.read.is_some() => None,
             (_, State::Live) => Some(self.denied.as_deref().unwrap_or("vanished")),
         };
@@ -272,7 +272,7 @@ impl ZoneReader {
         ZoneOutcome::Lost { reason: LostReason::Stuck, elapsed }
     }
 
-    /// Package of a counted die.
+    /// Package of a counted die. `None`: the zone is not a counted die.
     fn package_of_die(&self) -> Option<u32> {
         match (self.zone.domain(), self.role) {
             (Domain::Package { package, die: Some(_) }, Role::Counted(_)) => Some(package),
@@ -303,7 +303,7 @@ pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
                 reader.equal_windows += 1;
                 if is_first || reader.equal_windows >= MIRROR_WINDOWS {
                     reader.state = State::Mirror;
-                    let what = format!("{} has the counter of another die: counted once", reader.id.label);
+                    let what = format!("{} shares the counter of another die: counted once", reader.id.label);
                     notes.push(Note { what, fix: None });
                 }
             }

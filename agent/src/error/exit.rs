@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The exit code and the message of an error: scripts check the code, people read the message.
+//! The exit code and the message of an error.
 
 use std::io;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
         || has(error, |error| matches!(error, AttachError::Permission { .. }))
 }
 
-/// The error of a daemon. Without privileges it fails as early as at its socket or database.
+/// The error of a daemon, with advice if a privilege is missing. It may be missing already for the socket or the database.
 pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     if is_not_permitted(&error) || !has(&error, is_denied) {
         return error;
@@ -54,7 +54,7 @@ pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     Failure { code: PERMISSION, message: format!("{}; {advice}", message(&error)) }.into()
 }
 
-/// The error of a command that shows snapshots: unprivileged users read them from the daemon.
+/// The error of a command that shows snapshots, with advice for unprivileged users: they can read from the daemon.
 pub(crate) fn view_error(error: anyhow::Error) -> anyhow::Error {
     if !has(&error, |error| matches!(error, TracerError::Permission { .. })) {
         return error;

@@ -25,7 +25,7 @@ impl From<mpwatch_control::kernel::ControlError> for Failure {
     }
 }
 
-/// An error with an exit code of its own.
+/// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {

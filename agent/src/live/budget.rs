@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the CPU time of mpwatch within its budget: makes one reduction after the other while it exceeds the budget, and undoes them when it
-//! is well below.
+//! Keeps the CPU time of mpwatch within its budget: makes one reduction after the other while the cost exceeds the budget, and undoes them
+//! when the cost is well below.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use mpwatch_model::host::overhead::Overhead;
 use crate::live::windows::PERIOD;
 use crate::quantity::in_percent;
 
-/// Snapshots to wait after a change, for its effect. Tracing costs more during its first second.
+/// Snapshots to wait after a change until its effect is measured. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
-/// Snapshots to wait before undoing a reduction; doubled after each reduction that had to be made again, so that reductions do not flap.
+/// Snapshots to wait before undoing a reduction; doubled each time that it has to be made again, so that reductions do not flap.
 const CALM: u32 = 2 * SETTLING;
 const MAX_CALM: u32 = 64 * CALM;
 /// A reduction is undone if the cost is below this share of the budget.
 const LOW: f64 = 0.7;
-/// Weight of the latest snapshot in the mean.
+/// Weight of the latest snapshot in the mean cost.
 const WEIGHT: f64 = 0.25;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +44,11 @@ struct Reduction {
     reduces: Reducible,
     /// The window period in seconds, or the factor of the interval between delay samples.
     factor: u32,
-    /// Values that are less precise with it.
+    /// Values that are less precise with the reduction.
     costs: &'static str,
 }
 
-/// Sampling of received segments with the last reduction.
+/// Sampling rate of received segments with the last reduction.
 const FEW_SEGMENTS: SamplingRate =
     SamplingRate { segments_per_tick: 1, every_nth: 256, ..SamplingRate::FULL };
 
@@ -56,7 +56,7 @@ const fn reduction(reduces: Reducible, factor: u32, costs: &'static str) -> Redu
     Reduction { reduces, factor, costs }
 }
 
-/// In the order in which they are made. They are undone in the reverse order.
+/// The reductions in the order in which they are made. They are undone in the reverse order.
 static REDUCTIONS: [Reduction; 5] = [
     reduction(Windows, 4, "precise CPU time and energy of flows: windows are 4 s apart"),
     reduction(Windows, 16, "precise CPU time and energy of flows: windows are 16 s apart"),
@@ -65,7 +65,7 @@ static REDUCTIONS: [Reduction; 5] = [
     reduction(
         Rtt,
         1,
-        "precise RTT percentiles and times of stalls: one segment per timer tick and 256 segments",
+        "precise RTT percentiles and times of stalls: one segment per timer tick, then every 256th",
     ),
 ];
 
@@ -76,20 +76,20 @@ pub(crate) struct Budget {
     limit: Option<f64>,
     /// The reductions that save something with the settings of this run.
     reductions: Vec<&'static Reduction>,
-    /// Number of these in force.
+    /// Number of reductions in force, from the first on.
     in_force: usize,
-    /// Mean cost. `None`: not measured yet.
+    /// Mean cost as a share of the CPU time. `None`: not measured.
     ratio: Option<f64>,
     /// Snapshots since the last change.
     since_change: u32,
     /// Snapshots to wait before undoing a reduction.
     calm: u32,
-    /// The last change undid a reduction.
+    /// Whether the last change undid a reduction.
     has_undone: bool,
 }
 
 impl Budget {
-    /// `reducible`: work that this run does.
+    /// `limit`: share of the CPU time; `None`: no limit. `reducible`: the work that this run does.
     pub(crate) fn new(limit: Option<f64>, reducible: &[Reducible]) -> Self {
         let reductions = REDUCTIONS.iter().filter(|next| reducible.contains(&next.reduces)).collect();
         Self { limit, reductions, in_force: 0, ratio: None, since_change: 0, calm: CALM, has_undone: false }
@@ -152,7 +152,7 @@ impl Budget {
         .collect()
     }
 
-    /// `None`: not measured yet.
+    /// The mean cost and its limit. `None`: not measured.
     pub(crate) fn overhead(&self) -> Option<Overhead> {
         let reductions = u8::try_from(self.in_force).unwrap_or(u8::MAX);
         self.ratio.map(|ratio| Overhead { ratio, budget: self.limit, reductions })

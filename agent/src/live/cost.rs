@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::system::procfs::read_file;
 
 const TASKS: &str = "/proc/self/task";
-/// Beginnings of the names of threads that serve clients of the web server and of the Unix socket.
+/// Prefixes of the names of threads that serve clients of the web server and of the Unix socket.
 const SERVING: [&str; 4] = ["mpwatch-http", "mpwatch-socket", "mpwatch-reader", "mpwatch-frames"];
 
 /// Measures the cost between two calls.
@@ -22,7 +22,7 @@ pub(crate) struct CostMeter {
     before: Option<Usage>,
 }
 
-/// Since the start of tracing.
+/// CPU time used until `at`.
 struct Usage {
     at: Instant,
     own: Nanos,
@@ -30,8 +30,8 @@ struct Usage {
 }
 
 impl CostMeter {
-    /// Cost since the previous call as a share of the CPU time of all CPUs. `None`: this is the first call, so that attaching does not
-    /// count, or it could not be read.
+    /// Cost since the previous call as a share of the CPU time of all CPUs. `None`: this is the first call (attaching does not count),
+    /// or the cost could not be read.
     pub(crate) fn read(&mut self, tracer: &Tracer) -> Option<f64> {
         let now = Usage {
             at: Instant::now(),
@@ -51,7 +51,7 @@ fn share(before: &Usage, now: &Usage) -> Option<f64> {
 }
 
 /// CPU time of the threads of this process, without threads that serve clients, so that clients do not influence what is traced. If the kernel
-/// does not count it by thread: of all threads.
+/// does not count CPU time by thread, all threads are included.
 fn own_cpu_time(tasks: &Path) -> Nanos {
     let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
     let time = |task: fs::DirEntry| {

@@ -110,7 +110,7 @@ impl Live {
             ledger: mode,
             machine: meter.as_ref().map(|meter| meter.machine.clone()),
         };
-        // The kernel does not measure the programs of an exact ledger, whose cost the user has chosen.
+        // The kernel does not measure the programs of an exact ledger. The user who selects that ledger accepts its cost.
         let cost = (mode != LedgerMode::Exact)
             .then(|| (CostMeter::default(), Budget::new(budget, &reducible(&tracer))));
         Ok(Self {
@@ -160,14 +160,14 @@ impl Live {
             self.start.host.missing = [self.tracer.missing(), &budget.missing()].concat();
             tracing::info!(
                 reductions = budget.overhead().map(|overhead| overhead.reductions),
-                "the budget of CPU time changed what is traced"
+                "tracing was reduced or restored to keep the CPU budget"
             );
             sink(&KernelEvent::Start(self.start.clone()))?;
         }
         Ok(budget.overhead())
     }
 
-    /// Applies a changed interval, counted from the previous tick.
+    /// Applies an interval that the user has changed. It counts from the previous tick.
     fn apply_interval(&mut self) {
         let requested = self.playback.as_ref().and_then(|playback| playback.interval());
         if let Some(interval) = requested.filter(|interval| *interval != self.interval) {
@@ -176,7 +176,7 @@ impl Live {
         }
     }
 
-    /// Waits for the next tick, and until an open window of the ledger has closed. Passes on final records during that time.
+    /// Waits until the next tick is due and no window of the ledger is open. Meanwhile, passes on final records.
     fn wait(&mut self, sink: &mut dyn FnMut(&KernelEvent)) -> anyhow::Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
             self.apply_interval();
@@ -203,7 +203,7 @@ impl Live {
         self.start.host.missing = [self.tracer.missing(), &reduced].concat();
         (self.start.traces, self.start.ledger) = (self.tracer.traces(), LedgerMode::Off);
         tracing::error!(
-            "the kernel refused to attach the CPU ledger again: no CPU time and energy from now on"
+            "the kernel refused to attach the CPU ledger again: CPU time and energy are unknown from now on"
         );
         sink(&KernelEvent::Start(self.start.clone()));
         Duration::MAX
@@ -283,7 +283,7 @@ impl EventSource for Live {
             let was_stopped = self.stop.load(Ordering::Relaxed);
             let read = self.tick(sink);
             self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
-            // A tick that the signal interrupted is not an error of this run, and is repeated once: it has the last counters.
+            // A tick that fails because of the stop signal is not an error. It is repeated once, because it has the last counters.
             if self.failures.allow(read, self.stop.load(Ordering::Relaxed))? {
                 return Ok(true);
             }
@@ -295,7 +295,7 @@ impl EventSource for Live {
     }
 }
 
-/// Ticks that failed. A temporary shortage of descriptors or memory must not end a daemon.
+/// Counts failed ticks. A temporary shortage of descriptors or memory must not end a daemon.
 #[derive(Debug, Default)]
 struct Failures {
     count: u64,
@@ -304,8 +304,8 @@ struct Failures {
 }
 
 impl Failures {
-    /// Whether a tick was read. The error is returned only if no tick has been read before (then the cause is not temporary), unless the run
-    /// is being stopped.
+    /// Whether a tick was read. Returns the error only if no tick has been read before, because the cause is then not temporary. Returns no
+    /// error while the run is being stopped.
     fn allow(&mut self, read: anyhow::Result<()>, is_stopping: bool) -> anyhow::Result<bool> {
         match read {
             Ok(()) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decides when to search the open files of all processes for owners. The BPF programs record the process that connects a socket, and the
-//! process that closes it; the owner of an accepted, open socket must be searched.
+//! process that closes it; the owner of an accepted, open socket must be searched for.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use mpwatch_ebpf::tracer::{Tracer, TracerError};
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::unit::Nanos;
 
-/// Maximum age of a socket whose owner is searched: an older socket without an owner is orphaned, or belongs to the kernel.
+/// Maximum age of a socket whose owner is searched for: an older socket without an owner is orphaned, or belongs to the kernel.
 const MAX_AGE: Nanos = Nanos(120_000_000_000);
 /// A search is followed by a pause of this many times its duration.
 const PAUSE: u32 = 100;
@@ -16,7 +16,7 @@ const PAUSE: u32 = 100;
 #[derive(Default)]
 pub(crate) struct OwnerSearch {
     is_needed: bool,
-    /// `None`: there was no search yet.
+    /// When the next search may begin. `None`: at once.
     not_before: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ impl OwnerSearch {
         self.is_needed |= lacks_owner(event);
     }
 
-    /// Searches if a flow has no owner. The next record of the flow then has it.
+    /// Searches if a flow has no owner. The next record of the flow then has its owner.
     pub(crate) fn run(&mut self, tracer: &Tracer) -> Result<(), TracerError> {
         let begin = Instant::now();
         if !self.is_needed || self.not_before.is_some_and(|pause| begin < pause) {

@@ -83,7 +83,7 @@ impl Playback {
         }
     }
 
-    /// Waits for this time. `true`: the user has quit.
+    /// Waits for this time, or until the user quits. `true`: the user has quit.
     pub(crate) fn wait_for_quit(&self, time: Duration) -> bool {
         let began = Instant::now();
         let mut requests = lock(&self.requests);

@@ -14,7 +14,7 @@ use crate::live::recording::Recorder;
 use crate::live::source::EventSource;
 use crate::system::companion;
 
-/// How often free memory is returned to the kernel.
+/// Maximum time between two returns of free memory to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
 /// After a snapshot with more connections than this, memory is returned once several consecutive snapshots have less than a quarter of them:
 /// until then the large snapshot may wait for the database.
@@ -31,7 +31,7 @@ pub(crate) struct TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// Every connection is listed. `method`: of the options.
+    /// Snapshots list every connection. `method`: the option `--method`; `None`: the default method.
     pub(crate) fn new(closed: Closed, method: Option<DetectionMethod>) -> Self {
         Self { closed, method: method.unwrap_or_default(), shares_idle: false }
     }
@@ -49,7 +49,7 @@ impl Memory {
         Self { returned, most_listed: 0, small_in_a_row: 0 }
     }
 
-    /// Whether returning it is due after a snapshot with this many connections.
+    /// Whether memory should be returned after a snapshot that lists this many connections.
     fn is_due(&mut self, listed: usize, now: Instant) -> bool {
         self.most_listed = self.most_listed.max(listed);
         let is_small = self.most_listed > LARGE_BURST && listed < self.most_listed / 4;
@@ -83,7 +83,7 @@ pub(crate) fn run(
     track(source, tracker, &mut observe, each)
 }
 
-/// As [`run`], with this tracker. `observe` receives each event; the run ends if it returns `false` for a tick.
+/// Like [`run`], but with a given tracker. `observe` receives each event; the run ends if it returns `false` for a tick.
 pub(crate) fn track(
     source: &mut dyn EventSource,
     mut tracker: Tracker,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where events come from: the kernel or a recording. Everything above treats both alike.
+//! Where events come from: the kernel or a recording. The rest of the program treats both alike.
 
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 

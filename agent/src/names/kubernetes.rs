@@ -26,8 +26,8 @@ pub(crate) struct PodFolder {
 /// * driver `cgroupfs`: `/kubepods/burstable/podUID/ID`
 /// * containerd with names of `systemd` and driver `cgroupfs`: `/.../kubepods-burstable-podUID.slice:cri-containerd:ID`
 ///
-/// A container may add any path after these parts. Before them, [`is_kubelet_root`] decides: a user can create the same names below the user's
-/// own group, and must not pass for a pod.
+/// A container may add any path after these parts. [`is_kubelet_root`] checks the parts before them, because a user can create groups with
+/// the same names below the user's own group.
 pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
     let parts: Vec<&str> = path.split(['/', ':']).filter(|part| !part.is_empty()).collect();
     let start = parts.iter().position(|part| part.contains("kubepods"))?;
@@ -36,8 +36,8 @@ pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
     Some(PodGroup { uid, container: parts.find_map(container_id) })
 }
 
-/// Whether the kubelet may have its groups here: at the root or one level below it (`--cgroup-root`), where only root creates groups; the same
-/// in a container that is a node (kind, minikube).
+/// Whether the groups of the kubelet may be below `root`: the root or a group in it (`--cgroup-root`), where only root creates groups.
+/// If the node is itself a container (kind, minikube), this holds inside the group of the container.
 fn is_kubelet_root(root: &[&str]) -> bool {
     match root {
         [] | [_] | ["system.slice", "containerd.service"] => true,
@@ -56,7 +56,7 @@ fn pod_uid(part: &str) -> Option<String> {
     (before.is_empty() || before.ends_with('-')).then_some(uid).filter(|uid| is_uid(uid))
 }
 
-/// A UUID; for a static pod the hash of its manifest.
+/// Whether `text` is the UID of a pod: a UUID, or for a static pod the hash of its manifest.
 fn is_uid(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_hexdigit).count();
     let dashes: Vec<usize> = text.match_indices('-').map(|(place, _)| place).collect();
@@ -89,7 +89,7 @@ pub(crate) fn container_log(name: &str) -> Option<(&str, &str)> {
     is_container_id(id).then_some((id, container))
 }
 
-/// Kubernetes' names have no underscore.
+/// Splits a name at its two underscores: the names that Kubernetes joins have none.
 fn fields(text: &str) -> Option<[&str; 3]> {
     let mut parts = text.split('_').filter(|part| !part.is_empty());
     let fields = [parts.next()?, parts.next()?, parts.next()?];

@@ -18,18 +18,18 @@ use watch::{Change, Watcher};
 
 /// How long the name of a removed namespace is kept: records of its last connections may still arrive.
 const KEEP_REMOVED: Duration = Duration::from_mins(5);
-/// Maximum number of namespaces that are remembered. If it is exceeded, all are forgotten, and their names are reported again. It is half the
+/// Maximum number of namespaces that are remembered. Beyond it, all are forgotten, and their names are reported again. It is half the
 /// number of names that the tracker keeps, so that the tracker never discards a name permanently.
 const MAX_NAMESPACES: usize = 8_192;
 
-/// Names of namespaces, by cookie because the kernel reuses inodes, and whether they have connections; names of pods.
+/// Names of pods and of namespaces with connections. Cookies identify namespaces, because the kernel reuses inodes.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// `None`: this kernel or system does not support it.
+    /// `None`: this kernel or system cannot report names.
     watcher: Option<Watcher>,
     known: HashMap<NetnsCookie, NetnsName>,
     removed: VecDeque<(Instant, NetnsCookie)>,
-    /// Namespaces of connections, without a name so far.
+    /// Namespaces that have connections but no known name.
     unnamed: HashSet<NetnsCookie>,
     /// Namespaces whose names have become events.
     reported: HashSet<NetnsCookie>,
@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// Names that were learned since the last call, of namespaces and control groups with connections.
+    /// The names, learned since the last call, of namespaces and control groups that have connections.
     pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
         let changes: Vec<Change> = self.watcher.iter().flat_map(Watcher::changes).collect();
         for change in changes {
@@ -74,7 +74,7 @@ impl Names {
         events
     }
 
-    /// If a namespace has several names, the first name stays.
+    /// Applies a change. If a namespace has several names, the first name stays.
     fn apply(&mut self, change: Change, now: Instant) {
         match change {
             Change::Named(netns, name) => {

@@ -15,7 +15,7 @@ use super::kubernetes::{PodFolder, PodGroup, container_log, pod_folder, pod_grou
 
 /// Where the kubelet keeps logs: `pods/NAMESPACE_NAME_UID/CONTAINER/`, and links `containers/NAME_NAMESPACE_CONTAINER-ID.log`.
 const LOGS: &str = "/var/log";
-/// The folders are read at most this often, and only while a name is missing.
+/// Minimum time between two readings of the folders, which happen only while a name is missing.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a name is searched. The path of a control group in use is reported again after a minute, which restarts the search.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const MAX_SEARCHED: usize = 8_192;
 struct Search {
     group: PodGroup,
     until: Instant,
-    /// Whether the pod was reported, without its container.
+    /// Whether the pod was reported, but not its container.
     is_reported: bool,
 }
 
@@ -115,7 +115,7 @@ struct Listing {
 }
 
 impl Listing {
-    /// Reads the folders. Not every node has the links.
+    /// Reads the folders. Not every node has the links to the logs of containers.
     fn read(logs: &Path) -> io::Result<Self> {
         let mut listing = Self::default();
         for name in names_in(&logs.join("pods"))? {
@@ -140,7 +140,7 @@ impl Listing {
     }
 }
 
-/// The container of a pod with one container.
+/// The only container of a pod. `None`: the pod has several, or its folder cannot be read.
 fn only_container(logs: &Path, pod: &PodFolder) -> Option<String> {
     let folder = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
     let mut containers = names_in(&logs.join("pods").join(folder)).ok()?;

@@ -22,7 +22,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
 use crate::system::privilege;
 
-/// After a mount, all names are checked at most this often: a namespace may have been mounted again without a new file.
+/// Delay between a mount and a check of all names: a namespace may have been mounted on an existing file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A name was learned, or its file is gone.
@@ -60,7 +60,7 @@ impl Watcher {
     }
 }
 
-/// Identifies a file: inode and time of its last change. Differs once a namespace is mounted on it.
+/// Identifies a file: inode and time of its last change. It changes when a namespace is mounted on the file.
 type FileId = (u64, i64, i64);
 
 /// A name and the file that it was learned from.
@@ -80,9 +80,9 @@ struct Learner {
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files without a mounted namespace so far, or that cannot be opened, with the id of the file that was tried and is not opened again.
+    /// Files without a mounted namespace so far, or that cannot be opened. A file with this id is not tried again; `None`: it is.
     pending: HashMap<PathBuf, Option<FileId>>,
-    /// When to check all names.
+    /// When to check all names. `None`: no mount has changed.
     check_at: Option<Instant>,
 }
 
@@ -133,7 +133,7 @@ impl Learner {
         if let Err(error) = poll(&mut waiting, timeout)
             && error != nix::Error::EINTR
         {
-            // A shortage of memory is temporary.
+            // `poll` failed for lack of memory, which is temporary.
             thread::sleep(CHECK_INTERVAL);
         }
         waiting.map(|events| events.any().unwrap_or_default())

@@ -3,12 +3,12 @@
 
 use crate::error::Failure;
 
-/// Whether the terminal shows ASCII only: the locale is not UTF-8, or no terminal is named.
+/// Whether the terminal shows ASCII only: the locale is not UTF-8, or `TERM` is missing or `dumb`.
 pub(crate) fn is_ascii() -> bool {
     is_ascii_in(|name| std::env::var(name).ok())
 }
 
-/// `read` reads an environment variable. As for setlocale(3), the first of these that is not empty decides; without any it is `C`.
+/// `read` reads an environment variable. As in setlocale(3), the first variable that is not empty decides; without one, the locale is `C`.
 fn is_ascii_in(read: impl Fn(&str) -> Option<String>) -> bool {
     let read = |name| read(name).filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(read).unwrap_or_default();

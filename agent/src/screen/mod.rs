@@ -24,11 +24,11 @@ pub(crate) use settings::load as load_settings;
 #[cfg(feature = "fuzz")]
 pub(crate) use settings::parse as parse_settings;
 
-/// Environment variable for a test of the terminal after a panic: the key that redraws the screen then panics.
+/// Environment variable for a test that the terminal is restored after a panic. If it is set, the key that redraws the screen panics.
 const TEST_PANIC: &str = "MPWATCH_TEST_PANIC";
 /// How long the end of a recording or of a demo stays on the screen.
 pub(crate) const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// Maximum wait for the thread to end: if the terminal is gone, it hangs reading keys, and must not keep the process alive.
+/// Maximum wait for the thread to end: if the terminal is gone, the thread hangs reading keys, and must not keep the process alive.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The live view while it is on the terminal. Restores the terminal when it is closed or dropped.
@@ -80,7 +80,7 @@ impl Screen {
         }
     }
 
-    /// Ends the thread. `None`: it has ended before, or hangs.
+    /// Ends the thread. `None`: the thread has ended before, or hangs.
     fn end(&mut self) -> Option<thread::Result<io::Result<()>>> {
         self.feed = None;
         let thread = self.thread.take()?;

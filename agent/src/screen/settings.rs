@@ -12,13 +12,13 @@ use super::characters::is_ascii;
 use crate::config::{bad_value, not_toml, suggest, unknown_key, unreadable};
 use crate::error::Failure;
 
-/// Environment variable with the path. Empty: no file, not even the default file.
+/// Environment variable with the path of the file. Empty: no file is read, not even the default file.
 const VARIABLE: &str = "MPWATCH_SCREEN_CONFIG";
 
-/// All keys; others are errors, as in the daemon's file. `keys` is a table of actions.
+/// All keys. Another key is an error, as in the daemon's file. `keys` is a table of actions.
 const KEYS: [&str; 8] = ["theme", "characters", "rates", "energy", "sort", "show", "hide", "keys"];
 
-/// Reads the settings. Without a file, all have their defaults.
+/// Reads the settings. Without a file, all settings have their defaults.
 pub(crate) fn load() -> Result<Settings, Failure> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let mut settings = match named.clone().or_else(default_path) {

@@ -11,22 +11,22 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::system::procfs::read_file;
 
-/// Smaller differences between two measurements are noise, or a slewed clock, which exceeds this soon.
+/// Smaller differences between two measurements are noise, or come from a slewed clock, whose difference soon exceeds this.
 const TOLERANCE_NS: u64 = 1_000_000;
 /// Maximum number of repetitions of an interrupted measurement.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// Two clocks read together. Only suspending the machine drives them apart.
+/// Two clocks that are read together. Their difference changes only while the machine is suspended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockPair {
     /// `CLOCK_MONOTONIC`, which stops while the machine is suspended.
     pub(crate) monotonic: Nanos,
-    /// `CLOCK_BOOTTIME`, which does not.
+    /// `CLOCK_BOOTTIME`, which does not stop.
     pub(crate) boot: Nanos,
 }
 
 impl ClockPair {
-    /// Now. Zero if the kernel refuses, which it never does.
+    /// Reads both clocks. Zero if reading fails, which never happens.
     pub(crate) fn now() -> Self {
         let now = |clock| Nanos(read(clock).unwrap_or_default().unsigned_abs());
         Self { monotonic: now(ClockId::CLOCK_MONOTONIC), boot: now(ClockId::CLOCK_BOOTTIME) }
@@ -40,7 +40,7 @@ impl ClockPair {
     }
 }
 
-/// Now, on the clock of the kernel's records (`bpf_ktime_get_boot_ns`).
+/// The current time of the clock in the kernel's records (`bpf_ktime_get_boot_ns`).
 pub fn boot_now() -> io::Result<Nanos> {
     let now = read(ClockId::CLOCK_BOOTTIME)? - namespace_offset_ns();
     Ok(Nanos(now.unsigned_abs()))
@@ -63,7 +63,7 @@ fn boottime_offset_ns(offsets: &str) -> Option<i64> {
 }
 
 /// The calendar time of boot-clock zero, if it differs from `before` by more than [`TOLERANCE_NS`]: the calendar was set. The kernel does not
-/// announce that, so it is measured at every tick. Both in nanoseconds since 1970.
+/// announce such a change, so it is measured at every tick. Both times are in nanoseconds since 1970.
 pub(crate) fn calendar_change(before: i64, now: io::Result<i64>) -> Option<i64> {
     let now = now.ok().filter(|now| now.abs_diff(before) > TOLERANCE_NS)?;
     if let Some(by) = clock::step(before, now) {
@@ -72,7 +72,7 @@ pub(crate) fn calendar_change(before: i64, now: io::Result<i64>) -> Option<i64> 
     Some(now)
 }
 
-/// Measures the calendar time of boot-clock zero. The best of a few attempts: the process may be interrupted between the readings.
+/// Measures the calendar time of boot-clock zero. Keeps the fastest of a few attempts: an interruption between the readings adds an error.
 pub(crate) fn boot_epoch_ns() -> io::Result<i64> {
     let attempt = || -> io::Result<(u64, i64)> {
         let before = boot_now()?.0;

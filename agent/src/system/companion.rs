@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program `mpwatch-study`, which has the studies and the published detection methods. mpwatch starts it in its own place for
-//! `mpwatch study` and for another detection method than its own; it runs this library with those methods.
+//! The program `mpwatch-study`, which has the studies and the published detection methods. mpwatch replaces itself
+//! by this program for `mpwatch study` and for a published method. The program then runs this library with the published methods.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) fn provide_methods(new: NewMethod) {
     PUBLISHED.get_or_init(|| new);
 }
 
-/// How to create a published method. `None`: it is mpwatch's own, or this process does not have it.
+/// How to create a published method. `None`: the method is the default one, or this process has no published methods.
 pub(crate) fn published(method: DetectionMethod) -> Option<NewMethod> {
     PUBLISHED.get().copied().filter(|_| !method.is_default())
 }
@@ -39,8 +39,8 @@ pub(crate) fn require(method: DetectionMethod) -> Result<(), Failure> {
     Err(replace_process(arguments.collect(), &format!("the detection method `{}`", method.as_str())))
 }
 
-/// Replaces this process by `mpwatch-study`, found in the folder of this program or in PATH. Returns only if that fails. `what`: what it is
-/// needed for.
+/// Replaces this process by `mpwatch-study`, found in the folder of this program or in PATH. Returns only if that fails. `what`: what needs
+/// the program, for the message.
 pub(crate) fn replace_process(arguments: Vec<OsString>, what: &str) -> Failure {
     let neighbour = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
     let program = neighbour.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
 //! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
-//! entering them; a new namespace starts at zero. So errors count even if their processes have ended before the next reading.
+//! entering them; a new namespace starts at zero. So errors count even if the process that had them has ended before the next reading.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -12,15 +12,15 @@ use mpwatch_ebpf::namespace;
 use mpwatch_model::host::machine::MappingErrors;
 use mpwatch_model::kernel::event::KernelEvent;
 
-/// Namespaces read at each tick, in turn, and at most once more for ended processes. Reading a namespace takes some 40 us.
+/// Maximum number of readings at a tick (namespaces take turns), and of immediate readings between two ticks. One takes some 40 us.
 const MAX_READS: usize = 16;
 /// Maximum number of namespaces. Beyond it, those without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;
 
 struct WatchedNamespace {
-    /// A process in it. `None`: it has ended.
+    /// A process in the namespace. `None`: no running process is known.
     pid: Option<u32>,
-    /// Its counters when they were last read. `None`: unknown, so the next reading counts nothing.
+    /// The counters at the last reading. `None`: unknown, so the next reading counts no errors.
     last: Option<MappingErrors>,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Mib {
     root: PathBuf,
     /// By inode.
     namespaces: HashMap<u32, WatchedNamespace>,
-    /// Namespaces with a process.
+    /// Inodes of the namespaces with a known process, in the order in which they are read.
     turns: VecDeque<u32>,
-    /// Whether a namespace was forgotten, so that one that seems new may have had counters before.
+    /// Whether a namespace was forgotten. A namespace that seems new may then have older errors.
     has_forgotten: bool,
     /// Immediate readings since the latest tick.
     immediate: usize,
@@ -70,7 +70,7 @@ impl Mib {
         }
     }
 
-    /// A process that is the first in its namespace is read at once, because it may have ended at the next tick.
+    /// Adds a process. The first process of a namespace is read at once, because it may have ended at the next tick.
     fn add(&mut self, inode: u32, pid: u32) {
         if self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&inode) {
             self.namespaces.retain(|_, namespace| namespace.pid.is_some());
@@ -129,7 +129,7 @@ impl Mib {
     }
 }
 
-/// A section has two lines: names and values.
+/// Parses the section of MPTCP: a line with names, then a line with values. `None`: there is none.
 fn parse(netstat: &str) -> Option<MappingErrors> {
     let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("MPTcpExt: "));
     let (names, values) = (lines.next()?, lines.next()?);

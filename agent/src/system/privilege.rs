@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drops capabilities: the daemon keeps the capabilities that reading requires, threads that serve clients keep none. A new thread inherits the
+//! Drops capabilities: the daemon keeps those that it needs once it traces, threads that serve clients keep none. A new thread inherits the
 //! capabilities of its creator.
 
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ fn keep(wanted: &CapsHashSet) -> anyhow::Result<()> {
     let failed = "cannot give up capabilities";
     let held = caps::read(None, CapSet::Permitted).context(failed)?;
     if held.contains(&Capability::CAP_SETPCAP) {
-        // A program started from here must not get them back, not even as root.
+        // A program that this thread starts must not get them back, not even as root.
         for capability in caps::read(None, CapSet::Bounding).context(failed)?.difference(wanted) {
             caps::drop(None, CapSet::Bounding, *capability).context(failed)?;
         }

@@ -12,7 +12,7 @@ use crate::command::output::print;
 use crate::error::Failure;
 use crate::system::stop_flag;
 
-/// Maximum time until a signal is noticed.
+/// Time between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
@@ -31,7 +31,7 @@ pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()>
     Ok(())
 }
 
-/// How sockets select it.
+/// Explains how sockets select `mptcpd`, and when the congestion control is unregistered.
 fn usage(registration: &Registration) -> String {
     let end = if registration.ends_with_process() {
         "Ctrl-C unregisters it; sockets that use it keep it until they close."

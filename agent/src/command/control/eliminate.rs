@@ -23,7 +23,7 @@ use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
-/// The interval between two evaluations of verdicts: a longer one would only delay a removal.
+/// Time between two snapshots, each of which evaluates the verdicts: a longer time would only delay a removal.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export clickhouse`: prints the schema, or sends.
+//! `mpwatch export clickhouse`: prints or checks the schema, or sends connections.
 
 use mpwatch_exporters::clickhouse::check::{self, Difference};
 use mpwatch_exporters::clickhouse::schema::{self, Place};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sends everything that a target has not confirmed. Repeats failed requests for a limited time.
+//! Sends all connections that a target has not confirmed. Repeats failed requests for a limited time.
 
 use std::thread::sleep;
 use std::time::Instant;

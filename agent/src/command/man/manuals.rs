@@ -6,13 +6,13 @@ use crate::system::paths;
 
 /// The additional parts of the page of one command.
 pub struct Manual {
-    /// Its name; empty for the page of the program.
+    /// Name of the command; empty for the page of the program.
     pub command: &'static str,
     /// The effect of a command line, and the line.
     pub examples: &'static [(&'static str, &'static str)],
-    /// The files that concern it.
+    /// Files that the command uses.
     pub files: &'static [(&'static str, &'static str)],
-    /// The variables that concern it.
+    /// Environment variables that affect the command.
     pub environment: Environment,
     /// Exit codes besides 0.
     pub exit: &'static [u8],
@@ -21,7 +21,7 @@ pub struct Manual {
 /// A file, and what it is for.
 type File = (&'static str, &'static str);
 
-/// Which variables have an effect.
+/// Which environment variables have an effect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Environment {
     /// None.
@@ -69,7 +69,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
     "", All, SHOW, [CONFIG, DATABASE, SOCKET, CURVE, SCREEN, BTF, COUNTERS],
         "Show the connections of this machine in a live view": "mpwatch",
         "Print three snapshots, one every 500 ms": "mpwatch -b -n 3 -i 500ms",
-        "See it work on real traffic in private namespaces": "mpwatch demo",
+        "Observe real traffic in private namespaces": "mpwatch demo",
         "Print a report on the last hour that the daemon recorded": "mpwatch report --since 1h";
     "top", Screen, VIEW, [SOCKET, SCREEN, CURVE, BTF, COUNTERS],
         "Show the connections of nginx that send more than 1 Mbit/s": "mpwatch top --filter 'proc:nginx rate>1M'",
@@ -113,7 +113,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         #[cfg(feature = "clickhouse")]
         "Print the tables of a ClickHouse server": "mpwatch export clickhouse --schema",
         #[cfg(feature = "clickhouse")]
-        "Send what has changed since the last time":
+        "Send connections that the server has not confirmed":
             "mpwatch export clickhouse --url http://clickhouse:8123 --user mpwatch --password-file password",
         #[cfg(feature = "otlp")]
         "Send log events to a collector": "mpwatch export otlp --url http://collector:4318";
@@ -136,9 +136,9 @@ pub(super) static MANUALS: &[Manual] = manuals! {
     ],
         "Register the congestion control mptcpd until Ctrl-C": "mpwatch control congestion",
         "Print which subflows would be removed": "mpwatch control eliminate",
-        "Close extra subflows of connections to a network, on verdicts that held for 10 s":
+        "Close extra subflows of connections to a network, if verdicts were stable for 10 s":
             "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
-        "Keep what happened, for a report": "mpwatch control eliminate --yes --json --db control.db";
+        "Store all connections and removals for a report": "mpwatch control eliminate --yes --json --db control.db";
     "completions", Nothing, PRINT, [
         ("/usr/share/bash-completion/completions/mpwatch", "Installed completions; zsh and fish have theirs."),
     ],

@@ -22,7 +22,7 @@ use crate::config::{environment, suggest};
 use crate::error::Failure;
 use crate::system::companion;
 
-/// The command whose page another program has.
+/// The command whose man page `mpwatch-study` provides.
 const STUDY: &str = "study";
 const PROGRAM: &str = "mpwatch";
 
@@ -53,7 +53,7 @@ fn find(command: &str) -> Result<&'static Manual, Failure> {
     })
 }
 
-/// `mpwatch`, `mpwatch-top`.
+/// The name of a page, such as `mpwatch` or `mpwatch-top`.
 fn page_name(command: &str) -> String {
     if command.is_empty() { PROGRAM.to_owned() } else { format!("{PROGRAM}-{command}") }
 }
@@ -66,7 +66,7 @@ fn page(manual: &Manual) -> io::Result<String> {
 pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
     program.build();
     let command = program.find_subcommand(manual.command).unwrap_or(&program);
-    // The default title of a command has the name and version of a program of that name.
+    // By default, the title would have the name and version of the command instead of the program.
     let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).title(page_name(manual.command).to_uppercase()).source(source);
     let mut text = Vec::new();

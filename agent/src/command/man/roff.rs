@@ -5,7 +5,7 @@ use std::iter;
 
 use clap::{Arg, Command};
 
-/// Text that is printed as it is.
+/// Escapes text so that it is printed unchanged.
 pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
@@ -45,7 +45,7 @@ pub(super) fn synopsis(command: &Command) -> String {
     format!("{}\n", parts.join(" "))
 }
 
-/// `[-n|--count N]`, `FILE`.
+/// An option in a synopsis, such as `[-n|--count N]`, or an argument, such as `FILE`.
 fn usage(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default().iter().map(|name| italic(name));
     let values = values.collect::<Vec<_>>().join(" ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare.rs` has the numbers.
+//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare` has the numbers.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The two must be equal.
+    /// Both values must be equal and known.
     pub(super) fn exact(
         name: impl Into<String>,
         ours: impl Into<Value>,
@@ -32,7 +32,7 @@ impl Check {
         Self { name: name.into(), ours, theirs, source, ok, deviation }
     }
 
-    /// Ours may differ by this fraction of theirs.
+    /// The value of mpwatch may differ by the fraction `tolerance` of the other value.
     pub(super) fn within(
         tolerance: f64,
         name: impl Into<String>,
@@ -46,7 +46,7 @@ impl Check {
         check
     }
 
-    /// Ours must be between two numbers, or differ by at most this fraction of the nearer one.
+    /// The value of mpwatch must lie between `low` and `high`, or differ from the nearer one by at most the fraction `tolerance`.
     pub(super) fn between(
         tolerance: f64,
         name: impl Into<String>,

@@ -87,9 +87,9 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
 struct SelftestTraffic {
     running: Option<(Transfer, Arc<Control>)>,
     outcomes: Vec<TransferOutcome>,
-    /// Everything was acknowledged before the latest tick.
+    /// Whether all data was acknowledged before the latest tick.
     is_acknowledged: bool,
-    /// Taken after everything was acknowledged.
+    /// A snapshot after all data was acknowledged, before the connection closed.
     idle: Option<Snapshot>,
 }
 
@@ -118,7 +118,7 @@ impl SelftestTraffic {
             }
             return Ok(true);
         }
-        // This snapshot began after everything was acknowledged, so no counter changes until the connection closes.
+        // This snapshot began after all data was acknowledged, so no counter changes until the connection closes.
         if self.is_acknowledged && self.idle.is_none() {
             self.idle = Some(snapshot);
             control.release();

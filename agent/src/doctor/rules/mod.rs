@@ -68,7 +68,7 @@ fn hook(hook: &Hook, plan: &AttachPlan) -> Check {
     if let Attach::StorageIterator { map } = hook.attach {
         name = format!("{name}/{map}");
     }
-    // The CPU ledger is off if one of its hooks is missing, but its other hooks are present.
+    // If one hook of the CPU ledger is missing, the ledger is off and its other hooks, although present, are not in the plan.
     if !plan.missing.iter().any(|missing| missing.what == hook.target) && !hook.required
         || plan.programs.contains(&hook.program)
     {
@@ -109,7 +109,7 @@ fn fields(report: &CoreReport) -> Check {
     .fix("report this as a bug of mpwatch, with the kernel release")
 }
 
-/// `None` if the kernel has it.
+/// A warning about a missing field. `None`: the kernel has the field.
 fn optional_field(field: &KernelField, support: &KernelSupport) -> Option<Check> {
     let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
     (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine that passes every check; then one fact is changed at a time, and exactly one check fails.
+//! A machine passes every check. Then one fact at a time is changed, and the changed checks are compared.
 
 use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE};
 use mpwatch_ebpf::support::KernelSupport;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calibration finds the law of a simulated machine, step by step of its plan.
+//! Calibration measures the power curve of a simulated machine, in the steps of its plan.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing is lost and nothing made up: 200 000 random windows, with wraps, zones that vanish, jumps and pauses.
+//! Conservation of energy: in 200 000 random windows with wraps, jumps, pauses and zones that vanish, all parts add up to the total.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const ZONES: usize = 3;
 const CPUS: u32 = 4;
 const RANGE: u64 = 65_532_610_987;
 
-/// A zone that misbehaves, and what it truly spent in the windows that count.
+/// A faulty zone, and the energy in its windows that were not lost (`truth`, microjoules).
 struct Wild {
     id: Arc<ZoneId>,
     counter: Counter,
@@ -65,7 +65,7 @@ impl Wild {
             self.counter.step(self.value, elapsed);
             return ZoneOutcome::Lost { reason: LostReason::Vanished, elapsed };
         }
-        // Up to 300 W; now and then a jump back, which looks like a whole range.
+        // Up to 300 W. Sometimes the counter jumps back, which looks like a wrap.
         let energy = random.below(300 * elapsed.0 / 1_000);
         let jumps = random.below(500) == 0;
         self.value = if jumps { random.below(self.value) } else { (self.value + energy) % (RANGE + 15) };
@@ -84,7 +84,7 @@ impl Wild {
 
 fn random_work(random: &mut Random, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
-    // Sometimes nobody does anything.
+    // Sometimes no CPU works.
     for _ in 0..random.below(7) {
         let account = match random.below(8) {
             0 => Account::App,
@@ -115,7 +115,7 @@ fn calibration() -> Calibration {
 fn random_windows_add_up_to_the_microjoule() {
     random_windows(WINDOWS, calibration(), |split, zones, alive, closed| {
         check(split, zones, alive);
-        // With known idle power, what the flows report is what the zones charged to flows.
+        // With known idle power, the energy of all flows equals the energy that the zones charged to flows.
         let open: u64 =
             alive.iter().filter_map(|id| split.flow(*id)).map(|charge| charge.active.unwrap().0).sum();
         let flows: u64 = split.snapshot().zones.iter().map(|zone| zone.flows_uj.0).sum();
@@ -167,7 +167,7 @@ fn random_windows(
     assert!(next > windows / 20, "only {next} flows lived");
 }
 
-/// All sums of the zones, and the order of each flow's figures.
+/// Checks the sums of the zones, and that each flow has lower bound <= energy <= upper bound.
 fn check(split: &Split, zones: &[Wild], alive: &[SubflowId]) {
     let snapshot = split.snapshot();
     for (zone, shown) in zones.iter().zip(&snapshot.zones) {
@@ -208,7 +208,7 @@ fn counters_in_files_with_faults_add_up_too() {
                     2 => Fault::Stuck,
                     _ => Fault::Vanished,
                 };
-                // A zone that has vanished cannot vanish again.
+                // Fails if the zone has vanished already.
                 let _ = rig.tree.inject_fault(device, fault);
             }
             if random.below(15) == 0 {

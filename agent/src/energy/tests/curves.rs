@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ten recorded machines: whatever load comes first, what a flow truly added lies inside its interval.
+//! The ten recorded curves: in whichever order the loads begin, the energy that a flow added lies inside its interval.
 
 use super::recorded_curves::RECORDED_CURVES;
 use super::scenario::{BusyTime, Consumer, Scenario, TimeSlice as Load};
@@ -15,7 +15,7 @@ use mpwatch_model::host::energy::{FlowEnergy, IdleSource};
 
 const REPLAYS: u32 = 200;
 
-/// What calibration would have measured: the recording itself.
+/// The calibration that would have been measured: the recorded curve.
 fn measured(curve: &RecordedCurve) -> Calibration {
     let knot = |(load, power): &(u32, u32)| CurvePoint {
         busy: f64::from(*load) / 1e3,
@@ -36,7 +36,7 @@ fn machine(curve: RecordedCurve) -> SimulatedMachine {
     SimulatedMachine { packages: 1, cpus: curve.cpus, power: PowerModel::Recorded(curve) }
 }
 
-/// Loads of one second, none beyond its CPUs: the flow's, and the loads of up to three others.
+/// Random CPU times in one second, nanoseconds: the flow's first, then up to three others. Together they fit into the CPUs.
 fn loads(random: &mut Random, cpus: u32) -> Vec<u64> {
     let others = random.below(4);
     let mut left = u64::from(cpus) * SECOND.0;
@@ -49,7 +49,7 @@ fn loads(random: &mut Random, cpus: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The flow's part in joules for every order of coming, and their mean: the share that is fair whoever was first (Shapley).
+/// The joules that the flow adds in every order of the loads, and at the end their mean, the Shapley value.
 fn truths(machine: &SimulatedMachine, loads: &[u64]) -> Vec<f64> {
     let power = |busy: u64| machine.energy(busy, SECOND.0) as f64 / 1e12;
     let others = &loads[1..];
@@ -77,7 +77,7 @@ fn rig(machine: SimulatedMachine) -> Rig {
     Rig::new(Platform::Intel1, machine)
 }
 
-/// One second of these loads, the first of which is the flow's.
+/// Runs these loads for one second and returns the energy of the flow, which has the first load.
 fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> FlowEnergy {
     let cpus = rig.machine.cpus;
     rig.split = Split::new(cpus, calibration);
@@ -86,7 +86,7 @@ fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> FlowEnergy 
     rig.split.flow(flow(0)).unwrap()
 }
 
-/// Over all CPUs: which of them does not matter here.
+/// Spreads a load over all CPUs: on which CPU it runs does not matter here.
 fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = BusyTime> {
     let part = move |cpu: u32| load / u64::from(cpus) + u64::from(u64::from(cpu) < load % u64::from(cpus));
     (0..cpus).map(move |cpu| BusyTime { cpu, consumer: Consumer::Flow(nth), time: part(cpu) })
@@ -102,7 +102,7 @@ fn the_true_part_lies_inside_the_interval_in_every_replay() {
         for nth in 0..REPLAYS {
             let loads = loads(&mut random, curve.cpus);
             let charge = replay(&mut rig, measured(&curve), &loads);
-            // Whole counts of the counter, at both ends of the window.
+            // The counter is rounded to whole counts at both ends of the window.
             let grain = 2.0 * 61.1e-6;
             let (lo, hi) = (charge.lo.unwrap().joules() - grain, charge.hi.unwrap().joules() + grain);
             for truth in truths(&machine, &loads) {
@@ -148,7 +148,7 @@ fn zone(curve: &RecordedCurve) -> MeasuredZone {
 fn a_flow_that_ran_alone_has_a_narrow_interval() {
     for curve in RECORDED_CURVES {
         let charge = replay(&mut rig(machine(curve)), measured(&curve), &[SECOND.0]);
-        // The remaining error is the edge of a window: two steps of the counter in a second of the whole machine's energy.
+        // The remaining error comes from the edges of the window: two updates of the counter, 1 ms each, in a second.
         let width = (charge.hi.unwrap().joules() - charge.lo.unwrap().joules()) / 2.0;
         let energy =
             Scenario { name: String::new(), machine: machine(curve), slices: Vec::new() }.energy(&Load {
@@ -159,12 +159,12 @@ fn a_flow_that_ran_alone_has_a_narrow_interval() {
     }
 }
 
-/// CPU time of a load in thousandths of the machine, for a second.
+/// CPU time in one second, nanoseconds, of a load in thousandths of the machine.
 fn thousandths(load: u64, curve: &RecordedCurve) -> u64 {
     load * u64::from(curve.cpus) * SECOND.0 / 1_000
 }
 
-/// A machine without calibration after ten minutes of loads between `low` and `high`, and where its idle power comes from.
+/// A machine without calibration after ten minutes of loads between `low` and `high`, and the source of its idle power.
 fn uncalibrated(curve: &RecordedCurve, low: u64, high: u64) -> (Rig, IdleSource) {
     after_ten_minutes(machine(*curve), low, high)
 }
@@ -180,7 +180,7 @@ fn after_ten_minutes(machine: SimulatedMachine, low: u64, high: u64) -> (Rig, Id
     (rig, source)
 }
 
-/// One second of these loads, the first of which is the flow's.
+/// Runs these loads for one second. The flow has the first load.
 fn work(rig: &mut Rig, loads: &[u64]) {
     let cpus = rig.machine.cpus;
     let busy = loads.iter().zip(0..).flat_map(|(load, nth)| spread(nth, *load, cpus));
@@ -198,7 +198,7 @@ fn idle_power(rig: &mut Rig) -> f64 {
 /// Lowest and highest load, thousandths.
 const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 
-/// The ground for the order in `engine/src/energy/idle.rs`: where quiet windows exist, they are the better source.
+/// The reason for the order in `engine/src/energy/idle.rs`: quiet windows, if there are any, are the better source.
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
@@ -217,7 +217,7 @@ fn observed_idle_power_is_closer_than_a_fitted_one() {
     }
 }
 
-/// Power rises steeply below the lowest load of a fit, which the fit cannot contain. The bounds allow for that.
+/// Below the lowest load of a fit, power rises steeply, which the fit cannot reproduce. The bounds allow for that.
 #[test]
 fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
     for curve in RECORDED_CURVES {
@@ -246,7 +246,7 @@ fn the_true_part_lies_inside_the_interval_of_a_fitted_idle_power() {
     }
 }
 
-/// Where power follows the load along a line, the confidence of its slope bounds what a flow adds as the last load.
+/// If power is linear in the load, the confidence interval of the slope bounds the energy that a flow adds as the last load.
 #[test]
 fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
     let machine = SimulatedMachine {
@@ -269,7 +269,7 @@ fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
     let [lo, hi] = added(&mut rig, [100, 300]);
     println!("{lo:.3} .. {hi:.3} J of 3 J");
     assert!((2.7..=3.0).contains(&lo) && (3.0..=18.0).contains(&hi), "{lo} {hi}");
-    // Above the loads of the fit nothing is known about the slope.
+    // Above the loads of the fit, the slope is unknown.
     let [lo, _] = added(&mut rig, [100, 800]);
     assert!(lo < 0.01, "{lo}");
 }

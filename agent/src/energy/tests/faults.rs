@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes wrong with counters: each time the energy is lost or labelled, never wrong and never 0 J for unknown.
+//! Faults of counters: the energy is reported as lost, or marked as an estimate. It is never wrong, and unknown energy is never 0 J.
 
 use super::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
@@ -39,7 +39,7 @@ fn every_shape_gives_the_energy_of_its_cover() {
         Platform::ALL.into_iter().filter(|shape| !matches!(shape, Platform::Empty | Platform::VmShare))
     {
         let mut rig = rig(shape);
-        // After ten seconds it is clear which zone is dead or a mirror.
+        // Ten seconds are enough to detect a dead zone or a mirror.
         (0..10).for_each(|_| rig.work(&second()));
         let zones = rig.sampler.zones();
         let counted: Vec<_> =
@@ -93,7 +93,7 @@ fn a_dead_zone_alone_is_no_source() {
     assert_eq!(rig.sampler.source(), EnergySource::Model);
     rig.work(&second());
     assert_eq!(rig.split.flow(flow(0)).unwrap().source, EnergySource::Model);
-    // It moves after all.
+    // The counter advances again.
     rig.tree.clear_fault("intel-rapl:0").unwrap();
     rig.work(&second());
     rig.work(&second());
@@ -169,7 +169,7 @@ fn a_wrap_loses_nothing() {
     for shape in [Platform::Intel1, Platform::Amd] {
         let mut rig = rig(shape);
         rig.tree.inject_fault("intel-rapl:0", Fault::NearWrap(30_000_000)).unwrap();
-        // The jump there is one lost window.
+        // The injected jump to just before the wrap loses one window.
         rig.work(&second());
         let before = rig.split.snapshot().zones.first().map_or(Microjoules(0), |zone| zone.zone_uj);
         (0..5).for_each(|_| rig.work(&second()));

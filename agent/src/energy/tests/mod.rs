@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The whole of it on simulated machines: tree, sampler and split together, under a clock that the test turns.
+//! Tests of counters, sampler and attribution together, on simulated machines whose clock the test sets.
 #![allow(clippy::cast_possible_truncation, reason = "small random numbers")]
 
 mod calibrate;
@@ -28,7 +28,7 @@ use mpwatch_model::host::energy::window::EnergyWindow;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 
-/// A simulated tree of counters in a folder of its own.
+/// A simulated tree of counters in a temporary folder.
 pub(super) fn tree(shape: Platform, layout: SysfsLayout) -> (tempfile::TempDir, PowercapTree) {
     let root = tempfile::tempdir().unwrap();
     let tree = PowercapTree::create(root.path(), shape, layout).unwrap();
@@ -50,7 +50,7 @@ fn account(who: Consumer) -> Account {
     }
 }
 
-/// What calibration would find on a simulated machine.
+/// The calibration that would be measured on a simulated machine.
 fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
     let idle = f64::from(machine.power.idle()) / 1000.0;
     let zone = |name: &str| MeasuredZone {
@@ -64,7 +64,7 @@ fn calibrated(tree: &PowercapTree, machine: &SimulatedMachine) -> Calibration {
     Calibration::from_zones(&zones)
 }
 
-/// A simulated machine and everything that watches it.
+/// A simulated machine with the sampler and the attribution of its energy.
 struct Rig {
     root: tempfile::TempDir,
     tree: PowercapTree,
@@ -74,7 +74,7 @@ struct Rig {
     window: EnergyWindow,
     ledger: Ledger,
     now: Arc<Mutex<ClockPair>>,
-    /// Energy that each package drew.
+    /// Energy that each package has drawn so far.
     drawn: Vec<Picojoules>,
 }
 
@@ -96,7 +96,7 @@ impl Rig {
         rig
     }
 
-    /// With what calibration would find.
+    /// A machine with the calibration that would be measured.
     fn calibrated(shape: Platform, machine: SimulatedMachine) -> Self {
         let mut rig = Self::new(shape, machine);
         rig.split = Split::new(machine.cpus * machine.packages, calibrated(&rig.tree, &machine));
@@ -107,7 +107,7 @@ impl Rig {
         self.now.lock().unwrap().boot += time;
     }
 
-    /// Lets time pass and someone work.
+    /// Runs a load: advances the counters, the clock and the ledger, and closes a window.
     fn work(&mut self, load: &Load) {
         let scenario = Scenario { name: String::new(), machine: self.machine, slices: Vec::new() };
         let drawn = scenario.energy(load);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios without a clock: which consumer was busy when. Energy and its true owners follow exactly. They test the
-//! arithmetic of the attribution; another test runs the same twelve scenarios with real traffic.
+//! Scenarios without a clock list which consumer was busy and when. Energy and its true owners are computed from that. The scenarios
+//! test the arithmetic of the attribution; another test runs the same twelve scenarios with real traffic.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,9 @@ pub(super) enum Consumer {
 /// CPU time of one consumer on one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BusyTime {
-    /// The CPU.
     pub(super) cpu: u32,
-    /// The consumer.
     pub(super) consumer: Consumer,
-    /// Nanoseconds.
+    /// CPU time, nanoseconds.
     pub(super) time: u64,
 }
 
@@ -50,12 +48,9 @@ pub(super) struct TimeSlice {
     pub(super) busy: Vec<BusyTime>,
 }
 
-/// A scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scenario {
-    /// Name.
     pub(super) name: String,
-    /// Its machine.
     pub(super) machine: SimulatedMachine,
     /// Its time slices, in order.
     pub(super) slices: Vec<TimeSlice>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The twelve scenarios against known truth, and the formulas of other tools on the same runs.
+//! Compares the energy in the twelve scenarios, and the formulas of other tools, with the known truth.
 //! `cargo test -p mpwatch energy::tests::scenarios -- --nocapture` prints the table.
 
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use mpwatch_model::host::energy::{EnergySource, IdleSource};
 use super::{Rig, account, flow};
 use mpwatch_engine::energy::ledger::Account;
 
-/// Relative error of the flows' energy in one scenario.
+/// Relative errors of the flows' energy in one scenario: of mpwatch (the worst flow), and of each other formula (all flows).
 struct Row {
     name: String,
     ours: f64,
     theirs: Vec<f64>,
-    /// Our joules of all flows, and their CPU seconds.
+    /// Joules of all flows by mpwatch, and their CPU seconds.
     joules: f64,
     seconds: f64,
 }
@@ -126,7 +126,7 @@ fn each_joule_figure_says_where_it_comes_from() {
     solo.slices.iter().for_each(|window| uncalibrated.work(window));
     let charge = uncalibrated.split.flow(flow(0)).unwrap();
     assert_eq!(charge.idle, IdleSource::Unknown);
-    // Without idle power the figure is unknown; the interval contains the truth, and what the flow got with idle energy is known.
+    // Without idle power, the active energy is unknown, but its interval contains the truth, and the energy with idle energy is known.
     let truth = u64::try_from(solo.truth()[&Consumer::Flow(0)] / 1_000_000).unwrap();
     assert_eq!((charge.active, charge.lo.unwrap().0), (None, 0));
     assert!(charge.hi.unwrap().0 > truth && charge.full.unwrap().0 > truth);
@@ -161,7 +161,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
     assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
 }
 
-/// The service of issue 17: always some work, no calibration; then a transfer alone, and together with a process that fills a CPU.
+/// A machine that always works and has no calibration (issue 17). A transfer follows, alone or with a process that fills a CPU.
 #[test]
 fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
     for scenario in ["solo", "bystander-100"] {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::live::source::{EventSink, EventSource};
 
-/// Version of the format. Newer ones are rejected.
+/// Version of the format. A file with a newer version is rejected.
 const VERSION: u32 = 1;
 /// Maximum length of a line in bytes; no event is longer.
 const MAX_LINE: u64 = 1 << 20;
@@ -42,7 +42,7 @@ struct Header {
 
 pub(crate) struct Recorder {
     path: PathBuf,
-    /// Collects the serializer's writes of a few bytes, each of which would be a call of the encoder.
+    /// Buffers the writes of the serializer, which have a few bytes each, so that the encoder is called less often.
     output: BufWriter<zstd::Encoder<'static, BufWriter<File>>>,
     /// The first failure. Nothing is written after it.
     failure: Option<io::Error>,
@@ -96,7 +96,7 @@ pub(crate) fn check(path: &Path, overwrite: bool) -> Result<(), RecordingError> 
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     match is_file.then(|| File::open(path)) {
         Some(Ok(file)) => check_content(path, &file, overwrite),
-        // Creating it will report what is wrong.
+        // Creating the file will report the error.
         _ => Ok(()),
     }
 }
@@ -113,7 +113,7 @@ fn check_content(path: &Path, file: &File, overwrite: bool) -> Result<(), Record
     }
 }
 
-/// Creates the file, which only its owner may read (it has what a database has), or locks one that exists and empties it.
+/// Creates the file, which only its owner may read because its content is as private as a database, or locks and empties an existing file.
 fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.
@@ -146,7 +146,7 @@ pub(crate) struct Replay<R = BufReader<zstd::Decoder<'static, BufReader<File>>>>
     lines: R,
     start: Start,
     line: Vec<u8>,
-    /// Why reading stopped before the end of the recording.
+    /// Why reading stopped before the end of the recording. `None`: it did not.
     cut_short: Option<String>,
 }
 
@@ -177,12 +177,12 @@ impl<R: BufRead> Replay<R> {
         }
         match replay.next_event() {
             Some(KernelEvent::Start(start)) => replay.start = start,
-            _ => return Err(refused("it does not say where and when it started".to_owned())),
+            _ => return Err(refused("its second line is not the start event".to_owned())),
         }
         Ok(replay)
     }
 
-    /// The next event. `None`: the end, or the rest cannot be read for the reason in [`EventSource::cut_short`].
+    /// The next event. `None`: the recording has ended, or its rest cannot be read; [`EventSource::cut_short`] returns why.
     fn next_event(&mut self) -> Option<KernelEvent> {
         if self.cut_short.is_some() {
             return None;

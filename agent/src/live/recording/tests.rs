@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings on damaged files, full disks and in the place of other files.
+//! Recordings that are damaged, on a full disk, or written over another file.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -56,7 +56,7 @@ impl Windows {
         match self.schedule.next(now, tick) {
             Next::Wait => {}
             Next::Decide => {
-                // A failed reading is repeated later.
+                // If reading fails, no work is added; the next decision reads again.
                 let work = tracer.work().unwrap_or(self.before);
                 // Until flows have worked in a window, the CPU time and energy of all flows are unknown.
                 let is_first = work.in_windows == 0 && work.all > self.before.all;
@@ -101,7 +101,7 @@ impl Windows {
         }
     }
 
-    /// Whether CPU time is charged now: a window has closed since the last charge, or the last charge is too old.
+    /// Whether CPU time is charged now: a window has closed since the last charge, or that charge is [`MAX_WAIT`] old.
     pub(crate) fn charge_if_due(&mut self, now: Instant) -> bool {
         let charges = self.has_closed || now.saturating_duration_since(self.charged) >= MAX_WAIT;
         if charges {

@@ -12,7 +12,7 @@ use mpwatch_model::unit::Nanos;
 pub(super) const LENGTH: Duration = Duration::from_millis(50);
 /// At most one window opens in each period, if the budget allows.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
-/// The first windows follow each other faster, so that short runs have figures too.
+/// Period of the first windows, which is shorter, so that short runs have figures too.
 pub(super) const FIRST_PERIOD: Duration = Duration::from_millis(250);
 pub(super) const FIRST_WINDOWS: u32 = 4;
 /// A new window opens after flows have used this much CPU time: 25 windows for each CPU second, because each has an error of 10 % or more.
@@ -63,7 +63,7 @@ pub(crate) struct Schedule {
     pub(crate) period: Duration,
     /// Number of windows so far.
     opened: u32,
-    /// The tick for which a due window waits.
+    /// The tick for which a due window waits. `None`: no window waits.
     waited_for: Option<Instant>,
     random: u32,
 }
@@ -93,8 +93,8 @@ impl Schedule {
         self.phase == Phase::Open
     }
 
-    /// The next step. A window that would not end before `tick` waits for it, because a tick may take long; but only for one tick, because on
-    /// a busy machine every tick is overdue.
+    /// The next step. A window that would not end before `tick` waits until then, because a tick may take long. It waits for one tick only,
+    /// because on a busy machine every tick is overdue.
     pub(super) fn next(&mut self, now: Instant, tick: Instant) -> Next {
         if now < self.due {
             return Next::Wait;
@@ -144,7 +144,7 @@ impl Schedule {
         (self.phase, self.due, self.closed) = (Phase::Idle, now, now);
     }
 
-    /// From 0 to 1: xorshift32, whose quality suffices to be independent of the traffic.
+    /// A number from 0 to 1, by xorshift32: random enough to be independent of the traffic.
     fn next_random(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;

@@ -41,9 +41,9 @@ pub(super) struct TransferEnd {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BuiltPath {
-    /// The client's address on it.
+    /// The client's address on the path.
     pub(super) client: IpAddr,
-    /// Sum of its delays in both directions.
+    /// Sum of the configured delays in both directions.
     pub(super) rtt: Duration,
 }
 

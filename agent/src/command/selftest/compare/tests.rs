@@ -11,7 +11,7 @@ use super::*;
 /// The tokens of the client and of the server.
 const TOKENS: [u32; 2] = [0x11, 0x22];
 
-/// What the application and the kernel report on this connection.
+/// The reports of the application and of the kernel on this connection.
 fn reported(ours: &Connection, token: u32) -> ConnectionReport {
     let bytes = |bytes: Option<Bytes>| bytes.unwrap().0;
     let subflows = ours.subflows.iter().map(|subflow| SubflowInfo {
