@@ -23,7 +23,7 @@ fn database() -> (TempDir, PathBuf) {
         let subflow = connection.subflows[0].clone();
         connection.subflows.resize_with(usize::try_from(token % 3).unwrap() + 1, || subflow.clone());
         for (place, subflow) in (1_u32..).zip(&mut connection.subflows) {
-            subflow.id.generation = place;
+            (subflow.id.generation, subflow.place) = (place, place);
             if let Some(energy) = &mut subflow.energy {
                 energy.active = Some(Microjoules(1_000_003 * u64::from(token) + u64::from(place)));
             }
