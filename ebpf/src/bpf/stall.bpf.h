@@ -84,8 +84,8 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 /*
  * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
  * No data waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was left to send:
- * a peer that has everything may send the last DATA_ACK late. If no data waits now, another subflow has recorded since when data waited. Data
- * does not wait while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
+ * a peer that has everything may send the last DATA_ACK late. If no data waits now, another subflow has recorded the wait. Data does not wait
+ * while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)

@@ -68,6 +68,8 @@ pub(super) struct Flow {
     /// The last tick at which no data waited for a path, and the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
+    /// The tick before the peer's window was last found closed for the first time.
+    pub(super) limited_since: Nanos,
     /// Payload acknowledged on all subflows at the last tick.
     pub(super) acked: Bytes,
     /// Payload with a DATA_ACK, and the last tick at which it grew or no DATA_ACK was missing. `None`: the kernel does not count it.

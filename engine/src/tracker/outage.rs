@@ -36,7 +36,7 @@ impl Flow {
             let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
             // While the peer had no memory, and until the data that it discarded is retransmitted, data did not wait for a path.
-            if from <= self.limited_at {
+            if from <= self.limited_at && self.limited_since <= to {
                 from = self.limited_at + LIMIT_ENDS;
             }
             let gap = suspensions.awake(from, to);
@@ -59,6 +59,9 @@ impl Flow {
         let is_window_closed =
             is_limited || paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
         if is_window_closed {
+            if self.limited_at < ticks.previous {
+                self.limited_since = ticks.previous;
+            }
             self.limited_at = now;
         }
         let has_data =

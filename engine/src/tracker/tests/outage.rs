@@ -139,3 +139,29 @@ fn a_path_that_worked_when_it_was_read_works_at_a_tick_seconds_later() {
         assert_eq!((connection.subflows[0].progress, connection.outage_since), (Progress::Working, None));
     }
 }
+
+/// A stall is recorded when two segments arrive, which can be after a later pause of the receiver.
+#[test]
+fn a_later_pause_of_the_receiver_does_not_hide_a_stall() {
+    let stalls_after_a_pause = |stall: Stall| {
+        let mut tracker = tracker(Closed::Keep);
+        for second in 10..30 {
+            let is_paused = (20..22).contains(&second);
+            let at = second * 1_000 * MS;
+            let mut record = subflow(11, at, 1_000);
+            record.waiting.window = Bytes(if is_paused { 0 } else { 100_000 });
+            record.waiting.last_ack = Some(Nanos(at - 10 * MS));
+            record.waiting.busy_since = is_paused.then_some(Nanos(at - 500 * MS));
+            record.progress = Some(Nanos(at));
+            record.stalls = if second > 22 { vec![stall] } else { Vec::new() };
+            tracker.apply(&KernelEvent::Connection(connection(at, 1_000)));
+            tracker.apply(&KernelEvent::Subflow(record));
+            tick(&mut tracker, at);
+        }
+        outages(tracker)
+    };
+    let stall =
+        |from: u64, to: u64| Stall { from: Nanos(from * MS), to: Nanos(to * MS), unacked: Some(true) };
+    assert_eq!(stalls_after_a_pause(stall(15_000, 16_000)), [(15_000, 16_000)]);
+    assert_eq!(stalls_after_a_pause(stall(19_500, 22_300)), []);
+}
