@@ -29,7 +29,10 @@ pub(crate) fn load(
     }
     let configured = configure(&mut object, settings, plan.can_keep_ledger(), support);
     configured.map_err(bpf_error("configure the BPF object"))?;
-    let object = object.load().map_err(bpf_error("load the BPF programs")).map_err(explain)?;
+    let object = object
+        .load()
+        .map_err(bpf_error("load the BPF programs (MPWATCH_LIBBPF_LOG=1 prints the verifier's reason)"))
+        .map_err(explain)?;
     fill_program_arrays(&object, plan)?;
     Ok(object)
 }
