@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen. Fixed-width types, largest
- * first, no implicit padding, no bitfields, no kernel pointer. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Records are zeroed first. */
+/* Records and limits that BPF programs and user space share. Plain C without kernel types; the build script translates it to Rust. Fixed-width
+ * types, largest first, no implicit padding, no bitfields, no kernel pointer. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Records are
+ * zeroed first. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
 #include "mpwatch_settings.h"
 
-/* Log-linear RTT histogram: 8 buckets per octave, from 2^4 to 2^24 us; see rtt_bucket(). */
-#define MPW_RTT_BUCKETS		160
-#define MPW_RTT_SUB_BUCKET_BITS 3
-#define MPW_RTT_LOWEST_OCTAVE	4
-#define MPW_RTT_MAX_US		((1 << 24) - 1)
-#define MPW_WORK_PER_PACKET	32	  /* work units of a packet; a KiB of payload is 1 unit */
-#define MPW_STALLS		4	  /* kept per subflow; a new stall overwrites the oldest */
-#define MPW_STALL_UNUSED	2	  /* mpw_stall.unacked */
-#define MPW_MIN_STALL_NS	100000000 /* a retransmission timeout is at least 200 ms */
-#define MPW_MIN_WINDOW \
-	1280 /* a smaller receive window admits no segment, even with the minimum MTU of IPv6 */
-#define MPW_RM_IDS	   8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
-#define MPW_NAME_LEN	   16
-#define MPW_CGROUP_LEVELS  16	     /* of a control group's path */
-#define MPW_CGROUP_NAME	   256	     /* bytes of one level: NAME_MAX and a NUL */
-#define MPW_BATCH_SAMPLES  32	     /* RTT samples in one batch */
-#define MPW_EVENTS_BYTES   (8 << 20) /* default sizes of the ring buffers */
-#define MPW_OVERFLOW_BYTES (4 << 20)
-#define MPW_SAMPLES_BYTES  (4 << 20)
+enum mpw_limit {
+	/* Log-linear RTT histogram: 8 buckets per octave, from 2^4 to 2^24 us; see rtt_bucket(). */
+	MPW_RTT_BUCKETS = 160,
+	MPW_RTT_SUB_BUCKET_BITS = 3,
+	MPW_RTT_LOWEST_OCTAVE = 4,
+	MPW_RTT_MAX_US = (1 << 24) - 1,
+	MPW_WORK_PER_PACKET = 32,     /* work units of a packet; a KiB of payload is 1 unit */
+	MPW_STALLS = 4,		      /* kept per subflow; a new stall overwrites the oldest */
+	MPW_STALL_UNUSED = 2,	      /* mpw_stall.unacked */
+	MPW_MIN_STALL_NS = 100000000, /* a retransmission timeout is at least 200 ms */
+	MPW_MIN_WINDOW = 1280, /* a smaller one admits no segment, even with IPv6's minimum MTU */
+	MPW_RM_IDS = 8,	       /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
+	MPW_NAME_LEN = 16,
+	MPW_CGROUP_LEVELS = 16,	    /* of a control group's path */
+	MPW_CGROUP_NAME = 256,	    /* bytes of one level: NAME_MAX and a NUL */
+	MPW_BATCH_SAMPLES = 32,	    /* RTT samples in one batch */
+	MPW_EVENTS_BYTES = 8 << 20, /* default sizes of the ring buffers */
+	MPW_OVERFLOW_BYTES = 4 << 20,
+	MPW_SAMPLES_BYTES = 4 << 20,
+};
 
 enum mpw_record_kind {
 	MPW_RECORD_SUBFLOW = 1,

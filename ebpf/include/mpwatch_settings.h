@@ -6,7 +6,7 @@
 /* Set before the programs are loaded. Constants for the verifier. */
 struct mpw_settings {
 	/* Process id of mpwatch. */
-	__u32 self;
+	__u32 self_pid;
 	/* Slots for the CPU time of sockets, including slot 0, which belongs to no socket. */
 	__u32 cost_slots;
 	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */

@@ -71,7 +71,7 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 			cpu->process.current = thread->current;
 		return;
 	}
-	if (next->tgid == settings.self) {
+	if (next->tgid == settings.self_pid) {
 		set_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
 		return;
 	}

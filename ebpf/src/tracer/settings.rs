@@ -75,7 +75,7 @@ pub(crate) fn configure(
     // One more than sockets, because slot 0 belongs to no socket.
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
     let constants = abi::mpw_settings {
-        self_: std::process::id(),
+        self_pid: std::process::id(),
         cost_slots,
         tick_ns: tick_ns()?,
         trace_tcp: settings.trace_tcp.into(),
