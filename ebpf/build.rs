@@ -86,11 +86,13 @@ fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
 /// Writes the constants and structs of the ABI header in Rust, from the BTF that clang makes of them.
 fn generate_abi(out: &Path) -> Result<()> {
     let headers = ABI_HEADERS.map(fs::read_to_string).into_iter().collect::<io::Result<String>>()?;
+    let mut text = String::from("#include <linux/types.h>\n#include \"mpwatch_abi.h\"\n");
     // clang describes only types that a variable has.
-    let types = headers.lines().filter_map(|line| line.strip_suffix(" {")).enumerate();
-    let variables: String = types.map(|(number, name)| format!("{name} variable_{number};\n")).collect();
+    for (number, name) in headers.lines().filter_map(|line| line.strip_suffix(" {")).enumerate() {
+        writeln!(text, "{name} variable_{number};")?;
+    }
     let source = out.join("abi.c");
-    fs::write(&source, format!("#include <linux/types.h>\n#include \"mpwatch_abi.h\"\n{variables}"))?;
+    fs::write(&source, text)?;
     let btf = Btf::from_path(compile(&source, out, &clang_arguments()?)?)?;
     let mut text = String::new();
     for enumeration in btf.type_by_kind::<Enum<'_>>() {
@@ -106,7 +108,10 @@ fn generate_abi(out: &Path) -> Result<()> {
             let field = btf.type_by_id(member.ty).context("a member has a type")?;
             writeln!(text, "    pub {}: {},", name_of(member.name)?, rust_type(field)?)?;
         }
-        writeln!(text, "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() }} }}")?;
+        writeln!(
+            text,
+            "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() }} }}"
+        )?;
     }
     fs::write(out.join("abi.rs"), text).context("writing the ABI types")
 }

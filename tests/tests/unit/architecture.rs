@@ -65,7 +65,8 @@ const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
 /// Packages of optional features: `mpwatch --no-default-features` has none of them. The export engines are known by their formats.
-const OPTIONAL: &[&str] = &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost"];
+const OPTIONAL: &[&str] =
+    &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost", "rustls"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
@@ -191,7 +192,7 @@ fn the_pure_crates_build_without_kernel_database_and_web_server() {
 }
 
 #[test]
-fn the_program_builds_without_control_study_and_export_engines() {
+fn the_program_builds_without_control_study_tls_and_export_engines() {
     let minimal = linked_packages("mpwatch", &["--no-default-features"]);
     let found: Vec<&&str> = OPTIONAL.iter().filter(|name| minimal.contains(**name)).collect();
     assert!(found.is_empty(), "without its features, the program depends on {found:?}");
