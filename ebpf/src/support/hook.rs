@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of our programs: where each is attached, its purpose, and the figures that are unknown without it.
+//! The table of BPF programs: where each is attached, its purpose, and the figures that are unknown without it.
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Whether it belongs to the ledger, so that a sampled ledger attaches it in sampling windows only.
+    /// Whether the program belongs to the ledger, so that a sampled ledger attaches it in sampling windows only.
     pub(crate) fn is_for_ledger(&self) -> bool {
         self.part != Part::Flows
     }
@@ -94,7 +94,7 @@ const fn iterator(program: &'static str, target: &'static str, costs: &'static s
 
 /// The kernel function that runs a program for user space.
 const RUN: &str = "bpf_prog_test_run_raw_tp";
-/// Figures that are unknown without changes of state.
+/// Figures that are unknown if changes of state are not traced.
 const STATES: &str = "opening and closing of connections and subflows";
 
 /// All hooks, first the required ones.
