@@ -12,7 +12,7 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_store::{Archive, Limits, Period, Store};
 
-/// The file to write; set in the process that will be killed.
+/// Name of the variable with the file to write; set in the process that will be killed.
 const FILE: &str = "MPWATCH_TEST_STORE";
 const PER_SNAPSHOT: u64 = 50;
 

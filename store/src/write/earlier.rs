@@ -35,7 +35,7 @@ pub(crate) struct RowNumbers {
     /// Empty: unknown. Ids have no meaning on another boot.
     boot_id: String,
     began_ns: i64,
-    /// `None` between batches, because it has a copy of all names.
+    /// `None` between batches, because a loader keeps all names in memory.
     pub(crate) loader: Option<Loader>,
 }
 

@@ -53,7 +53,7 @@ impl Store {
         let mut writer = Writer::new(database, Arc::clone(&status)).map_err(unreadable)?;
         let (of_writer, batches) = (Arc::clone(&status), CloseOnDrop(Arc::clone(&queue)));
         let work = move || {
-            // Both live until the file is closed.
+            // Drops both only after the file is closed.
             let (_is_done, _lock) = (is_done, lock);
             while let Some(batch) = batches.0.next() {
                 let connections = batch.connections();
