@@ -61,8 +61,8 @@ fn clang_arguments() -> Result<Vec<OsString>> {
     Ok(flags.into_iter().map(OsString::from).chain(others).collect())
 }
 
-/// For asm/types.h: clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the directory of the target
-/// may be missing; the directory of this machine has the same types.
+/// Arguments to find asm/types.h, because clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the
+/// directory of the target may be missing; the directory of this machine has the same types.
 fn multiarch_arguments() -> Result<[String; 4]> {
     let target = env::var("CARGO_CFG_TARGET_ARCH").context("CARGO_CFG_TARGET_ARCH is set by cargo")?;
     let host = env::var("HOST").context("HOST is set by cargo")?;

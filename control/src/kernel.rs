@@ -25,7 +25,7 @@ pub enum ControlError {
     /// The kernel lacks a required feature.
     #[error("{0}")]
     Unsupported(String),
-    /// Anything else.
+    /// Any other failure.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen. Members have fixed-width
- * types, largest first; no implicit padding, bitfields or kernel pointers. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Unset: all zero. */
+/* Records and limits that BPF programs and user space share, in plain C for clang and bindgen. Members have fixed-width types, largest first;
+ * no implicit padding, bitfields or kernel pointers. Times are nanoseconds of CLOCK_BOOTTIME; 0: never. Members that are not set are 0. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
@@ -54,7 +54,7 @@ enum mpw_subflow_flag {
 	MPW_SF_FINAL = 1u << 7,
 	/* This host accepted the subflow. */
 	MPW_SF_PASSIVE = 1u << 8,
-	/* How it ended; several may be set. The peer's MP_FASTCLOSE on another subflow counts as a reset received. */
+	/* How the subflow ended; several may be set. The peer's MP_FASTCLOSE on another subflow counts as a reset received. */
 	MPW_SF_RST_SENT = 1u << 9,
 	MPW_SF_RST_RECEIVED = 1u << 10,
 	MPW_SF_FIN_SENT_FIRST = 1u << 11,
@@ -107,11 +107,11 @@ enum mpw_counter {
 	MPW_COUNT_RING_RECORDS,
 	/* Of those, records that did not fit and went to the overflow ring. */
 	MPW_COUNT_RING_FULL,
-	/* Of those, records that did not fit there either. They are lost; the next two counters are the payload that no record reports. */
+	/* Of those, records that did not fit there either. They are lost; the next two count the payload that no record reports. */
 	MPW_COUNT_RECORDS_LOST,
 	MPW_COUNT_LOST_BYTES_SENT,
 	MPW_COUNT_LOST_BYTES_RECEIVED,
-	/* The kernel could not allocate storage for a socket. Its next event tries again. */
+	/* The kernel could not allocate storage for a socket. The socket's next event tries again. */
 	MPW_COUNT_STORAGE_FAILED,
 	/* tcp_retransmit_synack: SYN-ACKs retransmitted. */
 	MPW_COUNT_SYNACK_RETRANSMITS,

@@ -3,7 +3,7 @@
 #ifndef MPWATCH_SETTINGS_H
 #define MPWATCH_SETTINGS_H
 
-/* Set before the programs are loaded. Constants for the verifier. */
+/* Set before the programs are loaded, so that the verifier treats them as constants. */
 struct mpw_settings {
 	/* Process id of mpwatch. */
 	__u32 self;

@@ -64,7 +64,7 @@ impl Drop for Lock {
 /// would keep the writer from starting again.
 pub(crate) fn is_held(path: &Path) -> bool {
     let Ok(found) = fs::metadata(with_suffix(path, ".lock")) else { return false };
-    // Compares no device number, because btrfs reports another one there.
+    // Compares the inode only: on btrfs, the list has another device number than stat(2).
     let inode = format!(":{} ", found.ino());
     let is_ours = |line: &str| line.contains(" FLOCK ") && line.contains(&inode);
     fs::read_to_string("/proc/locks").map_or(true, |locks| locks.lines().any(is_ours))

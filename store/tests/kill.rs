@@ -16,7 +16,7 @@ use mpwatch_store::{Archive, Limits, Period, Store};
 const FILE: &str = "MPWATCH_TEST_STORE";
 const PER_SNAPSHOT: u64 = 50;
 
-/// Writes connections numbered from 1 without end, and prints the number of committed ones.
+/// Writes connections numbered from 1 without end, and prints how many are committed.
 fn write_for_ever(file: &Path) {
     let store = Store::open(file, &Limits::none()).unwrap();
     let closed = fixture::closed(7);

@@ -14,7 +14,7 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    /// Applies the verdicts of a snapshot. A pair starts again if its verdict is not `Shared` or less probable than `min_probability`.
+    /// Applies the verdicts of a snapshot. A pair's time starts again if its verdict is not `Shared`, or less probable than `min_probability`.
     pub(super) fn update<'a>(
         &mut self,
         at: Nanos,

@@ -7,7 +7,7 @@
 /* Interval between two reports of one path, in nanoseconds: user space keeps only names that were used recently. */
 #define REPEAT_PATH_NS 60000000000ull
 
-/* Id of a control group to the time at which its path was last sent. */
+/* When the path of each control group was last sent. The key is the group's id. */
 MAP(named_cgroups, LRU_HASH, 8192, __u64, __u64);
 
 /* A path that fits into neither ring does not count as a lost record, because it is sent with a later record. */

@@ -56,7 +56,7 @@ static __always_inline bool is_open(int state)
 	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || has_queued_fin(state);
 }
 
-/* False for listeners and failed handshakes. */
+/* Whether anything was acknowledged or received. False for listeners and failed handshakes. */
 static __always_inline bool has_carried_data(struct tcp_sock *tp)
 {
 	return tp->bytes_acked || tp->bytes_received;

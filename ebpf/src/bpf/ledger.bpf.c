@@ -163,7 +163,7 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	return 0;
 }
 
-/* Until this mark, the process has run its own code. */
+/* The process enters a system call. Until this mark, it has run its own code. */
 static __always_inline void enter_syscall(struct cpu_ledger *cpu)
 {
 	cpu->level_unknown = 0;

@@ -30,10 +30,10 @@ enum task_kind {
 	TASK_OTHER,
 	/* A thread that has used a traced socket. Its state is saved while it sleeps. */
 	TASK_USER,
-	/* Another thread of such a process. */
+	/* Another thread of the process of a TASK_USER. */
 	TASK_SIBLING,
 	TASK_KERNEL,
-	/* mpwatch itself, and idling. */
+	/* mpwatch itself, and the idle task. */
 	TASK_SELF,
 	TASK_IDLE,
 };

@@ -12,8 +12,8 @@ const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 static const struct subflow_state new_subflow;
 
 /*
- * If the owner of a socket is unknown (it was accepted), it is the process that calls close() or shutdown(). Such a call holds the socket's
- * lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
+ * A socket without a known owner, such as an accepted socket, belongs to the process that calls close() or shutdown() on it. Such a call holds
+ * the socket's lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
  */
 static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
 {
@@ -59,7 +59,7 @@ static __always_inline struct subflow_state *track_subflow(struct sock *sk, __u6
 	return state;
 }
 
-/* A closed socket connects again: sends the final record of the old generation, then clears its state. */
+/* Called when a closed socket connects again. Sends the final record of the old generation, then clears the state. */
 static __always_inline void begin_generation(struct subflow_state *state, struct sock *sk)
 {
 	__u64 cookie = state->observed.cookie;
@@ -316,7 +316,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
-/* Holds handle_state_change. User space inserts it. */
+/* Program array with handle_state_change, which user space inserts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);

@@ -26,7 +26,7 @@
 		__type(value, value_type);            \
 	} name SEC(".maps") __weak
 
-/* Result of a connection's handshake, saved because the kernel clears its own before the tracepoint of the change to CLOSE. 0: unknown. */
+/* Result of a connection's handshake, saved because the kernel clears its copy before the tracepoint of the change to CLOSE. 0: unknown. */
 struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
@@ -109,7 +109,7 @@ struct connection_state {
 	__u8 fin_queued;
 	/* State after the last change that was processed. */
 	__u8 last_state;
-	/* 1: the final record was lost, and its payload is counted. */
+	/* 1: the final record was lost, and its payload is counted as lost. */
 	__u8 lost;
 	__u8 _reserved;
 	/* Slot in the table of CPU times (cost.bpf.h). */
@@ -123,7 +123,7 @@ STORAGE(connections, SK_STORAGE, struct connection_state);
 /* Final records of subflows and connections. User space may change the size. */
 RING(events, MPW_EVENTS_BYTES);
 
-/* Records that did not fit into `events`. User space reads it at every tick. */
+/* Records that did not fit into `events`. User space reads this ring at every tick. */
 RING(overflow, MPW_OVERFLOW_BYTES);
 
 /* One value with all counters, so that a program that counts two things needs one lookup. */

@@ -10,7 +10,7 @@
 #include "kernel.bpf.h"
 #include "mpwatch_abi.h"
 
-/* In a section of its own, so that user space can set it without the other constants. */
+/* In a section of their own, so that user space can set them without the other constants. */
 extern const volatile struct mpw_settings settings;
 
 #define CAST(pointer) bpf_core_cast(pointer, typeof(*(pointer)))

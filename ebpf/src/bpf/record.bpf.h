@@ -30,7 +30,7 @@ static __always_inline void read_addresses(struct mpw_address *local, struct mpw
 		map_v4(local->ip, READ(skc, skc_rcv_saddr));
 		map_v4(remote->ip, READ(skc, skc_daddr));
 	}
-	/* Not skc_num: the kernel zeroes it before it traces the change to CLOSE. */
+	/* Not skc_num: the kernel zeroes it before the tracepoint of the change to CLOSE. */
 	local->port = bpf_ntohs(READ(inet, inet_sport));
 	remote->port = bpf_ntohs(READ(skc, skc_dport));
 }

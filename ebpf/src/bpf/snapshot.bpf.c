@@ -22,8 +22,8 @@ static __always_inline __u64 mix_words(__u64 mixed, const __u64 *words, int from
 }
 
 /*
- * An unchanged socket is reported again after 8 to 15 seconds, so that not all are due in one snapshot. This is well below MAX_UNSEEN
- * (seen.rs). Both times are in CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
+ * An unchanged socket is reported again after 8 to 15 seconds, depending on its cookie, so that not all are due in one snapshot. This is well
+ * below MAX_UNSEEN (seen.rs). Both times are in CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
  */
 #define MIN_RELIST_S 8
 

@@ -31,7 +31,7 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/* Whether the retransmission timer had expired three times before `from`. From a timeout of 200 ms, n expiries take (2^n - 1) * 200 ms. */
+/* Whether the retransmission timer had expired three times before `from`. If the first timeout is 200 ms, n take (2^n - 1) * 200 ms. */
 static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, __u64 now)
 {
 	__u64 missed = READ(tp, inet_conn.icsk_backoff);

@@ -22,7 +22,7 @@ pub enum CongestionError {
     /// The kernel already has a congestion control of this name.
     #[error("a congestion control named `{NAME}` is registered already")]
     Registered,
-    /// The kernel's BTF cannot be read, a capability is missing, or the kernel refused.
+    /// The kernel's BTF cannot be read, a capability is missing, or the kernel refused the registration.
     #[error(transparent)]
     Kernel(#[from] TracerError),
 }

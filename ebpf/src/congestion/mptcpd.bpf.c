@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * mptcpd, the congestion control of [MPTCP-D], as a struct_ops: the subflows of an MPTCP connection share one increase (arithmetic.bpf.h)
- * and each halves its own window on a loss. Slow start, recovery and plain TCP connections use the kernel's Reno. Only sockets that select
- * mptcpd are affected.
+ * mptcpd, the congestion control of [MPTCP-D], as a struct_ops, for sockets that select it: the subflows of a connection share one increase
+ * (arithmetic.bpf.h), and each halves its own window on a loss. Slow start, recovery and plain TCP connections use the kernel's Reno.
  */
 #include "../bpf/kernel.bpf.h"
 #include "arithmetic.bpf.h"

@@ -29,7 +29,7 @@ pub enum Part {
     Flows,
     /// The CPU ledger.
     Ledger {
-        /// Whether the ledger needs this hook. Without a hook that is not vital, only some figures are unknown.
+        /// Whether the ledger needs this hook. If it does not, only some figures are unknown without the hook.
         vital: bool,
     },
 }

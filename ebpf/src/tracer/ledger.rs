@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the CPU ledger: an interrupt on each CPU runs `ledger_read`, which copies the accounts of that CPU into a map; then all copies are read.
+//! Reads the CPU ledger: an interrupt on each CPU runs `ledger_read`, which copies the CPU's accounts into a map; then all copies are read.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use mpwatch_model::kernel::cpu::CpuAccounts;
@@ -76,7 +76,7 @@ fn run(object: &Object, name: &str, arguments: &[u64]) {
 }
 
 /// Decodes accounts. Pending time counts as APP until its system call ends. If a call moved to another CPU, the pending time of the new CPU may
-/// be negative; if APP becomes negative by it, the excess is subtracted from FLOW.
+/// be negative; if this makes APP negative, the excess is subtracted from FLOW.
 fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     let account = |index: u32| raw.ns[index as usize];
     let app = account(abi::MPW_ACCOUNT_APP).wrapping_add(account(abi::MPW_ACCOUNT_PENDING));

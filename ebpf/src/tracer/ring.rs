@@ -160,7 +160,7 @@ impl Drop for Helper {
     }
 }
 
-/// The rings, their second reader, and totals.
+/// The rings, the second thread that empties them, and totals.
 pub(crate) struct Rings {
     // First, so that the thread ends before the reader that it uses is dropped.
     helper: Option<Helper>,
@@ -183,8 +183,8 @@ impl Rings {
         })
     }
 
-    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If that thread cannot be started (a limit of tasks), full rings
-    /// lose records, which the programs count.
+    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If a limit of tasks forbids the thread, full rings lose records,
+    /// which the programs count.
     pub(crate) fn begin_tick(&mut self) {
         if self.helper.is_none() {
             self.helper = Helper::start(&self.reader).ok();

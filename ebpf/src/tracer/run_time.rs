@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mpwatch_model::unit::Nanos;
 use nix::unistd::getppid;
 
-/// Time of a run on the machine of docs/performance.md. Used without a measurement: without a ledger, or with an exact ledger.
+/// Time of a run on the machine of docs/performance.md. Used if no run is measured: without a ledger, or with an exact ledger.
 pub(crate) const TYPICAL: Nanos = Nanos(200);
 /// Time of the programs for a socket from its opening to its final record: about 14 runs, two of them per change of state, and the record of
 /// 900 bytes. A measurement on the same machine, when it was busy, gave 10 to 12 us, which included the measurement itself and the segments.

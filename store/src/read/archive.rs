@@ -73,8 +73,8 @@ impl Archive {
         whole.ok_or_else(|| StoreError::changed(&self.path))
     }
 
-    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because all may not fit into memory. Each part is a report; there
-    /// is at least one.
+    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because a whole report may not fit into memory. Each part is a
+    /// report; there is at least one part.
     ///
     /// # Errors
     /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.

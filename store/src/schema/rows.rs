@@ -48,7 +48,7 @@ tables! {
     SampleRow: "sample" ("connection, place, at_ns");
 }
 
-/// A period of observation.
+/// A run: an uninterrupted period of observation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunRow {
     pub(crate) id: i64,

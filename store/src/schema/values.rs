@@ -46,7 +46,7 @@ macro_rules! one_column {
     )*};
 }
 
-/// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as that number.
+/// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as 2^63 - 1.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -171,7 +171,7 @@ fn events(table: &TableInfo) -> String {
             "NOT EXISTS (SELECT 1 FROM event AS e WHERE e.connection = c.id AND e.event = '{event}'{condition})"
         )
     };
-    // Without `detail`, these events have at most a reason, which is the last field.
+    // These events have no `detail`, and no field except the last, the reason.
     let nulls = "NULL, ".repeat(EVENT_FIELDS.len());
     let of_connection = |event: &str, at: &str, condition: &str| {
         let unless = unless_row(event, "");

@@ -14,9 +14,9 @@ use crate::schema::tables::{TableInfo, tables};
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
 /// If the file is too large, at least a 20th of its connections is deleted at once, because choosing them reads all connections.
 const MIN_PART: i64 = 20;
-/// Maximum number of connections that are chosen at once, 16 bytes each.
+/// Maximum number of connections that are chosen for deletion at once; each takes 16 bytes of memory.
 const MAX_CHOSEN: i64 = 500_000;
-/// Connections per transaction of a deletion: bounds its log.
+/// Maximum number of connections that one transaction deletes, which bounds the log.
 const DELETED_AT_ONCE: usize = 2_000;
 /// Maximum number of pages that are returned to the file system after one snapshot (8 MB), because SQLite may have to move each.
 const VACUUMED_AT_ONCE: i64 = 2_000;
@@ -165,8 +165,7 @@ pub(crate) fn used_bytes(database: &Database) -> rusqlite::Result<i64> {
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }
 
-/// Deletes unused names and namespaces: control groups, namespaces and addresses of peers change all the time. Returns the number of rows that
-/// stay.
+/// Deletes unused names and namespaces, which accumulate because control groups and peers change all the time. Returns the number of rows left.
 fn delete_unused_names(database: &Database) -> rusqlite::Result<usize> {
     let mut used = Vec::new();
     for table in tables() {

@@ -19,7 +19,7 @@ use crate::open;
 
 /// Default maximum duration of writing at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum duration of closing the file after that.
+/// Additional time for closing the file after that.
 const CLOSE_MARGIN: Duration = Duration::from_millis(700);
 
 /// An open store.

@@ -72,7 +72,7 @@ impl Writer {
             let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
             self.status.with(|status| {
                 status.figures.retired = self.file.retention.retired;
-                // The next batch tries again.
+                // The next batch repeats the deletion.
                 if let Err(error) = deleted {
                     let why = || format!("old connections could not be deleted: {}", reason(&error));
                     status.losses.paused.get_or_insert_with(why);

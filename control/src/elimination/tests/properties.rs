@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Properties of any sequence of verdicts, rates, roles and outcomes, over two connections.
+//! Properties that hold for two connections with any sequence of verdicts, rates, roles and outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

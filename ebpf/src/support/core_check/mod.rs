@@ -153,7 +153,7 @@ fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Some(("a compressed file", "unpack it first"))
         }
         [] => Some(("empty", copy)),
-        _ => Some(("something else", copy)),
+        _ => Some(("of an unknown format", copy)),
     }
 }
 

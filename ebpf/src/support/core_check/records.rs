@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the CO-RE records of our object, which instruction reads which kernel field, from `.BTF.ext`: libbpf and aya-obj do not expose them.
+//! Reads from `.BTF.ext` which instruction of our object reads which kernel field. libbpf and aya-obj do not expose these CO-RE records.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
@@ -47,7 +47,7 @@ pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     let mut found = Vec::new();
     while !rest.is_empty() {
         let section = elf.section_by_name(text(strings, word(rest, 0)?)?)?;
-        // `None`: a section without bytes in the file.
+        // `None`: the section has no bytes in the file.
         let code = usize::try_from(section.file_range()?.0).ok()?;
         let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
