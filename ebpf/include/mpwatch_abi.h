@@ -115,7 +115,7 @@ enum mpw_counter {
 	MPW_COUNT_STORAGE_FAILED,
 	/* tcp_retransmit_synack: SYN-ACKs retransmitted. */
 	MPW_COUNT_SYNACK_RETRANSMITS,
-	/* Sockets for which the CPU ledger had no free slot. Their CPU time is in MPW_ACCOUNT_NET_SHARED. */
+	/* Sockets for which the CPU ledger had no free slot. Their CPU time stays in accounts such as MPW_ACCOUNT_NET_SHARED. */
 	MPW_COUNT_COSTS_FULL,
 	/* RTT samples that did not fit into their ring. */
 	MPW_COUNT_SAMPLES_LOST,

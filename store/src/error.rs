@@ -61,7 +61,7 @@ impl StoreError {
 
     /// The file is not a database of mpwatch.
     pub(crate) fn not_ours(path: &Path, why: impl Display) -> Self {
-        let advice = "name a database of mpwatch, or a file that does not exist yet to write one";
+        let advice = "name a database of mpwatch, or a new file to create one";
         Self::lasting(format!("{} is not a database of mpwatch ({why}); {advice}", path.display()))
     }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * State that the subflows of a connection share: a group per connection with one member per subflow, which only that subflow writes. There
- * are no locks: a value that is one ACK old does no harm. All memory is bounded. A lost group or place is created again at the next ACK.
+ * State that the subflows of a connection share: a group per connection with one member per subflow, which only that subflow writes. Locks
+ * are not needed: a value that is one ACK old does no harm. All memory is bounded. A lost group or place is created again at the next ACK.
  */
 #ifndef MPWATCH_GROUP_BPF_H
 #define MPWATCH_GROUP_BPF_H

@@ -145,8 +145,8 @@ pub const HOOKS: &[Hook] = &[
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
     ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
     ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of delayed sending"),
-    ledger("ledger_work_start", "workqueue_execute_start", "where the CPU time of workers begins"),
-    ledger("ledger_work_end", "workqueue_execute_end", "where the CPU time of workers ends"),
+    ledger("ledger_work_start", "workqueue_execute_start", "the start of the CPU time of workers"),
+    ledger("ledger_work_end", "workqueue_execute_end", "the end of the CPU time of workers"),
 ];
 
 /// Programs of [`Part::Flows`] that the ledger needs.

@@ -302,7 +302,7 @@ impl Tracer {
     /// The kernel's statistics of each loaded program.
     /// Fails if the kernel does not report them.
     pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
-        program::stats(&self.object).map_err(bpf_error("read the statistics of our programs"))
+        program::stats(&self.object).map_err(bpf_error("read the statistics of the programs"))
     }
 
     /// Measurements that the attached programs provide.

@@ -156,7 +156,7 @@ pub(crate) fn at_place(subflows: &[Subflow], place: u64) -> Option<&Subflow> {
 
 fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
     let found = at_place(subflows, place).map(|subflow| subflow.id);
-    found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
+    found.ok_or_else(|| damaged(0, format!("there is a verdict on subflow {place}, which is not stored")))
 }
 
 /// The columns of bottlenecks in a connection's row.

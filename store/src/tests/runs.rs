@@ -61,7 +61,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(
         (found.bytes_sent, found.bytes_reinjected),
         (second.bytes_sent, first.bytes_reinjected),
-        "a known value replaces an unknown one"
+        "a known value replaces an unknown value"
     );
     assert_eq!(found.second_path, first.second_path);
     let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();
@@ -77,7 +77,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(
         kept.scheduler,
         Some(Scheduler { considered: before.considered + 5, picked: before.picked + 3 }),
-        "each run has counted a part"
+        "the sum of the counts of both runs"
     );
     let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
     assert_eq!(kept.cpu, Some(cpu + cpu));
@@ -148,7 +148,7 @@ fn counters_of_two_runs_at_the_same_time_are_not_added() {
     assert_eq!(
         (found.closed_at, found.bytes_sent),
         (flow.closed_at, flow.bytes_sent),
-        "the later state holds"
+        "the later state is kept"
     );
     assert_eq!(found.subflows[0].cpu, flow.subflows[0].cpu);
     assert_eq!(found.subflows[0].energy.unwrap().active, flow.subflows[0].energy.unwrap().active);
