@@ -15,7 +15,7 @@ struct mpw_settings {
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */
 	__u8 ledger;
-	/* 1: keep it in sampling windows only, which user space opens and closes (`ledger_open`, `ledger_close`). */
+	/* 1: keep the CPU ledger in sampling windows only, which user space opens and closes (`ledger_open`, `ledger_close`). */
 	__u8 ledger_sampled;
 	/* 1: take RTT samples to detect shared bottlenecks. */
 	__u8 samples;

@@ -13,7 +13,7 @@ int BPF_PROG(on_reset_received, struct sock *sk)
 	return 0;
 }
 
-/* A reset that answers a segment without a connection has no socket. A reset after CLOSE is part of that close. */
+/* A reset that answers a segment without a connection has no socket. A reset after CLOSE belongs to that close, so closed_ns is not checked. */
 SEC("tp_btf/tcp_send_reset")
 int BPF_PROG(on_reset_sent, struct sock *sk)
 {

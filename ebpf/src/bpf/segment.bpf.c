@@ -155,7 +155,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 
 /*
  * Causes: in state Loss a timeout; outside of recovery, with the probe timer pending, a tail loss probe; otherwise recovery. The tracepoint
- * fires once per packet, which may hold several segments. The kernel's total gives their number.
+ * fires once per packet, which may hold several segments. The increase of the kernel's total is their number.
  */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)

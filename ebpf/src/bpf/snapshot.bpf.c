@@ -97,8 +97,8 @@ static __always_inline __u64 connection_fingerprint(struct connection_state *con
  * a segment is processed, its fields change before the rest of the record.) Every few seconds the socket is read in full and reported, so that
  * user space does not consider it closed.
  *
- * An unchanged socket has a short record. A full record that does not fit into the buffer makes the iterator repeat the socket, so its hash
- * must not be stored then. The hash excludes the connection, which has a record of its own.
+ * An unchanged socket has a short record. If a full record does not fit into the buffer, the iterator repeats the socket, so the hash of this
+ * record must not be stored. The hash excludes the connection, which has a record of its own.
  */
 SEC("iter/bpf_sk_storage_map")
 int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)

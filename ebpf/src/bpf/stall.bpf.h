@@ -82,10 +82,10 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 }
 
 /*
- * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. From
- * that segment until the next data, no data waited if all data sent by then is acknowledged, or all data written by then was sent: a peer that
- * has all data may send the last DATA_ACK late. If no data waits now, another subflow has recorded the wait. Data does not wait while the peer's
- * window is closed, nor until data sent into the closed window, which the peer may have discarded, is acknowledged.
+ * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. Two
+ * intervals do not count as a wait: from that segment until the next data, if all data sent by then is acknowledged or all data written by then
+ * was sent (a peer that has all data may send the last DATA_ACK late); and while the peer's window is closed, until data sent into this window,
+ * which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
