@@ -24,7 +24,7 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={HEADERS}");
     println!("cargo:rerun-if-changed={PROGRAMS}");
     println!("cargo:rerun-if-changed={CONGESTION}");
-    let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo did not set OUT_DIR")?);
     link_programs(&compile_programs(PROGRAMS, &out)?, &out.join("mpwatch.bpf.o"))?;
     link_programs(&compile_programs(CONGESTION, &out)?, &out.join("congestion.bpf.o"))?;
     generate_abi(&out)
@@ -40,7 +40,7 @@ fn compile_programs(folder: &str, out: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf> {
-    let name = source.file_stem().context("a source has a name")?;
+    let name = source.file_stem().context("a source has no name")?;
     let object = out.join(name).with_extension("o");
     let mut clang = Command::new("clang");
     clang.args(["-target", "bpf", "-g", "-O2", "-c"]).args(arguments).arg(source).arg("-o").arg(&object);
@@ -50,7 +50,7 @@ fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf>
 }
 
 fn clang_arguments() -> Result<Vec<OsString>> {
-    let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys has no headers")?;
+    let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys did not set DEP_BPF_INCLUDE")?;
     let flags = [
         "-Wall",
         "-Wextra",
@@ -65,11 +65,11 @@ fn clang_arguments() -> Result<Vec<OsString>> {
     Ok(flags.into_iter().map(OsString::from).chain(others).collect())
 }
 
-/// For asm/types.h: clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the directory of the target
-/// may be missing; the directory of this machine has the same types.
+/// Arguments to find asm/types.h, because clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the
+/// directory of the target may be missing; the directory of this machine has the same types.
 fn multiarch_arguments() -> Result<[String; 4]> {
-    let target = env::var("CARGO_CFG_TARGET_ARCH").context("CARGO_CFG_TARGET_ARCH is set by cargo")?;
-    let host = env::var("HOST").context("HOST is set by cargo")?;
+    let target = env::var("CARGO_CFG_TARGET_ARCH").context("cargo did not set CARGO_CFG_TARGET_ARCH")?;
+    let host = env::var("HOST").context("cargo did not set HOST")?;
     let host = host.split('-').next().unwrap_or_default();
     let folder = |architecture: &str| format!("/usr/include/{architecture}-linux-gnu");
     Ok(["-idirafter".to_owned(), folder(&target), "-idirafter".to_owned(), folder(host)])

@@ -48,7 +48,7 @@ impl Default for TracerSettings {
 pub struct SamplingRate {
     /// Number of segments of a subflow that are sampled at the start of each tick of the kernel's timer.
     pub segments_per_tick: u32,
-    /// After these, every n-th segment is sampled: a power of two.
+    /// After these, every n-th segment is sampled. Rounded up to a power of two.
     pub every_nth: u32,
     /// Factor on the interval between two delay samples of a subflow.
     pub interval_factor: u32,

@@ -36,7 +36,7 @@ pub struct Period {
 pub struct Archive {
     pub(crate) path: PathBuf,
     pub(crate) database: Database,
-    /// Set if no process was writing the file when it was opened.
+    /// `None`: a process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
 
@@ -66,15 +66,15 @@ impl Archive {
         };
         let mut outcome = self.parts(period, label, usize::MAX, &mut keep);
         if !self.is_unchanged() {
-            // A process has begun to write the file. Opened again, it is read with locks.
+            // A process has begun to write the file, so it is opened again, now with locks.
             outcome = Self::open(&self.path)?.parts(period, label, usize::MAX, &mut keep);
         }
         outcome?;
         whole.ok_or_else(|| StoreError::changed(&self.path))
     }
 
-    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because all may not fit into memory. Each part is a report; there
-    /// is at least one.
+    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because a whole report may not fit into memory. Each part is a
+    /// report; there is at least one part.
     ///
     /// # Errors
     /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
@@ -156,7 +156,7 @@ impl Archive {
     }
 }
 
-/// Why the record of a period is incomplete. `running`: the run that is being written, which does not count as incomplete.
+/// Why the record of a period is incomplete. `None`: it is complete. `running`: the run that is being written, which counts as complete.
 fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     let ended = runs.iter().filter(|run| Some(run.id) != running);
     let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();
