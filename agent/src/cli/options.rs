@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of options that several commands share. A command has only the groups that have an effect.
+//! Groups of options that several commands share. A command includes only the groups that affect it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) struct TraceOptions {
     /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) ring_size: Option<u32>,
-    /// Set the size of the buffer that is used when the first is full [default: 4M]
+    /// Set the size of the overflow buffer, used when the buffer of --ring-size is full [default: 4M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) overflow_size: Option<u32>,
     #[command(flatten)]
@@ -99,13 +99,13 @@ pub(crate) struct CounterOptions {
     pub(crate) simulated: bool,
 }
 
-/// For clap: a mode of the CPU ledger by its name. clap suggests the nearest name.
+/// Parser for the name of a mode of the CPU ledger. clap suggests the nearest name.
 fn ledger_modes() -> impl TypedValueParser<Value = LedgerMode> {
     let names = LedgerMode::ALL.iter().map(|mode| PossibleValue::new(mode.as_str()));
     PossibleValuesParser::new(names).map(|name| LedgerMode::from_word(&name).unwrap_or_default())
 }
 
-/// For clap: a method by its name.
+/// Parser for the name of a detection method.
 pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
     let names = DetectionMethod::ALL.iter();
     let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));

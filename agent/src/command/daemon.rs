@@ -43,7 +43,7 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
             let file = if exists {
                 "read from"
             } else {
-                "all values are defaults, except for options and environment: no file"
+                "values come from options, environment and defaults, because there is no file"
             };
             print(&format!("the configuration is valid\n{file} {}", path.display()))
         }

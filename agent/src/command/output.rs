@@ -93,7 +93,7 @@ fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
-/// Prints a report piece by piece, or writes it to a file: the text of a long run is larger than everything else in memory.
+/// Prints a report piece by piece, or writes it to a file, because the whole text of a long run would take too much memory.
 pub(super) fn write_pieces(
     file: Option<&Path>,
     write_to: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
@@ -113,7 +113,7 @@ fn buffered<W: io::Write>(output: W) -> BufWriter<W> {
     BufWriter::with_capacity(64 << 10, output)
 }
 
-/// Checks the outputs of a command that writes or reads a recording, before it starts.
+/// Checks the output files of a command that writes or reads a recording, before the command starts.
 pub(super) fn check_outputs(
     recording: &Path,
     database: Option<&Path>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How each type of configuration value is parsed and printed.
+//! Parses and prints each type of configuration value.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::quantity::{in_percent, parse_budget, parse_count, parse_interval, par
 
 /// Maximum of `metrics.top_flows`, the number of connections with series of their own.
 const MAX_TOP_FLOWS: u32 = 500;
-/// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
+/// Minimum of `store.max_size` in bytes: a smaller database has no room for its tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
 pub(super) struct Form<T> {

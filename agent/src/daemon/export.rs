@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Updates the metrics.
+    /// Updates the metrics and returns the backlog. `None`: the database could not be read.
     fn publish(&self) -> Option<Backlog> {
         let backlog = self.outbox.as_ref().and_then(|outbox| outbox.backlog().ok());
         let Sent { connections, bytes, rejected, .. } = self.export.sender.sent;

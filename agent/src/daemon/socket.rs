@@ -79,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Since when the reader is stalled or behind, if that exceeds the timeout: a new reader may replace it. `None`: the reader stays.
+    /// Since when the reader has been stalled or behind, if for longer than the timeout. `None`: a new reader must not replace this reader.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -196,7 +196,7 @@ impl Shared {
                 let _ = shared.serve(&output, lines);
                 shared.status.readers.fetch_sub(1, Ordering::Relaxed);
             };
-            // Without a thread, `lines` is dropped, and the next snapshot removes the reader.
+            // If no thread can be started, `lines` is dropped, and the next snapshot removes the reader.
             if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(serve).is_err() {
                 self.status.readers.fetch_sub(1, Ordering::Relaxed);
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
@@ -318,7 +318,7 @@ mod tests {
             reader.note_progress();
         }
         assert_eq!(reader.behind_since, Some(behind), "reading a part does not count");
-        assert!(reader.idle_since().is_none(), "the time is not over");
+        assert!(reader.idle_since().is_none(), "the timeout has not elapsed");
         reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
         assert!(reader.idle_since().is_some());
         peer.read_exact(&mut [0; 300]).unwrap();

@@ -64,7 +64,7 @@ impl Hardware {
     }
 }
 
-/// Something that the user should know about energy counters.
+/// A message to the user about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) what: String,
@@ -77,7 +77,7 @@ pub(crate) struct Discovery {
     /// Zones of that source, with their roles.
     pub(crate) zones: Vec<(FoundZone, Role)>,
     pub(crate) topology: CpuTopology,
-    /// Why a better source is not used.
+    /// Reasons why a more accurate source is not used.
     pub(crate) notes: Vec<Note>,
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot. If no zone is counted, moves all
-/// zones to `shown`.
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each counted zone that cannot. If no zone is counted,
+/// moves all zones to `shown`.
 fn usable(
     found: Vec<FoundZone>,
     notes: &mut Vec<Note>,
@@ -237,7 +237,7 @@ mod tests {
         let (root, mut tree) = tree(Platform::Intel1, SysfsLayout::Linked);
         tree.inject_fault("intel-rapl:0", Fault::Denied).unwrap();
         let found = discover(&hardware(root.path()));
-        // Root can read it nevertheless.
+        // Root can read the counter although it is denied to other users.
         if !nix::unistd::geteuid().is_root() {
             assert_eq!((found.source, found.notes.len()), (EnergySource::Model, 1));
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare` has the numbers.
+//! Compares a value of mpwatch with the value of another source, and formats a table of all comparisons. `compare` supplies the values.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from facts. Pure functions.
+//! Pure functions that turn facts into checks.
 
 use caps::Capability::CAP_SYS_ADMIN;
 use caps::CapsHashSet;
