@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of the quantities of the command line and the configuration.
+//! Parses quantities of the command line and the configuration, and checks their limits.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) fn parse_step(text: &str) -> Result<Duration, String> {
     parse_duration_up_to(Duration::from_mins(10), text)
 }
 
-/// Size of a ring buffer. The kernel wants a power of two of at least one page.
+/// Size of a ring buffer. The kernel requires a power of two of at least one page.
 pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().or_else(|| parse_size(&text.to_uppercase()));
     size.filter(|size| size.is_power_of_two() && (4096..=1 << 30).contains(size))

@@ -113,7 +113,7 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each counted zone that cannot. If no zone is counted,
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each counted zone that cannot. If none is counted,
 /// moves all zones to `shown`.
 fn usable(
     found: Vec<FoundZone>,

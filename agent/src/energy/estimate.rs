@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Estimates energy without counters, from busy time and typical power of the CPU model; the power includes the whole server at the wall.
-//! The error is 50 % at best, so all outputs mark the energy as an estimate. Watts per virtual CPU, idle and at full load, are from SPECpower
+//! The error is 50 % at best, so all outputs mark the energy as an estimate. Watts per virtual CPU, idle and at full load, are SPECpower
 //! results as listed by Cloud Carbon Footprint and GreenKube. Even the best linear fit to real recordings has a mean error of 9 to 46 %.
 
 use mpwatch_model::host::energy::window::Estimate;
