@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features,
-//! records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and for Parquet files (`parquet`).
+//! Exports: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features, records for
+//! ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and Parquet files (`parquet`).
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;

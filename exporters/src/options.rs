@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of an export over HTTP. The command line, the configuration and their help follow from the declarations here. Secrets are in
+//! The options of an export over HTTP. The command line, the configuration and their help are derived from them. Secrets are in
 //! files that are read for each request, so that they can be replaced at any time.
 
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ pub struct TargetOptions {
     pub database: String,
     /// `None`: requests have no user name.
     pub user: Option<String>,
-    /// Its first line is the password of the user.
+    /// File whose first line is the password of the user. `None`: no password.
     pub password_file: Option<PathBuf>,
-    /// Its first line is a bearer token.
+    /// File whose first line is a bearer token. `None`: no token.
     pub token_file: Option<PathBuf>,
     /// Trusted certificate authorities (PEM). `None`: the system's.
     pub ca_file: Option<PathBuf>,
-    /// Client certificate (PEM).
+    /// Client certificate (PEM). `None`: no certificate is sent.
     pub cert_file: Option<PathBuf>,
     /// Private key (PEM) of the client certificate.
     pub key_file: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub struct TargetOptions {
     pub batch: u32,
     /// `None`: zstd for ClickHouse, gzip for OTLP, whose receivers need not support anything else.
     pub compression: Option<Compression>,
-    /// Connections with at least this payload, in bytes, are always sent. `None`: all are sent.
+    /// Connections with at least this payload, in bytes, are always sent, other connections are sampled. `None`: all are sent.
     pub sample: Option<u64>,
     /// Longest time that the daemon lets connections wait for a request.
     pub every: Duration,

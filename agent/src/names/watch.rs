@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the network namespace of each name under `/run/netns` as soon as it is mounted, because the namespace of a short job may be gone at
-//! the next tick, and its inode reused. A name is bound to the cookie of the namespace that is mounted on its file.
+//! Finds the network namespace of each name under `/run/netns` as soon as it is mounted: the namespace of a short job may be gone at the
+//! next tick, and its inode reused. A name is bound to the cookie of the namespace that is mounted on its file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of ClickHouse, as SQL. Applying the statements again changes nothing.
+//! The tables of ClickHouse, as SQL. Applying the statements again only adds a row to `schema_version`.
 //!
 //! For each pair, `pair_states` has the newest record of the client and of the server, each as a tuple that begins with the version, so that
 //! `max` selects the newest record. Unlike `argMax`, this keeps unknown values. Rows may arrive in any order and repeatedly.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums by a label with any number of values, in a bounded number of series: small values share `__other__`. No sum decreases, and all sums
-//! add up to the total.
+//! Sums by a label with any number of values, in a bounded number of series: label values of small size share `__other__`. No sum
+//! decreases, and all sums add up to the total.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -114,7 +114,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         all
     }
 
-    /// Makes room for another label value of this size by merging a smaller value or a value that is gone. Returns whether there is room.
+    /// Makes room for a new label value of this size by merging a smaller label value, or one that is gone. Returns whether there is room.
     fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
         let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
         if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {

@@ -77,7 +77,7 @@ impl Paths {
     }
 }
 
-/// The label of an interface. A reserved name gets a slash, which no interface name contains.
+/// The label of an interface. A reserved name gets a leading slash, which no interface name contains.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }

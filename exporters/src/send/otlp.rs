@@ -61,7 +61,7 @@ impl Engine for Otlp {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// The protocol forbids resending rejected records.
+    /// Rejected records count as confirmed, because the protocol forbids resending them.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());

@@ -23,14 +23,14 @@ pub type Record = (End, u64);
 /// Number of connections that the server rejects for good, and its reason.
 pub type Rejected = (u64, String);
 
-/// These columns, and the weight of a sampled connection.
+/// Adds the column for the weight of a sampled connection.
 #[must_use]
 pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns.connection.push(Column::new("sample_weight", ColumnType::Real));
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; with unknown payload it is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides. A connection of unknown payload is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -58,7 +58,7 @@ pub(super) trait Engine: Send {
     fn question(&self) -> Option<(Post, String)> {
         None
     }
-    /// Fails if the answer to that request means that the server cannot store batches.
+    /// Fails if the answer to [`Self::question`] means that the server cannot store batches.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends the batch, once. `Ok`: it is confirmed.
+    /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
@@ -162,7 +162,7 @@ impl Sender {
     }
 }
 
-/// Sends a request, once. Fails if the server does not confirm it.
+/// Sends a request without a retry. Fails if the server does not confirm it.
 pub(super) fn confirmed(
     client: &Client,
     engine: &dyn Engine,
