@@ -89,7 +89,7 @@ impl Engine for Clickhouse {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// Status 200 alone does not confirm a batch: an error can follow, and any web page has this status. So ClickHouse's headers are required.
+    /// Status 200 alone does not confirm a batch: an error can follow, and any web page has it. So ClickHouse's headers are required.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
         if answer.status != 200 || text.contains("DB::Exception") {

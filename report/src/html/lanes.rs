@@ -129,7 +129,7 @@ impl Life<'_> {
         ((layout.width, bottom + 20.0), body)
     }
 
-    /// The time in which a subflow could carry data.
+    /// The period in which a subflow could carry data: begin and end, in seconds.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
         let failure = outage::path_failure(self.connection, subflow);
         let end = failure

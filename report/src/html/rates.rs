@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// The bytes carried between two times.
+/// The bytes carried between two times, which are in seconds.
 pub(super) struct Step {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -66,7 +66,7 @@ impl<'a> Sampled<'a> {
         Self { connection, subflow, samples, clock }
     }
 
-    /// When its path failed. `None`: the path did not fail, or works again.
+    /// When the path of the subflow failed. `None`: the path did not fail, or works again.
     fn failure(self) -> Option<Timestamp> {
         let failure = outage::path_failure(self.connection, self.subflow)?;
         failure.recovered.is_none().then_some(failure.at)
@@ -80,7 +80,7 @@ impl<'a> Sampled<'a> {
         known.filter_map(|sample| Some((self.clock.at(sample.at), read(sample)?))).collect()
     }
 
-    /// The traffic between its samples, from its SYN to its end. Empty without samples.
+    /// The traffic of the subflow between its samples, from its SYN to its end. Empty: there are no samples.
     pub(super) fn steps(self) -> Vec<Step> {
         let Self { subflow, samples, clock, .. } = self;
         if samples.is_empty() {

@@ -79,7 +79,7 @@ pub(crate) fn payload(connection: &Connection) -> String {
     format!("sent {sent}, acknowledged {acked}, received {received}")
 }
 
-/// `None`: no time was observed.
+/// The mean goodput, over all time and while the connection carried payload. `None`: no time was observed.
 fn goodput(connection: &Connection) -> Option<String> {
     connection.observed?.goodput()?;
     let [mean, active] =
@@ -198,7 +198,7 @@ fn bottleneck(connection: &Connection) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// `None`: everything is measured.
+/// The reasons why values are not measured. `None`: all values are measured.
 fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }

@@ -70,7 +70,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<LongFlows> {
     })
 }
 
-/// Mean rate of a flow that mostly sends, bit/s. Receivers are omitted, because their senders may be listed too.
+/// Mean rate of a flow that mostly sends, bit/s. `None`: unknown, or the flow mostly receives; its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
     let observed = flow.observed.map(|observed| (observed.bytes_sent, observed.duration.seconds()));

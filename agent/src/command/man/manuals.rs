@@ -37,7 +37,7 @@ pub enum Environment {
 }
 
 const BTF: File =
-    ("/sys/kernel/btf/vmlinux", "BTF of the running kernel: the offsets of the fields that BPF programs read.");
+    ("/sys/kernel/btf/vmlinux", "BTF of the running kernel: offsets of the fields that BPF programs read.");
 const COUNTERS: File = ("/sys/class/powercap", "Energy counters, if the kernel has no power PMU.");
 const SCREEN: File = ("~/.config/mpwatch/screen.toml", "Settings of the live view: keys, columns, theme.");
 const CONFIG: File = (paths::CONFIG, "Configuration of the daemon.");
