@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts that `mpwatch-study` shares: the live loop with its energy counters, errors with exit codes, output, man pages.
+//! The parts of this crate that `mpwatch-study` uses: the live loop with its energy counters, errors with exit codes, output, man pages.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -66,7 +66,7 @@ impl Cli {
         })
     }
 
-    /// The value of `--method`. `None`: it is not given, or the command has no such option.
+    /// The value of `--method`. `None`: the option is not given, or the command has no such option.
     pub(crate) fn method(&self) -> Option<DetectionMethod> {
         match &self.command {
             None => self.top.view.trace.method,
@@ -213,7 +213,7 @@ pub(crate) struct ShowOptions {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordOptions {
-    /// File to write; a new one is readable by its owner only
+    /// File to write; only the owner can read a new file
     pub(crate) file: PathBuf,
     /// Replace an existing recording
     #[arg(long)]
@@ -248,7 +248,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) screen: bool,
     #[command(flatten)]
     pub(crate) store: StoreOptions,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
+    /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     pub(crate) method: Option<DetectionMethod>,
     #[command(flatten)]
@@ -257,7 +257,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) filter: FilterOptions,
 }
 
-/// How a report is printed.
+/// Options for the output of a report.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportOptions {
     /// Set the format of the report

@@ -25,7 +25,7 @@ pub(crate) struct ViewOptions {
     pub(crate) trace: TraceOptions,
 }
 
-/// Which connections are shown.
+/// Options that select the connections to show.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter options")]
 pub(crate) struct FilterOptions {
@@ -37,7 +37,7 @@ pub(crate) struct FilterOptions {
     pub(crate) filter: Option<Filter>,
 }
 
-/// Where connections are stored.
+/// Options for storing connections.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StoreOptions {
     /// Also write every connection to this database, for `mpwatch report`
@@ -48,7 +48,7 @@ pub(crate) struct StoreOptions {
     pub(crate) samples: Option<Duration>,
 }
 
-/// How a run is described.
+/// Options that describe a run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LabelOptions {
     /// Label this run, for example `scheduler=default`; once per label. Reports and the database show it
@@ -72,7 +72,7 @@ pub(crate) struct TraceOptions {
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
     #[arg(long)]
     pub(crate) no_bottlenecks: bool,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
+    /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks")]
     pub(crate) method: Option<DetectionMethod>,
     /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
@@ -85,7 +85,7 @@ pub(crate) struct TraceOptions {
     pub(crate) counters: CounterOptions,
 }
 
-/// Where energy counters and the power curve are.
+/// Options that locate the energy counters and the power curve.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CounterOptions {
     /// Read energy counters below this directory instead of /sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch daemon` and `mpwatch config`: from the command line to the layers of the configuration.
+//! `mpwatch daemon` and `mpwatch config`. Turns the command line into a layer of the configuration.
 
 use std::path::Path;
 

@@ -63,7 +63,7 @@ pub(super) const SAMPLE_INTERVAL: Form<Duration> = Form {
     },
     show: time,
 };
-/// `None`: no limit, written as 0. Zero needs no unit.
+/// A maximum age. `None`: no limit, written as 0, which needs no unit.
 pub(super) const AGE: Form<Option<Duration>> = Form {
     parse: |text| {
         let age = if text == "0" { Some(Duration::ZERO) } else { parse_duration(text) };
@@ -72,7 +72,7 @@ pub(super) const AGE: Form<Option<Duration>> = Form {
     },
     show: |age| in_time_units(age.unwrap_or_default()).into(),
 };
-/// `None`: no limit, written as 0. Zero needs no unit.
+/// A maximum size in bytes. `None`: no limit, written as 0, which needs no unit.
 pub(super) const SIZE: Form<Option<u64>> = Form {
     parse: |text| {
         let size = if text == "0" { Some(0) } else { parse_size(text) };

@@ -22,7 +22,7 @@ use tracing::level_filters::LevelFilter;
 use super::form;
 use crate::system::paths;
 
-/// Key that enables the detection of shared bottlenecks, and key of its method.
+/// The key that enables the detection of shared bottlenecks, and the key that selects its method.
 pub(super) const DETECTION: &str = "trace.bottlenecks";
 pub(super) const METHOD: &str = "trace.method";
 /// Key that enables the removal of extra subflows.
@@ -38,7 +38,7 @@ pub(super) struct Key {
     /// Option of the command line. Empty: there is none.
     pub(super) flag: &'static str,
     pub(super) help: &'static str,
-    /// Whether SIGHUP applies a change; otherwise a restart does.
+    /// Whether SIGHUP applies a change of the value. If not, only a restart does.
     pub(super) reloads: bool,
     /// Parses and sets the value. The error says which values are valid.
     pub(super) set: SetValue,
@@ -75,7 +75,7 @@ macro_rules! keys {
         #[allow(clippy::struct_field_names, reason = "`web_config` is Prometheus' name of that file")]
         pub(crate) struct Config {
             $(pub(crate) $field: $type,)+
-            /// In the order of [`TARGETS`].
+            /// The export targets, in the order of [`TARGETS`].
             targets: [TargetOptions; 3],
         }
 

@@ -63,7 +63,7 @@ impl Reader {
         (Self { lines: sender, output, behind_since: None }, lines)
     }
 
-    /// Whether the peer has closed the connection. The thread of the reader notices only at the next snapshot, up to a minute later.
+    /// Whether the peer has closed the connection. The thread of the reader notices that only at the next snapshot, up to a minute later.
     fn has_left(&self) -> bool {
         let mut peer = [PollFd::new(self.output.stream.as_fd(), PollFlags::empty())];
         let hung_up = |events: PollFlags| events.contains(PollFlags::POLLHUP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the steps of `mpwatch calibrate`: threads load CPUs, the sampler reads power. `mpwatch_engine::energy::fit` plans and fits them.
+//! Runs the steps of `mpwatch calibrate`, which `mpwatch_engine::energy::fit` plans: threads load CPUs, the sampler reads power.
 
 use std::sync::Arc;
 use std::thread;

@@ -17,7 +17,7 @@ use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-/// The problem, and what to do. Only processors of Intel and AMD have RAPL.
+/// The message about missing counters, and what to do. Only processors of Intel and AMD have RAPL.
 const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     (
         "no energy counters",
@@ -57,7 +57,7 @@ impl Hardware {
             perf: root.is_none().then_some(perf::open as perf::Open),
             in_vm: root.is_none() && flags.split_whitespace().any(|flag| flag == "hypervisor"),
             simulated: false,
-            // Including CPUs that this process may not use: counters cover the whole machine.
+            // CPUs that this process may not use are included, because counters cover the whole machine.
             cpus: u32::try_from(cpus::online().len()).unwrap_or(u32::MAX).max(1),
             model: CpuPower::from_cpuinfo(&cpuinfo),
         }

@@ -38,7 +38,7 @@ pub(crate) struct Meter {
     window: EnergyWindow,
     ledger: Ledger,
     cpus: Vec<CpuAccounts>,
-    /// `None`: the ledger is not sampled.
+    /// Reads the load of the CPUs. `None`: the ledger is not sampled.
     load: Option<Load>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct InWindows {
 pub(crate) struct MeterReading {
     pub(crate) cpus: Vec<CpuAccounts>,
     pub(crate) energy: EnergyWindow,
-    /// `None`: the ledger is not sampled.
+    /// Load and windows of a sampled ledger. `None`: the ledger is not sampled.
     pub(crate) sampling: Option<CpuSampling>,
 }
 

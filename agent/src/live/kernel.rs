@@ -71,11 +71,11 @@ pub(crate) struct Live {
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
-    /// `None`: without a CPU ledger, energy cannot be attributed.
+    /// Reads energy. `None`: there is no CPU ledger, so energy cannot be attributed.
     meter: Option<Meter>,
-    /// `None`: the ledger is not sampled.
+    /// Opens and closes windows of the ledger. `None`: the ledger is not sampled.
     windows: Option<Windows>,
-    /// `None`: the cost is not measured.
+    /// Measures and limits the cost of tracing. `None`: the cost is not measured.
     cost: Option<(CostMeter, Budget)>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// Snapshots list every connection. `method`: the option `--method`; `None`: the default method.
+    /// Settings with which snapshots list every connection. `method`: the option `--method`. `None`: the default method.
     pub(crate) fn new(closed: Closed, method: Option<DetectionMethod>) -> Self {
         Self { closed, method: method.unwrap_or_default(), shares_idle: false }
     }

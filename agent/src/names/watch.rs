@@ -34,7 +34,7 @@ pub(super) enum Change {
 
 pub(super) struct Watcher {
     changes: Receiver<Change>,
-    /// The thread ends when this is closed.
+    /// The thread ends when this pipe is closed.
     _running: OwnedFd,
 }
 

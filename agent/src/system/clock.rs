@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clocks: the kernel's boot clock for all arithmetic, the calendar only to date the boot.
+//! Clocks. All arithmetic uses the kernel's boot clock; the calendar only dates the boot.
 
 use std::io;
 use std::sync::OnceLock;

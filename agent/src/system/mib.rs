@@ -27,9 +27,9 @@ struct WatchedNamespace {
 /// Sums the errors in mpwatch's own namespace and in the namespaces of owners of connections.
 #[derive(Default)]
 pub(crate) struct Mib {
-    /// `/proc`.
+    /// `/proc`, or its replacement in tests.
     root: PathBuf,
-    /// By inode.
+    /// The namespaces by inode.
     namespaces: HashMap<u32, WatchedNamespace>,
     /// Inodes of the namespaces with a known process, in the order in which they are read.
     turns: VecDeque<u32>,

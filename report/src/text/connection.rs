@@ -198,7 +198,7 @@ fn bottleneck(connection: &Connection) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// The reasons why values are not measured. `None`: all values are measured.
+/// Facts about the connection that are not measured. `None`: all are measured.
 fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }

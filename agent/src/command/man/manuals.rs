@@ -21,10 +21,10 @@ pub struct Manual {
 /// A file, and what it is for.
 type File = (&'static str, &'static str);
 
-/// Which environment variables have an effect.
+/// The environment variables that a page lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Environment {
-    /// None.
+    /// No variables.
     Nothing,
     /// The variables of tracing.
     Tracing,
@@ -32,7 +32,7 @@ pub enum Environment {
     Screen,
     /// The variables of the configuration.
     Daemon,
-    /// All.
+    /// All variables.
     All,
 }
 

@@ -83,7 +83,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     })
 }
 
-/// Requests on an idle network, then the known transfer.
+/// The traffic: requests on an idle network, then the known transfer.
 struct SelftestTraffic {
     running: Option<(Transfer, Arc<Control>)>,
     outcomes: Vec<TransferOutcome>,

@@ -84,7 +84,7 @@ impl Wild {
 
 fn random_work(random: &mut Random, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
-    // In one of seven windows, all CPUs are idle.
+    // In about one of seven windows, all CPUs are idle.
     for _ in 0..random.below(7) {
         let account = match random.below(8) {
             0 => Account::App,

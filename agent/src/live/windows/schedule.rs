@@ -25,7 +25,7 @@ const DECISION_INTERVAL: Duration = Duration::from_millis(50);
 const ASSUMED_TIME: f64 = 100.0;
 const ASSUMED_WEIGHT: f64 = 10_000.0;
 
-/// Estimated CPU time of flows between two readings: their work times the CPU time per work unit in windows.
+/// Estimated CPU time of flows between two readings: their work multiplied by the CPU time per work unit that windows measured.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
 pub(super) fn estimated_time(before: FlowWork, now: FlowWork) -> Nanos {
     let per_unit = (now.time_in_windows.0 as f64 + ASSUMED_TIME * ASSUMED_WEIGHT)
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn windows_follow_what_flows_use() {
-        // Share of a CPU, period of the budget's step, least and most windows per minute.
+        // Columns: share of a CPU, period, least and most windows per minute.
         let table = [
             (0.0, PERIOD, 3.4, 3.8),
             (0.000_5, PERIOD, 3.4, 3.8),

@@ -34,7 +34,7 @@ pub(super) struct TransferEnd {
     /// `client` or `server`.
     pub(super) name: &'static str,
     pub(super) netns: String,
-    /// Counts of its application, and the kernel's report on its socket.
+    /// Counts of the application at this end, and the kernel's report on its socket.
     pub(super) traffic: ConnectionReport,
     pub(super) mib: Counters,
 }
@@ -73,7 +73,7 @@ pub(super) fn all(measured: &Measurements) -> Vec<Check> {
     checks
 }
 
-/// Whether the transfer itself was correct; otherwise the other checks mean nothing.
+/// Checks that the transfer itself was correct. If it was not, the other checks mean nothing.
 fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
     let hash = |hash: u64| format!("{hash:016x}");
     let [received, sent] = [server.traffic.received_hash, client.traffic.sent_hash].map(hash);
@@ -83,7 +83,7 @@ fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
     ]
 }
 
-/// The connection at one end. Values that an older kernel does not report are not compared.
+/// Compares the connection at one end, except values that an older kernel does not report.
 fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Vec<Check> {
     let named = |what: &str| format!("{}: {what}", end.name);
     let found = find(&measured.report.connections, end, &end.traffic);
