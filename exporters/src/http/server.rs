@@ -53,7 +53,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One more thread checks passwords.
+            // One thread per snapshot, and one that checks passwords.
             .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
             .thread_name("mpwatch-http-aside")
             .build()?;
@@ -111,7 +111,7 @@ async fn handshake(stream: TcpStream, site: Arc<Site>, client: Client) {
     }
 }
 
-/// Serves the requests of a connection until the client closes it, it is too old, or it has timed out.
+/// Serves the requests of a connection until the client closes it, its maximum age is reached, or a timeout elapses.
 pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, client: Client) {
     let respond = service_fn(|request| {
         client.mark_active();

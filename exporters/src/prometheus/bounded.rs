@@ -15,9 +15,9 @@ const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 /// Limits for the label values that have series of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum number in the current snapshot.
+    /// Maximum number of such label values in the current snapshot.
     pub(super) max_present: usize,
-    /// Maximum number in all, including label values that are gone and still exported.
+    /// Maximum number of all such label values, including values that are gone and still exported.
     pub(super) max_total: usize,
     /// How long a label value that is gone is still exported. `None`: until another label value needs its series.
     pub(super) linger: Option<SignedDuration>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ClickHouse: rows of the table `ends`. Resending a batch changes nothing.
+//! Sends rows of the table `ends` to ClickHouse. Resending a batch changes nothing.
 
 use std::io;
 

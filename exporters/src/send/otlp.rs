@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! OpenTelemetry Collector: log events or spans of closed connections.
+//! Sends log events or spans of closed connections to an OpenTelemetry Collector.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
 use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 
-/// How a closed connection is sent.
+/// The form in which a closed connection is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// An event.
+    /// A log event.
     Logs,
     /// A span, with a child for each subflow.
     Traces,

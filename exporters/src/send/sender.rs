@@ -46,7 +46,7 @@ fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> 
     Some(record)
 }
 
-/// FNV-1a: the same in every process, so that a later record of the connection gets the same decision.
+/// FNV-1a hash, which is the same in every process, so that later records of the connection get the same decision.
 fn hashed(id: Option<&str>) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// The records of a confirmed request that the server rejects for good. `None`: none. Fails if the answer does not confirm the request.
+    /// The records that the server rejects for good, or `None`. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -156,7 +156,7 @@ impl Sender {
         Ok(rejected)
     }
 
-    /// Discards the batch. The database has recorded its confirmation, or the caller will read its connections again.
+    /// Discards the batch, because its confirmation is recorded in the database, or because the caller will read its connections again.
     pub fn forget(&mut self) {
         self.pending = None;
     }

@@ -18,11 +18,11 @@ const ROUNDING: f64 = 1e-12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Independent {
-    /// Both sets have at least two runs.
+    /// Runs; both sets have at least two.
     Runs,
     /// Blocks of the same number of connections, in the order of their opening.
     Blocks,
-    /// There are too few connections for blocks.
+    /// Single connections; there are too few for blocks.
     Connections,
 }
 

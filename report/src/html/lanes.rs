@@ -25,7 +25,7 @@ const BAND: f64 = 18.0;
 const BAR: f64 = 30.0;
 /// Space to the right of the lanes, for brackets.
 const RIGHT: f64 = 20.0;
-/// Distance between two columns of brackets, and from the last to the right edge.
+/// Distance between two columns of brackets, and from the last column to the right edge.
 const BRACKET: f64 = 6.0;
 
 /// Measures of a drawing, in units of its SVG view box.

@@ -19,7 +19,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `None`: no time of the connection is known.
+    /// The clock of a connection. `None`: no time of the connection is known.
     pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         let first = connection.timeline.first().map(|entry| entry.at);
         let start = connection.opened_at.or(first).or(connection.closed_at)?;
@@ -41,7 +41,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Bits per second.
+    /// Mean rate during the step, in bits per second.
     pub(super) fn rate(&self) -> f64 {
         self.bytes as f64 * 8.0 / (self.to - self.from)
     }

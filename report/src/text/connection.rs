@@ -46,7 +46,7 @@ pub(crate) fn heading(connection: &Connection) -> String {
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// The facts that apply.
+/// The facts that are known about a connection.
 pub(crate) fn facts(connection: &Connection) -> Vec<Fact> {
     let facts = [
         ("between", Some(ends(connection))),

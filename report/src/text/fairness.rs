@@ -25,7 +25,7 @@ struct LongFlows {
     rates: Vec<f64>,
     /// Retransmitted share of the bytes that each flow sent.
     losses: Vec<f64>,
-    /// Sum over the subflows with a known number. `None`: all are unknown.
+    /// Retransmission timeouts of all subflows for which they are known. `None`: they are unknown for all.
     timeouts: Option<u64>,
     small_windows: usize,
 }
