@@ -317,13 +317,13 @@ mod tests {
             peer.read_exact(&mut [0; 100]).unwrap();
             reader.note_progress();
         }
-        assert_eq!(reader.behind_since, Some(behind), "reading a part does not count");
+        assert_eq!(reader.behind_since, Some(behind), "a partial read does not count");
         assert!(reader.idle_since().is_none(), "the timeout has not elapsed");
         reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
         assert!(reader.idle_since().is_some());
         peer.read_exact(&mut [0; 300]).unwrap();
         reader.note_progress();
-        assert!(reader.idle_since().is_none(), "it has read everything");
+        assert!(reader.idle_since().is_none(), "the reader has read everything");
     }
     #[test]
     fn a_reader_that_has_left_gives_up_its_place_before_the_next_snapshot() {

@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Whether the other reader has the zone; if so, its values must be equal. It supports neither sockets named by letters nor MMIO.
+    /// Whether `other` has the zone; if so, the values must be equal. The crate `powercap` does not read MMIO or sockets named by letters.
     fn check(other: &powercap::PowerCap, zone: &Zone, (energy, max): (u64, Option<u64>)) -> bool {
         let mut numbers =
             zone.device.strip_prefix("intel-rapl:").into_iter().flat_map(|rest| rest.split(':'));

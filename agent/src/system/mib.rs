@@ -183,7 +183,7 @@ mod tests {
         write(root.path(), 8, [6, 7, 9]);
         mib.add(inode, 8);
         fs::remove_dir_all(next).unwrap();
-        assert_eq!(mib.read(), errors(13, 9), "read at once");
+        assert_eq!(mib.read(), errors(13, 9), "a new process of a known namespace is read at once");
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         mib.namespaces.insert(inode, WatchedNamespace { pid: None, last: Some(errors(10, 5)) });
         mib.add(inode, 7);
         mib.add(inode + 1, 7);
-        assert_eq!(mib.read(), errors(0, 0), "nothing new, and the process is not in the second namespace");
+        assert_eq!(mib.read(), errors(0, 0), "no new errors, and the process is not in the second namespace");
         write(root.path(), 7, [0, 0, 2]);
         assert_eq!(mib.read(), errors(0, 2));
     }
@@ -208,6 +208,6 @@ mod tests {
         }
         assert_eq!(mib.read(), errors(pids.count() as u64, 0));
         (0..100_000).for_each(|inode| mib.add(inode, 1));
-        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten, "they are bounded");
+        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten, "their number is bounded");
     }
 }

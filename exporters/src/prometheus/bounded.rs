@@ -201,9 +201,9 @@ mod tests {
         bounded.select(at(0), &HashMap::from([(1, 100)]));
         bounded.add(1, &by(5.0));
         bounded.select(at(30), &HashMap::from([(1, 100), (2, 1000)]));
-        assert_eq!(keys(&bounded), [1], "too early");
+        assert_eq!(keys(&bounded), [1], "too early for a replacement");
         bounded.select(at(60), &HashMap::from([(1, 100), (2, 110)]));
-        assert_eq!(keys(&bounded), [1], "not larger by the margin");
+        assert_eq!(keys(&bounded), [1], "the new value is not larger by the margin");
         bounded.select(at(61), &HashMap::from([(1, 100), (2, 200)]));
         assert_eq!(keys(&bounded), [2]);
         assert_eq!((total(&bounded), bounded.merged), (5.0, 1));

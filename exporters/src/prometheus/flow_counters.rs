@@ -243,7 +243,7 @@ mod tests {
         snapshot(&mut counters, []);
         let flow = fixture::connection(8, 1);
         let increase = snapshot(&mut counters, [&flow])[0].values[0];
-        assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
+        assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "a forgotten flow counts as new");
         assert!(counters.flows.capacity() <= 8, "entries are not reused");
     }
 

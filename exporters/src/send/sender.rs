@@ -54,7 +54,7 @@ fn hashed(id: Option<&str>) -> u64 {
 
 /// Behaviour that differs between engines.
 pub(super) trait Engine: Send {
-    /// A request that asks, before the first batch, whether the server can store batches, and advice if it fails. `None`: nothing to ask.
+    /// A request before the first batch, to learn if the server can store batches; and the advice if it fails. `None`: not needed.
     fn question(&self) -> Option<(Post, String)> {
         None
     }

@@ -9,7 +9,7 @@ const KINDS: usize = 6;
 /// The style of a curve.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
-    /// Number among the curves that a paper reports, or among the other curves.
+    /// Position from 0: among the curves from papers if `is_paper`, else among the measured curves.
     number: usize,
     is_paper: bool,
 }

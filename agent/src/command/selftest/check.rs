@@ -10,7 +10,7 @@ pub(super) struct Check {
     name: String,
     /// Value of mpwatch: a number, a text, or `null` if it is unknown.
     ours: Value,
-    /// Value of the other source.
+    /// Value of `source`, such as the `TCP_INFO` of the kernel.
     theirs: Value,
     source: &'static str,
     pub(super) ok: bool,
