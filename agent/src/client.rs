@@ -177,7 +177,7 @@ impl Daemon {
     }
 }
 
-/// The given options that a daemon cannot follow: the command must trace by itself.
+/// The given options that set how to trace. A daemon cannot apply them, so the command must trace by itself.
 fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [

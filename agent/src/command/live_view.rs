@@ -20,7 +20,7 @@ pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts to attach to a daemon.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Subtracts a snapshot from the number that is left to show. `false`: none is left.
+/// Subtracts 1 from the number of snapshots that are left to show. `false`: none is left.
 pub(super) fn count_down(left: &mut u64) -> bool {
     *left = left.saturating_sub(1);
     *left > 0

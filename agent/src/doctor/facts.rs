@@ -16,7 +16,7 @@ use crate::system::procfs::read_file as read;
 pub(super) struct Energy {
     pub(super) source: EnergySource,
     pub(super) zones: Vec<ZoneReport>,
-    /// Reasons why a more accurate source is not used.
+    /// Reasons why a more accurate source than `source` is not used.
     pub(super) notes: Vec<Note>,
 }
 

@@ -74,10 +74,10 @@ pub(crate) struct Note {
 
 pub(crate) struct Discovery {
     pub(crate) source: EnergySource,
-    /// Zones of that source, with their roles.
+    /// Zones of `source`, with their roles.
     pub(crate) zones: Vec<(FoundZone, Role)>,
     pub(crate) topology: CpuTopology,
-    /// Reasons why a more accurate source is not used.
+    /// Reasons why a more accurate source than `source` is not used.
     pub(crate) notes: Vec<Note>,
 }
 

@@ -20,7 +20,7 @@ const MAX_MESSAGE: usize = 300;
 /// A connection and the version of its record, which increases with each later state.
 pub type Record = (End, u64);
 
-/// Number of connections that the server rejects for good, and its reason.
+/// Number of connections that the server rejects for good, and the reason in its answer.
 pub type Rejected = (u64, String);
 
 /// Adds the column for the weight of a sampled connection.
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// The records that the server rejects for good, or `None`. Fails if the answer does not confirm the request.
+    /// What the server rejects for good. `None`: nothing. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 

@@ -63,7 +63,7 @@ pub struct Row {
 pub struct Sample {
     /// Number of connections for which the quantity is known.
     pub count: usize,
-    /// Their median. `null`: the quantity is unknown for all connections.
+    /// Median of the known values. `null`: the quantity is unknown for all connections.
     pub median: Option<f64>,
 }
 

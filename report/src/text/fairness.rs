@@ -89,7 +89,7 @@ mod tests {
     fn flow(token: u32, bytes: u64) -> Connection {
         let mut flow = fixture::connection(token, 2);
         (flow.flow_class, flow.age_s, flow.bytes_sent) = (FlowClass::Long, 80.0, Some(Bytes(bytes)));
-        // Only its last 8 s were observed.
+        // Only the last 8 s of the flow were observed.
         let bytes = Bytes(bytes);
         let duration = Nanos(8_000_000_000);
         flow.observed = Some(Observed { bytes, bytes_sent: bytes, duration, ..Observed::default() });

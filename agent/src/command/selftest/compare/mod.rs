@@ -24,7 +24,7 @@ const FULL_INFO: &str = "MPTCP_FULL_INFO";
 const TCP_INFO: &str = "tcp_info";
 const MIB: &str = "MPTcpExt";
 const INTERFACES: &str = "interfaces";
-/// The configuration of the path, which netem or the lab's relay implements.
+/// The source of configured delays: the configuration of the path, which netem or the lab's relay implements.
 const PATH: &str = "path";
 const PATH_AND_APPLICATION: &str = "path, application";
 
