@@ -216,7 +216,7 @@ fn both_ends_of_a_connection_are_one_section() {
     (server.local, server.remote, server.role) = (client.remote, client.local, Some(Role::Server));
     let text = page(vec![server, client]);
     assert_eq!(text.matches("<section>").count(), 1);
-    assert!(text.contains("<summary>Other end: connection 1001-00000001-1389 "), "its other end is folded");
+    assert!(text.contains("<summary>Other end: connection 1001-00000001-1389 "), "the other end is folded");
     assert!(text.contains("<dt>both ends</dt><dd>of 1 connection: "));
     assert!(text.contains("1 of 1 connection used MPTCP"));
     assert!(
@@ -232,9 +232,9 @@ fn small_connections_without_a_problem_are_folded() {
     let mut connections = vec![small];
     connections.extend((10..20).map(fixture::closed));
     let text = page(connections);
-    assert_eq!(text.matches("<section>\n<h2>").count(), 6, "the first are shown at once");
+    assert_eq!(text.matches("<section>\n<h2>").count(), 6, "the first connections are not folded");
     assert_eq!(text.matches("<section class=\"folded\">\n<details><summary>connection ").count(), 4);
-    assert!(text.contains("<summary>1 more connection</summary>"), "the small one is in a line");
+    assert!(text.contains("<summary>1 more connection</summary>"), "the small connection is behind a line");
 }
 
 #[test]

@@ -24,7 +24,7 @@ const MANUAL: Manual = Manual {
         ("mpwatch-study/study.db", "Every run, for --resume and for queries."),
         (
             "/sys/kernel/btf/vmlinux",
-            "Types of the running kernel, by which the BPF programs find its fields.",
+            "BTF of the running kernel: offsets of the fields that BPF programs read.",
         ),
         ("/sys/class/powercap", "Energy counters, if the kernel has no power PMU."),
     ],

@@ -70,7 +70,7 @@ fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<(
     write(&text, options.output.as_deref())
 }
 
-/// The two sets that the options describe.
+/// The two sets of connections that the options describe.
 fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
     let load = |file: &Path| anyhow::Ok(options.filter.apply_to_report(load(file)?));
     let labelled = |label: &Label| {
@@ -135,7 +135,7 @@ fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
         "no run in {} has the label {label}; {}",
         file.display(),
         if labels.is_empty() {
-            "none has any: give them to the runs (record --label NAME=VALUE --db FILE)".to_owned()
+            "no run has any label: label the runs (record --label NAME=VALUE --db FILE)".to_owned()
         } else {
             format!("its labels are {}", labels.iter().map(Label::to_string).collect::<Vec<_>>().join(", "))
         }

@@ -19,7 +19,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `None`: no time of the connection is known.
+    /// The clock of a connection. `None`: no time of the connection is known.
     pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         let first = connection.timeline.first().map(|entry| entry.at);
         let start = connection.opened_at.or(first).or(connection.closed_at)?;
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// The bytes carried between two times.
+/// The bytes carried between two times, which are in seconds.
 pub(super) struct Step {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -41,7 +41,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Bits per second.
+    /// Mean rate during the step, in bits per second.
     pub(super) fn rate(&self) -> f64 {
         self.bytes as f64 * 8.0 / (self.to - self.from)
     }
@@ -66,7 +66,7 @@ impl<'a> Sampled<'a> {
         Self { connection, subflow, samples, clock }
     }
 
-    /// When its path failed. `None`: the path did not fail, or works again.
+    /// When the path of the subflow failed. `None`: the path did not fail, or works again.
     fn failure(self) -> Option<Timestamp> {
         let failure = outage::path_failure(self.connection, self.subflow)?;
         failure.recovered.is_none().then_some(failure.at)
@@ -80,7 +80,7 @@ impl<'a> Sampled<'a> {
         known.filter_map(|sample| Some((self.clock.at(sample.at), read(sample)?))).collect()
     }
 
-    /// The traffic between its samples, from its SYN to its end. Empty without samples.
+    /// The traffic of the subflow between its samples, from its SYN to its end. Empty: there are no samples.
     pub(super) fn steps(self) -> Vec<Step> {
         let Self { subflow, samples, clock, .. } = self;
         if samples.is_empty() {

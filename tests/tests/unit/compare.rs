@@ -131,7 +131,7 @@ fn two_labels_select_runs_of_a_database() {
     assert_fails(
         &compare(&[&[database.as_str()], &labels[..]].concat()),
         1,
-        &["no run in ", "has the label cc=cubic", "none has any", "record --label"],
+        &["no run in ", "has the label cc=cubic", "no run has any label", "record --label"],
     );
     assert_fails(&compare(&[&[REQUESTS], &labels[..]].concat()), 1, &["is not a database"]);
     assert_fails(&compare(&[&[database.as_str()], &labels[..2]].concat()), 2, &["two labels"]);

@@ -34,9 +34,9 @@ pub struct WebConfigError {
 /// The rules of access.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// `None`: plain HTTP.
+    /// Accepts TLS connections. `None`: plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
-    /// `None`: no basic auth.
+    /// The users who may log in. `None`: no basic auth.
     pub(super) users: Option<Users>,
     /// Whether every client must authenticate.
     pub(super) is_authenticated: bool,
@@ -44,7 +44,7 @@ pub(super) struct Rules {
 
 /// A web-config file and the rules from its last valid version.
 pub struct Access {
-    /// `None`: access is unrestricted.
+    /// Path of the web-config file. `None`: access is unrestricted.
     path: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -62,7 +62,7 @@ type Versions = BTreeMap<PathBuf, Option<Version>>;
 type Version = (i64, i64, u64, u64);
 
 impl Access {
-    /// Neither TLS nor basic auth.
+    /// Access without TLS and without basic auth.
     pub fn unrestricted() -> Self {
         Self { path: None, state: Mutex::default() }
     }
