@@ -141,6 +141,18 @@ fn many_samples_do_not_make_the_drawing_longer() {
     assert!(text.len() < 1_900_000, "{} bytes", text.len());
 }
 
+#[test]
+fn a_sample_at_the_end_of_the_report_has_a_finite_rate() {
+    let open = fixture::connection(1, 1);
+    let mut samples = samples(std::slice::from_ref(&open));
+    let of_it = samples.values_mut().next().unwrap();
+    let end = open.opened_at.unwrap() + SignedDuration::from_secs_f64(open.age_s);
+    of_it.retain(|sample| sample.at < end);
+    of_it.push(CounterSample { at: end, ..*of_it.last().unwrap() });
+    let text = html::report(&fixture::report(vec![open]), &samples);
+    assert!(text.contains("<svg") && !text.contains("NaN") && !text.contains("inf"), "{text}");
+}
+
 /// The files that the links of a page save: names with their decoded content.
 fn saved(text: &str) -> Vec<(String, String)> {
     let links = text.split("<a download=\"").skip(1);

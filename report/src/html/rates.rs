@@ -94,11 +94,13 @@ impl<'a> Sampled<'a> {
         let mut totals = start.into_iter().chain(known).chain([end]);
         let Some(mut before) = totals.next() else { return Vec::new() };
         let mut steps: Vec<Step> = Vec::new();
-        for (at, bytes) in totals.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
-            let carried = bytes.saturating_sub(before.1);
-            match steps.last_mut().filter(|step| at - step.from < clock.end / f64::from(MAX_STEPS)) {
+        for (at, bytes) in totals {
+            let (at, carried) = (before.0.max(at), bytes.saturating_sub(before.1));
+            let is_short = |step: &&mut Step| at - step.from < clock.end / f64::from(MAX_STEPS);
+            match steps.last_mut().filter(|step| at <= before.0 || is_short(step)) {
                 Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
-                None => steps.push(Step { from: before.0, to: at, bytes: carried }),
+                None if at > before.0 => steps.push(Step { from: before.0, to: at, bytes: carried }),
+                None => continue,
             }
             before = (at, bytes);
         }
