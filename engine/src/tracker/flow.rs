@@ -121,7 +121,7 @@ impl Flow {
         self.complete_ticks >= 2
     }
 
-    /// Whether the connection was complete for so many ticks that missing CPU charges will no longer arrive.
+    /// Whether the connection was complete for at least [`MIN_MISSED_TICKS`], after which missing CPU charges no longer arrive.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= MIN_MISSED_TICKS
     }
