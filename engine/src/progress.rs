@@ -7,8 +7,7 @@ use mpwatch_model::unit::{Bytes, Nanos};
 
 /// Number of consecutive retransmission timeouts, or of unanswered probes, after which a path has failed. Fewer also occur with heavy loss.
 const MAX_MISSED: u8 = 3;
-/// A path has also failed if data in flight is unacknowledged for this many retransmission timeouts and for this time: a busy host may
-/// answer late.
+/// A path has also failed if data in flight is unacknowledged for this many timeouts and for this time, because a busy host answers late.
 const MAX_SILENT_TIMEOUTS: u64 = 4;
 const MAX_SILENT: Nanos = Nanos(2_000_000_000);
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its timeout before the first RTT sample.

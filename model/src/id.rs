@@ -47,8 +47,7 @@ pub struct ConnectionId {
     pub netns: NetnsCookie,
     /// Local token; zero for plain TCP.
     pub token: Token,
-    /// Cookie of the MPTCP socket; zero if the kernel had not assigned a cookie when the first record was read. If there was no token
-    /// either, the cookie of the first subflow.
+    /// Cookie of the MPTCP socket; zero if it had none at the first record. If it had no token either, the cookie of the first subflow.
     pub birth: SocketCookie,
 }
 

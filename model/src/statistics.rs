@@ -86,8 +86,7 @@ pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     })
 }
 
-/// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: fewer than 4 values in a sample, or a value that is not
-/// positive.
+/// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: fewer than 4 values, or a value that is not positive.
 pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     compare_logarithms(shift, a, b)
 }
@@ -133,8 +132,7 @@ pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     compare_logarithms(change, a, b)
 }
 
-/// The amount by which the mean of `b` exceeds the mean of `a`, with Welch's interval, which assumes normally distributed values. `None`:
-/// fewer than two values in a sample.
+/// The mean of `b` minus the mean of `a`, with Welch's interval for normally distributed values. `None`: fewer than two values in a sample.
 pub fn change(a: &[f64], b: &[f64]) -> Option<Shift> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     let variance = variance_a + variance_b;
@@ -150,8 +148,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The difference with this rank (from 1) among all `b - a` of two sorted samples. It is found by bisection over all floating-point
-/// numbers, without storing the differences.
+/// The difference with this rank (from 1) among all `b - a` of two sorted samples, found by bisection without storing the differences.
 fn nth_difference(a: &[f64], b: &[f64], rank: u64) -> f64 {
     let (mut low, mut high) = (order(f64::NEG_INFINITY), order(f64::INFINITY));
     while low < high {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suspends evaluation, the main cost of detection, while the verdicts of a connection do not change. Samples are still added (20 ns each),
-//! so windows are full when evaluation resumes. All times are the times of samples, so a replay evaluates at the same times as the live
-//! run.
+//! so windows are full when evaluation resumes. All times are times of samples, so a replay evaluates when the live run did.
 
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
@@ -11,8 +10,7 @@ use mpwatch_model::unit::Nanos;
 use super::evaluation::PairEvaluation;
 use super::traffic::{Change, Traffic};
 
-/// Evaluation is suspended when every pair has a verdict and no verdict has changed for this long. After a backoff, undecided pairs do not
-/// prevent it.
+/// Evaluation is suspended when no verdict has changed for this long. Undecided pairs prevent this, except after a backoff without changes.
 const STABLE_AFTER: Nanos = Nanos(3_000_000_000);
 /// Evaluation is suspended after this time even if pairs are undecided or verdicts keep changing.
 const UNDECIDED_AFTER: Nanos = Nanos(12_000_000_000);

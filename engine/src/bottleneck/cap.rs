@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
-//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). An application with a constant rate also gives a constant
-//! sum, but does not congest the paths.
+//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). A constant application rate also gives a constant sum,
+//! but no congestion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,7 @@ const MIN_WINDOW: Micros = Micros(2_000_000);
 const MAX_CORRELATION: f64 = -0.6;
 /// Minimum coefficient of variation of each rate: a steadier rate does not show which subflow gains and which loses.
 const MIN_VARIATION: f64 = 0.025;
-/// A sum of rates is constant if its variance is at most this fraction of the sum of the variances, and its coefficient of variation at
-/// most this.
+/// A sum of rates is constant if its variance is at most this fraction of the sum of variances, and its coefficient of variation at most this.
 const MAX_SUM_VARIATION: f64 = 0.3;
 const MAX_TOTAL_VARIATION: f64 = 0.06;
 /// Delays with at most this concordance and at least this signal (the part of their variation that is not noise) come from two queues.
@@ -27,8 +26,7 @@ const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
 /// Fraction of time with queueing below which the delays of a subflow cannot be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Evidence against a cap: a variance of the sum of rates above this multiple of the sum of the variances (the rates rise together), or a
-/// higher concordance of delays (one queue).
+/// Evidence against a cap: a variance of the sum above this multiple of the sum of variances (rates rise together), or a higher concordance.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
 /// Consecutive evaluations with evidence for a cap before it is reported, or against it before it is withdrawn.
@@ -100,8 +98,7 @@ pub(super) struct Caps {
 }
 
 impl Caps {
-    /// Adds the evidence on all pairs that could be compared, each with the length of its window in bins. `windows`: the features by length
-    /// of window.
+    /// Adds the evidence on all compared pairs, each with the length of its window in bins. `windows`: the features by length of window.
     pub(super) fn update(
         &mut self,
         evidence: &[(SubflowPair, u64, CapEvidence)],

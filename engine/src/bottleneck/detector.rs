@@ -13,8 +13,7 @@ use super::method::Method;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 250_000_000;
-/// An evaluation runs this long after its time, when all samples up to that time have arrived: the kernel sends a batch after at most 100 ms, and
-/// user space reads batches every 50 ms.
+/// Delay of an evaluation after its time, until all samples have arrived: a batch is sent after at most 100 ms, and read within 50 ms.
 const DELAY: u64 = 300_000_000;
 /// After a gap in the samples, only the evaluations due in the last 20 s are run; earlier evaluations are skipped.
 const MAX_GAP: u64 = 20_000_000_000;

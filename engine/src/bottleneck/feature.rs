@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features of a connection's subflows in one window, and the evidence that a pair of subflows gives. The order of the pair does not
-//! matter.
+//! The features of a connection's subflows in one window, and the evidence on a pair of subflows. The order of the pair does not matter.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +16,7 @@ const QUEUE_STEP: u64 = 2;
 /// Half width of the high-pass filters, in bins: 200 ms for delays, 40 ms for bursts.
 const TREND: usize = 40;
 const BURST_TREND: usize = 8;
-/// Rates are computed over steps of 50 ms; the variation of rates over steps of 100 ms, because segment counts of shorter steps are too
-/// coarse.
+/// Steps of rates (50 ms) and of their variation (100 ms), in bins. For the variation, segment counts of shorter steps are too coarse.
 const RATE_STEP: u64 = 10;
 const VARIATION_STEP: u64 = 20;
 /// Minimum number of bins (500 ms) in which both subflows have a delay.
@@ -34,7 +32,7 @@ pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
 const MIN_TOTAL_STEPS: usize = 15;
 /// Partial correlations include a subflow only if it has rates in this fraction of the window.
 const MIN_RATE_COVERAGE: f64 = 0.8;
-/// Queueing delays of at most this, and delays with at most this standard deviation, are noise of the end hosts. In milliseconds.
+/// Queueing delays up to this, and standard deviations of delays up to this, in milliseconds, are noise of the end hosts.
 const NOISE_MS: f64 = 0.1;
 /// Queueing delay in milliseconds above which a packet was certainly queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
@@ -125,8 +123,7 @@ impl SubflowFeatures {
         self.busy >= CONGESTED || self.losses.len() >= MIN_LOSSES
     }
 
-    /// Whether the subflow neither queued nor lost segments. Delays between noise and a queue are inconclusive: busy hosts delay packets as
-    /// much as fast links.
+    /// Whether the subflow neither queued nor lost segments. Delays between noise and queue are inconclusive: busy hosts cause them, too.
     fn is_uncongested(&self) -> bool {
         self.maybe_busy < CONGESTED && self.losses.len() < MIN_LOSSES
     }
@@ -164,8 +161,7 @@ pub(super) struct Total {
     pub(super) segments_per_second: Vec<f64>,
 }
 
-/// The values of each row at the positions, counted from the end, at which all rows have a value. `None`: fewer than `min_common`
-/// positions.
+/// The values of each row at the positions, from the end, at which all rows have a value. `None`: fewer than `min_common` positions.
 fn common_values(rows: &[&[Option<f64>]], min_common: usize) -> Option<Vec<Vec<f64>>> {
     let length = rows.iter().map(|row| row.len()).min()?;
     let rows: Vec<_> = rows.iter().map(|row| &row[row.len() - length..]).collect();
@@ -299,8 +295,7 @@ fn best_concordance(
     lags.filter_map(at_lag).reduce(f64::max)
 }
 
-/// Fraction of the losses of one subflow that coincide with a loss of the other, minus the fraction expected by chance; the mean over both
-/// subflows.
+/// Fraction of one subflow's losses that coincide with a loss of the other, minus the fraction expected by chance; mean over both subflows.
 fn loss_coincidence(a: &SubflowFeatures, b: &SubflowFeatures) -> Option<f64> {
     let (fewest, window) = (a.losses.len().min(b.losses.len()), a.window.bins() as f64);
     let one_way = |own: &[u64], others: &[u64]| {

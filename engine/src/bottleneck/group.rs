@@ -11,9 +11,9 @@ use super::evaluation::{PairEvaluation, SubflowPair, pair_of};
 /// Minimum mean probability of sharing between two groups that are merged.
 const MIN_LINKAGE: f64 = 0.8;
 
-/// Partitions the subflows by average linkage. Two groups are merged if at least one pair between them is `Shared`, no pair is `Disjoint`
-/// or `NoBottleneck`, and the mean probability is high; so one wrong verdict does not join two bottlenecks. Groups and their members are in
-/// the order of `subflows`.
+/// Partitions the subflows by average linkage. Two groups are merged if a pair between them is `Shared`, no pair is `Disjoint` or
+/// `NoBottleneck`, and the mean probability is high, so that one wrong verdict does not join two bottlenecks. The result is in the order of
+/// `subflows`.
 pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
     if !pairs.iter().any(|pair| pair.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();

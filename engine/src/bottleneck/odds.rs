@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. The
-//! weights are not negative. They are the result of a logistic regression on training runs (docs/bottleneck.md), multiplied by
-//! `EVALUATIONS`.
+//! weights, from a logistic regression on training runs (docs/bottleneck.md), are multiplied by `EVALUATIONS`.
 
 use mpwatch_model::flow::bottleneck::Evidence;
 
@@ -14,8 +13,7 @@ pub struct Term {
     pub value: fn(&Evidence) -> f64,
 }
 
-/// The weights of the regression are for single evaluations. A verdict needs several evaluations that agree, so each weight is multiplied
-/// by this.
+/// The regression is on single evaluations. A verdict needs several evaluations that agree, so each weight is multiplied by this.
 #[cfg(test)]
 const EVALUATIONS: f64 = 1.8;
 
@@ -74,8 +72,7 @@ fn discordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// In a shared queue, one subflow gains the throughput that the other loses. An application with a constant rate makes subflows compete
-/// without a queue.
+/// In a shared queue, a subflow gains what the other loses. A constant application rate makes subflows compete without a queue.
 fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples of one subflow in bins of 5 ms, which bound memory. A bin keeps only its lowest RTT: delayed ACKs and bursts raise the other
-//! RTTs.
+//! Samples of one subflow in bins of 5 ms, which bound memory. A bin keeps only its lowest RTT: delayed ACKs and bursts raise other RTTs.
 
 use std::collections::VecDeque;
 
@@ -75,8 +74,7 @@ fn offset_in_bin(time: Nanos) -> u32 {
     u32::try_from(time.0 % BIN_NS).unwrap_or(0)
 }
 
-/// Linear interpolation of sorted (position, value) pairs. `None` outside of the pairs, and between pairs that are more than `max_gap`
-/// apart.
+/// Linear interpolation of sorted (position, value) pairs. `None` outside of the pairs, and between pairs more than `max_gap` apart.
 fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_gap: f64) -> Vec<Option<f64>> {
     let mut next = 0;
     let at = |position: f64| {
@@ -196,8 +194,7 @@ impl Series {
         starts.map(|from| lowest(from).map(|rtt_us| f64::from(rtt_us) / 1e3)).collect()
     }
 
-    /// The lowest RTT of every bin, in milliseconds, interpolated to the middle of the bin; and for each bin whether it has an RTT of its
-    /// own.
+    /// The lowest RTT of every bin in milliseconds, interpolated to the middle of the bin; and whether each bin has an RTT of its own.
     pub(super) fn delays(&self, window: Window) -> (Vec<Option<f64>>, Vec<bool>) {
         let known: Vec<(f64, f64)> = self
             .bins_in(window.from.saturating_sub(MAX_DELAY_GAP), window.to + MAX_DELAY_GAP)
@@ -212,8 +209,7 @@ impl Series {
         (delays, (window.from..window.to).map(is_known).collect())
     }
 
-    /// Segments delivered in every `step` bins; the last step ends `shift` bins before the end of the window. `None` for steps without
-    /// samples.
+    /// Segments delivered in every `step` bins. The last step ends `shift` bins before the window's end. `None` for steps without samples.
     pub(super) fn delivered(&self, window: Window, step: u64, shift: f64) -> Vec<Option<f64>> {
         let first = self.bin(window.from.max(self.first)).map_or(0, |bin| bin.delivered);
         let known: Vec<(f64, f64)> = self

@@ -37,17 +37,16 @@ pub fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))
 }
 
-/// Lin's concordance without its term for the means, because these contain unknown base delays. It is 1 only if both rows vary by the same
-/// amount. `None`: neither row varies.
+/// Lin's concordance without the means, which contain unknown base delays. It is 1 only if both rows vary by the same amount. `None`:
+/// neither row varies.
 pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let sum = joint.variance_x + joint.variance_y;
     (sum > 0.0).then(|| (2.0 * joint.covariance / sum).clamp(-1.0, 1.0))
 }
 
-/// Partial correlation of every pair of rows, given all other rows, from the inverse of the correlation matrix. Its diagonal is raised a
-/// little, because the matrix is singular if the rows have a constant sum. Rows have the same length; a row that does not vary has
-/// correlation 0.
+/// Partial correlation of every pair of rows, given all other rows, from the inverse of the correlation matrix. Its diagonal is raised a little,
+/// because rows with a constant sum make the matrix singular. Rows have the same length; a row that does not vary has correlation 0.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const RIDGE: f64 = 0.05;
     let mut matrix = vec![vec![1.0 + RIDGE; rows.len()]; rows.len()];
@@ -83,8 +82,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     matrix.into_iter().map(|mut row| row.split_off(size)).collect()
 }
 
-/// Smoothness of a row: 1 if neighbouring values hardly differ, 0 if they differ like uncorrelated noise. `None`: too few values, or no
-/// variation.
+/// Smoothness of a row: 1 if neighbouring values hardly differ, 0 if they differ like noise. `None`: too few values, or no variation.
 pub(super) fn smoothness(values: &[f64]) -> Option<f64> {
     let variance = variance(values).filter(|variance| values.len() > 10 && *variance > 0.0)?;
     let steps: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();

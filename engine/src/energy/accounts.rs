@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accounts of one zone. An account keeps its slot until it is removed, because each window visits the slots in order, and the rounding
-//! of energies depends on that order.
+//! The accounts of one zone. Each keeps its slot until it is removed: rounding of energies depends on the order in which slots are visited.
 
 use std::collections::HashMap;
 

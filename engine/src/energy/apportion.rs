@@ -19,8 +19,8 @@ pub(crate) struct Share {
 /// The CPU time of an account in the window, and its share.
 pub(crate) type Claim<'a> = (u64, &'a mut Share);
 
-/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the undivided remainder. `None`: more than `total` would
-/// be given, which is a bug.
+/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the undivided remainder. `None` (a bug): the parts exceed
+/// `total`.
 pub(crate) fn divide(total: u64, all: u64, claims: &mut [Claim<'_>]) -> Option<u64> {
     if all == 0 {
         return Some(total);

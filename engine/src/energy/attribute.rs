@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes the energy of zones to accounts by CPU time. It uses only windows and ledgers, so a replay charges the same as the live run.
-//! The energy above idle of a window is divided in proportion to exclusive CPU time. If the parts do not sum to the zone's energy, no
-//! account is charged.
+//! Attributes the energy of zones to accounts in proportion to exclusive CPU time. It uses only windows and ledgers, so a replay charges
+//! the same as the live run. If the parts of a window do not sum to its energy, no account is charged.
 
 use std::collections::VecDeque;
 
@@ -77,8 +76,7 @@ impl Split {
         }
     }
 
-    /// Energy charged to a subflow so far; CPU time is not filled in. `None`: no window in which the subflow used a CPU was closed with a
-    /// known energy.
+    /// Energy charged to a subflow so far; `cpu` is not set. `None`: no window with CPU time of the subflow was closed with known energy.
     pub fn flow(&self, id: SubflowId) -> Option<FlowEnergy> {
         let zones = self.zones.iter().flatten();
         zones
@@ -103,8 +101,7 @@ impl Split {
         self.zones.iter_mut().flatten().for_each(|zone| zone.accounts.remove(Account::Flow(id)));
     }
 
-    /// Number of windows in which no account was charged, because the parts did not sum to the zone's energy. Any such window is a bug in
-    /// mpwatch.
+    /// Number of windows that were not charged, because the parts did not sum to the zone's energy. Such a window is a bug in mpwatch.
     pub fn broken(&self) -> u64 {
         self.broken
     }

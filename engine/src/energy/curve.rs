@@ -34,8 +34,7 @@ impl Curve {
         self.power(busy) - self.power(0.0)
     }
 
-    /// Minimum and maximum power in watts that a load of `part` adds within `whole`. On a concave curve the load that starts last adds
-    /// least.
+    /// Minimum and maximum power in watts that a load of `part` adds within `whole`. On a concave curve, the last load to start adds least.
     pub(crate) fn marginal(&self, part: f64, whole: f64) -> (f64, f64) {
         let room = (whole - part).max(0.0);
         let added = |before: f64| self.power(before + part) - self.power(before);

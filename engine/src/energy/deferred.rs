@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of windows in which the idle power was unknown. An account gets its share of the whole energy; when the idle power becomes known,
-//! the idle part of that share is moved from the account's energy above idle to its idle energy. The zone's totals do not change, because
-//! counters must not decrease.
+//! Energy of windows in which the idle power was unknown. An account gets its share of the whole energy; when the idle power becomes known, the
+//! idle part is moved from its energy above idle to its idle energy. The zone's totals do not change, because counters must not decrease.
 
 use super::baseline::IdlePower;
 

@@ -25,8 +25,7 @@ pub struct Reading {
     pub watts: f64,
 }
 
-/// CPUs to load in each step: no CPU in the first three steps; then 1, 2, 4 and so on up to all CPUs of each package; then all packages
-/// together.
+/// CPUs to load in each step: none in the first three steps; then 1, 2, 4 and so on up to all CPUs of each package; then all packages.
 pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut steps = vec![Vec::new(); IDLE_STEPS];
     for cpus in packages {

@@ -88,8 +88,8 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Calls `add` with each account's time on some CPUs. The time of all flows there is divided in proportion to each flow's time on all CPUs;
-    /// time of unknown flows is `NetShared`.
+    /// Calls `add` with each account's time on these CPUs. The time of all flows on these CPUs is divided among the flows in proportion to
+    /// their times on all CPUs; time of unknown flows is `NetShared`.
     pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             add(entry.account, entry.time);

@@ -43,8 +43,7 @@ impl Line {
         for _ in 0..ITERATIONS {
             let mut residuals: Vec<f64> = knots.iter().map(|knot| line.residual(knot).abs()).collect();
             residuals.sort_unstable_by(f64::total_cmp);
-            // The median absolute deviation, scaled to a standard deviation. The minimum of a millionth of a value prevents rounding errors
-            // from counting as outliers.
+            // The median absolute deviation as a standard deviation, at least 1e-6 of a value, so that rounding errors are not outliers.
             let spread = (residuals[residuals.len() / 2] * 1.4826).max(1e-6 * knots[0].y.abs());
             for (weight, knot) in weights.iter_mut().zip(knots) {
                 let excess = line.residual(knot).abs() / (HUBER * spread).max(f64::MIN_POSITIVE);

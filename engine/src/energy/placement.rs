@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides estimated CPU time among the CPUs in the proportions of the latest windows. Time that exceeds the busy time of a CPU goes to
-//! other CPUs.
+//! Divides estimated CPU time among the CPUs in the proportions of the latest windows. Time above the busy time of a CPU goes to other CPUs.
 
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, divide};
 

@@ -126,8 +126,7 @@ impl Sampling {
     }
 
     /// Time of the accounts since the start of tracing: their time in windows, scaled. `App` is scaled by the work of flows, `NetShared` by
-    /// all packets of the machine (most of them may belong to traffic that is not traced), `Irq` by time. Flows are 0 here: each flow is
-    /// estimated by its unit cost.
+    /// all packets of the machine, of which most may be untraced, `Irq` by time. Flows are 0 here: each flow is estimated by its unit cost.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> EstimatedTimes {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;

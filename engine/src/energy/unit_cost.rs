@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time per unit of work in windows of a sampled ledger ([`super::sampling`]): per flow, and per class of flows, for flows with little
-//! work in windows.
+//! CPU time per unit of work in windows of a sampled ledger ([`super::sampling`]): per flow, and per class for flows with little work.
 
 use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use mpwatch_model::kernel::event::WORK_PER_PACKET;
@@ -157,8 +156,8 @@ impl UnitCosts {
         new
     }
 
-    /// Unit cost of a class of flows, by class of time. Close to the unit cost of all flows if the class has little work. `None`: no flow
-    /// had work in a window so far.
+    /// Unit cost of a class of flows, by class of time. It is close to the unit cost of all flows if the class has little work. `None`: no
+    /// flow had work in a window so far.
     fn cost(&self, class: usize) -> Option<[f64; WORK]> {
         let mut all = Class::default();
         for class in &self.classes {
@@ -178,8 +177,7 @@ impl UnitCosts {
         Some(time / (flow.latest.sampled as f64 + PRIOR_WORK))
     }
 
-    /// Time to charge to a flow now, by class of time: its time in windows plus its other work times its unit cost, minus the time already
-    /// charged.
+    /// Time to charge to a flow, by class of time: its time in windows, plus its other work times its unit cost, minus time already charged.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     pub(crate) fn due(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
         let now = &flow.latest;

@@ -137,7 +137,7 @@ impl ZoneSplit {
         self.totals.lost_ns += elapsed;
     }
 
-    /// The energy charged to an account; CPU time is not filled in. `None`: no window in which the account used a CPU of this zone was closed.
+    /// The energy charged to an account; `cpu` is not set. `None`: no window in which the account used a CPU of this zone was closed.
     pub(crate) fn charge(&self, account: Account) -> Option<FlowEnergy> {
         let state = self.accounts.get(account)?;
         let source = state.idle_source?;
@@ -217,8 +217,7 @@ impl Window<'_> {
         }
     }
 
-    /// Adds the bounds of this window to the bounds of the accounts. Uncertain are the order in which loads started, the energy at the
-    /// edges of the window, and the idle power.
+    /// Adds the window's bounds to the accounts: the order in which loads started, the energy at its edges and the idle power are uncertain.
     fn widen_bounds(&self, idle: &Idle, calibrated: Option<&ZonePower>, accounts: &mut [&mut AccountState]) {
         let Self { spent, parts, time, busy } = self;
         let active = parts.active as f64;

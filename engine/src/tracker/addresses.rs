@@ -22,8 +22,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Adds new announcements and removals to the timeline. If the list of removed ids has changed, returns the time of the previous
-    /// reading (0 at the first reading).
+    /// Adds new announcements and removals to the timeline. If removed ids have changed, returns the time of the previous reading.
     pub(super) fn update(
         &mut self,
         old: Option<&MskView>,

@@ -15,9 +15,8 @@ pub(super) struct ConnectionCpu {
 }
 
 impl ConnectionCpu {
-    /// Divides the time since the last tick in proportion to the payload carried since the last tick or, if there was none, to all payload.
-    /// Must run before the subflows end their tick. If the opening was not traced, CPU time before the first tick is left out, because the
-    /// payload of that time was not observed.
+    /// Divides the time since the last tick in proportion to the payload carried since the last tick or, if there was none, to all payload. Must
+    /// run before the subflows end their tick. If the opening was not traced, time before the first tick is left out: its payload is unknown.
     pub(super) fn divide(&mut self, subflows: &mut [SubflowState], seen_open: bool) {
         let Some(total) = self.total else { return };
         let divided = self.divided.unwrap_or(if seen_open { CpuTimes::default() } else { total });

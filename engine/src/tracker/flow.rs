@@ -105,8 +105,7 @@ impl Flow {
         ends?.into_iter().max()
     }
 
-    /// Whether all final records have arrived. Records arrive in any order, so the final record of the MPTCP socket is awaited even if it
-    /// has no other.
+    /// Whether all final records have arrived. They arrive in any order, so the final record of the MPTCP socket may be its only record.
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
         let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
@@ -121,7 +120,7 @@ impl Flow {
         self.complete_ticks >= 2
     }
 
-    /// Whether the connection was complete for at least [`MIN_MISSED_TICKS`], after which missing CPU charges no longer arrive.
+    /// Whether the connection was complete for at least `MIN_MISSED_TICKS`, after which missing CPU charges no longer arrive.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= MIN_MISSED_TICKS
     }

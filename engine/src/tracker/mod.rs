@@ -137,8 +137,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a tick: returns a snapshot, discards closed connections whose final values are in the snapshot, and excludes idle connections
-    /// from the next ticks.
+    /// Ends a tick: returns a snapshot, discards closed connections with final values in it, and excludes idle connections from later ticks.
     pub fn end_tick(&mut self) -> Snapshot {
         let mut snapshot = self.snapshot();
         let active = self.flows.all_active();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Short jobs leave many names behind, so
-//! only recently used names are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Only recently used names are kept,
+//! because short jobs leave many names behind.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -11,10 +11,9 @@ use mpwatch_model::host::names::Pod;
 use mpwatch_model::id::NetnsCookie;
 use mpwatch_model::kernel::event::{CgroupName, NetnsName, PodName};
 
-/// Maximum number of names of namespaces, of control groups and of pods; a name takes about 150 bytes. When the maximum is exceeded, the
-/// least recently used half is discarded. A discarded name that is used later is reported again: names of namespaces because the agent
-/// remembers only half as many (`MAX_NAMESPACES`), names of control groups and pods because they are reported once per minute
-/// (cgroup.bpf.c).
+/// Maximum number of names (about 150 bytes each) of namespaces, of control groups and of pods; above it, the least recently used half is
+/// discarded. A discarded name that is used later is reported again: names of namespaces because the agent remembers only half as many
+/// (`MAX_NAMESPACES`), names of control groups and pods because they are reported once per minute (cgroup.bpf.c).
 const MAX_NAMES: usize = 16_384;
 
 #[derive(Default)]

@@ -4,8 +4,7 @@
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A socket has vanished if it was not listed for at least this many ticks (the BPF iterator may skip a socket while other sockets are
-/// removed) ...
+/// A socket has vanished if it was not listed for this many ticks (the BPF iterator may skip a socket while others are removed) ...
 pub(super) const MIN_MISSED_TICKS: u32 = 10;
 /// ... and for at least this time: the BPF programs list an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);

@@ -48,8 +48,7 @@ pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     facts
 }
 
-/// Whether every subflow adds throughput if no two share a bottleneck: no path has failed, and several subflows work or the connection has
-/// closed.
+/// Whether every subflow adds throughput if no two share a bottleneck: no path failed, and several subflows work or the connection closed.
 fn add_throughput(connection: &Connection) -> bool {
     let several_work = !connection.is_open() || working_subflows(connection) > 1;
     several_work && !connection.subflows.iter().any(|subflow| outage::has_failed(connection, subflow))

@@ -162,8 +162,7 @@ impl Bottlenecks {
         self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
     }
 
-    /// Number of subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None`: no such subflow was found,
-    /// but a verdict is unknown.
+    /// Number of subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput. `None`: none was found, but a verdict is unknown.
     pub fn extra_subflows(&self) -> Option<u32> {
         let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
         let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);

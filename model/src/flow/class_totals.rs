@@ -86,8 +86,7 @@ fn rounded(rate: f64) -> BitsPerSecond {
     BitsPerSecond(rate.round() as u64)
 }
 
-/// Excess traffic of some connections together `[UPD18]`, with the values of the end that observed more payload. `None`: there were no wire
-/// bytes.
+/// Excess traffic of these connections together `[UPD18]`, each at the end that observed more payload. `None`: there were no wire bytes.
 pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
     let (payloads, wire): (Vec<Bytes>, Vec<Bytes>) =
         flows.iter().map(|flow| flow.best_observed().payload_and_wire()).unzip();

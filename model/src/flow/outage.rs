@@ -156,8 +156,7 @@ pub fn removed_with_connection(connection: &Connection, subflow: &Subflow) -> bo
     closed.reason == CloseReason::RemovedByAdmin && closed.at <= end && ended_all(connection, closed.at)
 }
 
-/// Whether all subflows that were open at this time were reset or removed then. That ended the connection, although the application closed
-/// it later.
+/// Whether all subflows that were open at this time were reset or removed then. That ended the connection, even if it closed later.
 fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {
@@ -169,8 +168,7 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     })
 }
 
-/// Whether a subflow was reset well after the connection and another subflow had closed normally. Its path may have failed earlier, which only the
-/// sender notices.
+/// Whether a subflow was reset well after the connection had closed normally. Its path may have failed, which only the sender notices.
 pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;
@@ -216,8 +214,8 @@ impl Outage {
     }
 }
 
-/// All outages of a connection, in order. Each has a stall of at least a retransmission timeout, or a path failure: on a busy host, shorter
-/// stalls are common in a healthy transfer.
+/// All outages of a connection, in order. Each has a path failure, or a stall of at least a retransmission timeout: shorter stalls are
+/// common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
     let mut outages = merged_stalls(connection);
     if outages.is_empty() {

@@ -113,8 +113,7 @@ impl EndsKey {
     }
 }
 
-/// Whether the connection is plain TCP on the wire. If the server does not support MPTCP, the client's end is a fallback, and the server's
-/// end is plain TCP.
+/// Whether the connection is plain TCP on the wire. If the server has no MPTCP, the client's end is a fallback, the server's end plain TCP.
 fn is_plain(connection: &Connection) -> bool {
     connection.carried_by() != CarriedBy::Mptcp
 }

@@ -97,8 +97,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether data was lost permanently. Missed packet events, delay samples, timeline entries and dropped subflows do not count, because
-    /// no total depends on them.
+    /// Whether data was lost permanently. Losses on which no total depends do not count, such as delay samples.
     pub fn any(&self) -> bool {
         let counted = Self {
             ring_full_recovered: 0,

@@ -55,8 +55,7 @@ pub fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers instead of a name: implementer, part, variant and
-/// revision.
+/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels have four numbers instead of a name.
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| cpuinfo_field(cpuinfo, name);
     let by_number = || {

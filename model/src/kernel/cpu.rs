@@ -37,8 +37,7 @@ pub struct CpuSampling {
     pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
-    /// Whether the CPU time and energy since the previous charge are charged at this tick, because a window has ended, some seconds have
-    /// passed, or tracing ends.
+    /// Whether this tick charges the CPU time and energy so far, because a window has ended, some seconds have passed, or tracing ends.
     pub charges: bool,
 }
 
@@ -129,8 +128,7 @@ impl Sub for CpuTimes {
     }
 }
 
-/// Divides an amount in proportion to weights, into integers whose sum is the amount. If all weights are zero, the first part gets the
-/// whole amount.
+/// Divides an amount in proportion to weights, into integers whose sum is the amount. If all weights are zero, the first part gets all.
 pub fn divide(amount: u64, weights: &[u64]) -> impl Iterator<Item = u64> {
     let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (mut passed, mut given) = (0_u128, 0_u64);

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::SubflowId;
 use crate::unit::{Micros, Nanos};
 
-/// The state of a subflow when an acknowledgement arrived. Serialized as an array of numbers, because recordings contain thousands of
-/// samples per second.
+/// The state of a subflow when an acknowledgement arrived. Serialized as an array, because recordings have thousands per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Numbers", into = "Numbers")]
 pub struct DelaySample {

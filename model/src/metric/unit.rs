@@ -25,8 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether counters in this unit start with tracing, because mpwatch measures them. The kernel counts the other units from the start of
-    /// the flow.
+    /// Whether counters in this unit start with tracing, because mpwatch measures them. The kernel counts other units, from the flow's start.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }

@@ -9,8 +9,7 @@ use super::baseline::IdlePower;
 use super::line::{Knot, Line};
 use super::samples::{Limits, Sample, Samples};
 
-/// Minimum length of a sample. Shorter windows are added up, because one step of the energy counter is a large part of the energy of a
-/// short window.
+/// Minimum length of a sample. Shorter windows are added up: a step of the energy counter is a large part of their energy.
 const MIN_LENGTH: Nanos = Nanos(1_000_000_000);
 /// Maximum number and age of the samples that are kept.
 const KEPT: Limits = Limits { count: 3_600, age: Nanos(3_600 * 1_000_000_000) };
@@ -61,10 +60,9 @@ pub(crate) struct FittedPower {
 }
 
 impl FittedPower {
-    /// Minimum and maximum power in microwatts that a load of `part` adds within `whole`. A load adds least if it started last: the rise of
-    /// the line, or 0 where the line does not hold. It adds most if it started first: at most the power above idle at `part`. If `part` is
-    /// below the lowest load of the line, the power at the lowest load is used instead: the curve below is unknown, but power never falls
-    /// as load rises.
+    /// Minimum and maximum power in microwatts that a load of `part` adds within `whole`. It adds least if it started last: the rise of the
+    /// line, or 0 where the line does not hold. It adds most if it started first: the power above idle at `part` or, if that is below the
+    /// lowest load of the line, at the lowest load, because power never falls as load rises.
     pub(crate) fn marginal(&self, part: f64, whole: f64, idle_lo: u64) -> (f64, f64) {
         let holds = self.is_straight && whole - part >= self.lowest && whole <= self.highest;
         let least = if holds { self.slope_lo.max(0.0) * part } else { 0.0 };

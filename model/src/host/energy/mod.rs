@@ -63,8 +63,7 @@ impl FlowEnergy {
         self
     }
 
-    /// The sum over subflows. Integers add up exactly; unknown plus known is unknown. The sum has the least reliable source and idle source
-    /// of all parts.
+    /// The exact sum over subflows; unknown plus known is unknown. It has the least reliable source and idle source of all parts.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let parts = parts.into_iter().map(|part| Self { j_per_gb: None, ..*part });
         let sum = parts.reduce(|sum, part| Self {

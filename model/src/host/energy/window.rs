@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of each zone between two ticks, or the reason for which it is unknown. It is recorded, so that a replay charges the same
-//! energy as the live run.
+//! The energy of each zone between two ticks, or why it is unknown. It is recorded, so that a replay charges the same as the live run.
 
 use std::sync::Arc;
 
@@ -74,8 +73,7 @@ pub struct WindowEnergy {
     pub energy: Microjoules,
     /// Length of the window. It is longer than one interval if the outcome was pending at earlier ticks.
     pub elapsed: Nanos,
-    /// Fraction of the energy that may belong to the neighbouring windows: the counter's step and the reading time, relative to the length
-    /// of the window.
+    /// Fraction of the energy that may belong to the neighbouring windows: the counter's step and the reading time, relative to its length.
     pub edge: f64,
     /// Error bounds if the energy is an estimate of a model. `None`: the energy was measured.
     pub estimate: Option<Estimate>,

@@ -128,8 +128,7 @@ pub struct MskView {
     pub server_side: bool,
     /// Whether the connection fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: `bytes_are_apart`, or a fallback on a kernel before 6.5, which does not count them; then the only subflow
-    /// carried all payload.
+    /// Payload bytes. `None`: `bytes_are_apart`, or not counted in a fallback (kernel before 6.5), where the only subflow carries all payload.
     pub bytes: Option<MskBytes>,
     /// Whether the payload bytes are only in the records of the MPTCP socket, or are counted as lost.
     pub bytes_are_apart: bool,
@@ -207,8 +206,7 @@ pub struct SubflowRecord {
     pub joined_bytes: Option<Bytes>,
     /// Payload in its SYN (TCP Fast Open), which the connection's counters do not include.
     pub syn_bytes: Bytes,
-    /// When this subflow had carried a tenth of the connection's payload, and the connection's payload at that time. `None`: not yet, or
-    /// not traced.
+    /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then. `None`: not yet, or not traced.
     pub effective: Option<(Nanos, Bytes)>,
     /// Number of scheduler rounds that considered it.
     pub considered: u64,

@@ -79,8 +79,7 @@ pub struct Stall {
     pub from: Nanos,
     /// Time of the first progress after the stall.
     pub to: Nanos,
-    /// Whether sent data was unacknowledged at the start of the stall. If not, the application was idle. `None`: the subflow had no data in
-    /// flight.
+    /// Whether sent data was unacknowledged at the start. If not, the application was idle. `None`: the subflow had no data in flight.
     pub unacked: Option<bool>,
 }
 
