@@ -49,11 +49,10 @@ pub struct Snapshot {
     pub losses: Losses,
     /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
     pub overhead: Option<Overhead>,
-    /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not part of the
-    /// format.
+    /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not in the JSON format.
     #[serde(skip)]
     pub boot_epoch_ns: i64,
-    /// Idle connections of a daemon, which are not in `connections`. Not part of the format: [`Snapshot::complete`] adds them.
+    /// Idle connections of a daemon, which are not in `connections`. Not in the JSON format: [`Snapshot::complete`] adds them.
     #[serde(skip)]
     pub idle: IdleConnections,
 }
@@ -111,10 +110,10 @@ pub struct Report {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
-    /// Connections that a filter removed from `connections`. Not part of the format.
+    /// Number of connections that a filter removed from `connections`. Not part of the JSON format.
     #[serde(skip)]
     pub filtered_out: usize,
-    /// When its runs began, in order. Empty: it is one run. Not part of the format.
+    /// Start times of the runs in the report, in order. Empty: the report is on one run. Not part of the JSON format.
     #[serde(skip)]
     pub run_starts: Vec<Timestamp>,
 }

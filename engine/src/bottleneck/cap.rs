@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
-//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). A constant application rate also gives a constant sum,
-//! but no congestion.
+//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). If the application sends at a constant rate, the sum is
+//! constant too, but the paths are not congested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +26,11 @@ const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
 /// Fraction of time with queueing below which the delays of a subflow cannot be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Evidence against a cap: a variance of the sum above this multiple of the sum of variances (rates rise together), or a higher concordance.
+/// Evidence against a cap: variance of the sum above this multiple of the sum of variances (rates rise together), or higher concordance of
+/// delays.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
-/// Consecutive evaluations with evidence for a cap before it is reported, or against it before it is withdrawn.
+/// Number of consecutive evaluations with evidence for a cap before it is reported, and with evidence against it before it is withdrawn.
 const EVALUATIONS_TO_DECIDE: u32 = 4;
 /// Number of evaluations (10 s) for which a cap is kept without new evidence, because steady rates give no evidence.
 const CAP_LIFETIME: u32 = 40;

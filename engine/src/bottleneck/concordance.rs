@@ -29,7 +29,7 @@ const IDLE_AFTER: u64 = 100;
 const NEW_WEIGHT: f64 = 0.4;
 /// Absolute log-odds above which a verdict is reached: odds of 9 to 1.
 const DECISIVE_LOG_ODDS: f64 = 2.2;
-/// Consecutive evaluations that must agree to reach a verdict, and to withdraw one.
+/// Number of consecutive evaluations that must agree to reach a verdict, and to withdraw a verdict.
 const EVALUATIONS_TO_DECIDE: u32 = 2;
 const EVALUATIONS_TO_WITHDRAW: u32 = 4;
 /// Maximum absolute log-odds from the other subflows.
@@ -50,8 +50,9 @@ pub struct Concordance {
 /// The state of a pair of subflows.
 #[derive(Clone, Copy, Default)]
 struct Pair {
+    /// Running mean of the log-odds from the evidence on this pair. `None`: neither subflow is congested, or there was no evidence.
     odds: Option<f64>,
-    /// Log-odds that follow from the log-odds between this pair and other subflows.
+    /// Log-odds that follow from the log-odds between the pair and third subflows.
     implied: f64,
     verdict: Verdict,
     since: Option<Nanos>,
@@ -59,11 +60,11 @@ struct Pair {
     /// The verdict that the last evaluations suggest, and the number of consecutive evaluations that suggest it.
     candidate: Verdict,
     agreeing: u32,
-    /// The last evaluation with evidence.
+    /// Time of the last evaluation with evidence.
     evaluated: Nanos,
     /// At the last evaluation, both subflows were uncongested.
     is_uncongested: bool,
-    /// Consecutive evaluations in which the last second alone contradicted the verdict.
+    /// Number of consecutive evaluations in which the last second alone contradicted the verdict.
     contradicted: u32,
     /// Number of the first bin that is used: earlier bins belong to an earlier route.
     from: u64,

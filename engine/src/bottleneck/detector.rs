@@ -13,7 +13,7 @@ use super::method::Method;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 250_000_000;
-/// Delay of an evaluation after its time, until all samples have arrived: a batch is sent after at most 100 ms, and read within 50 ms.
+/// Delay of an evaluation after its time, so that all samples have arrived: a batch is sent after at most 100 ms, and read within 50 ms.
 const DELAY: u64 = 300_000_000;
 /// After a gap in the samples, only the evaluations due in the last 20 s are run; earlier evaluations are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
@@ -27,6 +27,7 @@ pub struct Detector {
     method: Box<dyn Method + Send>,
     /// Time of the last evaluation, in multiples of [`INTERVAL`]. `None`: no evaluation has taken place.
     evaluated: Option<u64>,
+    /// Time of the latest sample, nanoseconds.
     newest: u64,
     pairs: Vec<PairEvaluation>,
     /// `None`: evaluation is never suspended.

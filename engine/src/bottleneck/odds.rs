@@ -101,7 +101,7 @@ fn varying_rates(evidence: &Evidence) -> f64 {
     evidence.least_variation.map_or(0.0, |variation| scaled(variation).min(1.0))
 }
 
-/// Bursts are so short that those on separate links rarely coincide by chance.
+/// Bursts are short, so bursts on separate links rarely coincide by chance.
 fn bursts(evidence: &Evidence) -> f64 {
     const BY_CHANCE: f64 = 0.3;
     evidence.burst_concordance.map_or(0.0, |concordance| {

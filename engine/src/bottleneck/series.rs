@@ -42,6 +42,7 @@ pub(super) struct Series {
     sampled: usize,
     /// Each second with samples, and its lowest RTT in microseconds.
     lowest_rtts: VecDeque<(u64, u32)>,
+    /// Whether the congestion window was being reduced at the latest sample.
     is_cut: bool,
     begin: Option<u64>,
 }

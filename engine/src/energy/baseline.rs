@@ -8,7 +8,7 @@ use super::samples::{Limits, Sample, Samples};
 
 /// Busy fraction below which a window is quiet.
 const QUIET: f64 = 0.03;
-/// Minimum number of quiet windows.
+/// Minimum number of quiet windows for an estimate.
 const MIN_WINDOWS: usize = 10;
 /// Maximum number and age of the windows that are kept.
 const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
@@ -18,7 +18,7 @@ const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
 pub(crate) struct Baseline {
     samples: Samples,
     found: Option<IdlePower>,
-    /// Quiet windows since the last estimate.
+    /// Number of quiet windows since the last estimate.
     new_windows: usize,
     /// A buffer that every estimate reuses.
     scratch: Vec<f64>,
@@ -33,7 +33,7 @@ pub(crate) struct IdlePower {
 }
 
 impl IdlePower {
-    /// Rounded to microwatts, never negative.
+    /// Rounds the power and its bounds to microwatts; negative values become 0.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -44,7 +44,7 @@ impl IdlePower {
         Self { power, lo: lo.min(power), hi: hi.max(power) }
     }
 
-    /// From a value and its standard deviation.
+    /// Idle power with bounds of one standard deviation, in microwatts.
     pub(crate) fn spread(power: u64, sigma: u64) -> Self {
         Self { power, lo: power.saturating_sub(sigma), hi: power.saturating_add(sigma) }
     }

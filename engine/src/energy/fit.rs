@@ -10,7 +10,7 @@ use super::line::{Knot, Line};
 const IDLE_STEPS: usize = 3;
 /// Readings under other load whose loads differ by less than this are merged into a knot.
 const SAME_LOAD: f64 = 0.02;
-/// Minimum range of loads, and maximum error of the idle power relative to it, of a calibration under other load.
+/// Minimum range of loads in a calibration under other load, and maximum error of the idle power, as a fraction of the idle power.
 const MIN_RANGE: f64 = 0.2;
 const MAX_ERROR: f64 = 0.2;
 
@@ -19,7 +19,7 @@ const MAX_ERROR: f64 = 0.2;
 pub struct Reading {
     /// Name of the zone.
     pub zone: String,
-    /// Busy part of the zone's CPUs, 0 to 1.
+    /// Busy fraction of the zone's CPUs, 0 to 1.
     pub busy: f64,
     /// Power, watts.
     pub watts: f64,

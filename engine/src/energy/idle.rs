@@ -46,7 +46,7 @@ impl Idle {
         calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
     }
 
-    /// The fitted line of power against load. `None`: its intercept is not the idle power that is subtracted.
+    /// The fitted line of power against load. `None`: its intercept is not used as the idle power.
     pub(crate) fn line(&self) -> Option<&FittedPower> {
         let is_used = self.calibrated.is_none() && self.observed.idle_power().is_none();
         self.fitted.fitted().filter(|_| is_used)

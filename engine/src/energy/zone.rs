@@ -217,7 +217,8 @@ impl Window<'_> {
         }
     }
 
-    /// Adds the window's bounds to the accounts: the order in which loads started, the energy at its edges and the idle power are uncertain.
+    /// Adds the bounds of this window to the accounts. The order in which loads started, the energy at the edges of the window and the idle
+    /// power are uncertain.
     fn widen_bounds(&self, idle: &Idle, calibrated: Option<&ZonePower>, accounts: &mut [&mut AccountState]) {
         let Self { spent, parts, time, busy } = self;
         let active = parts.active as f64;

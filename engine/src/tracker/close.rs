@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Derives the reason for which a subflow ended or a connection fell back from the records of the BPF programs.
+//! Derives from the records of the BPF programs why a subflow ended, or why a connection fell back.
 
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};

@@ -31,7 +31,7 @@ pub(super) struct Energy {
     sampling: Sampling,
     /// Energy to charge when the next window of the sampled ledger has ended. `None`: all energy is charged.
     deferred: Option<EnergyWindow>,
-    /// The latest tick had energy to charge.
+    /// Whether the latest tick had energy to charge.
     is_charging: bool,
 }
 
@@ -146,7 +146,7 @@ impl Energy {
         self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
     }
 
-    /// Whether the energy of a flow does not change until one of its records changes, or the idle power of a zone becomes known.
+    /// Whether the energy of a flow changes only when one of its records changes or the idle power of a zone becomes known.
     pub(super) fn is_current(&self, flow: &Flow) -> bool {
         let mut subflows = flow.subflow_ids();
         !self.is_charging

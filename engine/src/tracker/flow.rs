@@ -25,11 +25,11 @@ use super::timeline::Timeline;
 /// A REMOVE_ADDR may arrive this long after the FIN or reset of the subflow that it removes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// Time without activity of a connection, in ticks and in charges.
+/// Time since the last activity of a connection, as numbers of ticks and of charges.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Quiet {
     pub(super) ticks: u32,
-    /// Charges of CPU time.
+    /// Number of charges of CPU time.
     pub(super) charges: u32,
 }
 
@@ -284,12 +284,12 @@ impl Flow {
         Life { from, to: self.closed_at().unwrap_or(now), seen_open: self.opened.is_some() }
     }
 
-    /// When the connection was opened or, if the opening was not traced, first observed.
+    /// When the connection was opened or, if the opening was not traced, when it was first observed.
     pub(super) fn began(&self, now: Nanos) -> Nanos {
         self.opened.or(self.first_seen).unwrap_or(now)
     }
 
-    /// Payload and time that were observed until `now`, with rates. `None`: the payload is unknown.
+    /// Payload and time that were observed until `now`. `None`: the payload is unknown.
     pub(super) fn observed(&self, now: Nanos) -> Option<Observed> {
         Some(self.observation.so_far(self.totals()?, self.life(now)))
     }

@@ -47,7 +47,7 @@ impl Flows {
         self.active.get(&key)
     }
 
-    /// An active flow, mutable, and its detector.
+    /// An active flow, mutable, and its detector. `None`: the flow is idle or was forgotten, or it has no detector.
     pub(super) fn active_mut(&mut self, key: Key) -> Option<(&mut Flow, Option<&mut Box<Detector>>)> {
         Some((self.active.get_mut(&key)?, self.detectors.get_mut(&key)))
     }
@@ -142,7 +142,7 @@ impl Flows {
         shrink_map(&mut self.detectors);
     }
 
-    /// All connections, or only the active ones, in the order of their first records.
+    /// All connections, or only the active connections, in the order of their first records.
     pub(super) fn connections(&self, sources: &Sources<'_>, with_idle: bool) -> Vec<Connection> {
         let active = self.active.iter().filter(|(_, flow)| flow.is_reportable());
         let active = active.map(|(key, flow)| (*key, Found::Active(flow)));

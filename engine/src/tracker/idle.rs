@@ -22,7 +22,7 @@ use super::timeline::Timeline;
 use super::view::{Context, Extras, Facts, Sources};
 use crate::bottleneck::Detector;
 
-/// Ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
+/// Number of ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
 const QUIET_TICKS: u32 = 2;
 /// Samples of this age no longer affect verdicts.
 const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
@@ -109,7 +109,7 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Idle {
     slots: HashMap<Key, Slot>,
-    /// Times of checks, in order, and the connection to check.
+    /// The time of each check, in order, and the connection to check.
     checks: VecDeque<(Nanos, Key)>,
     shared: IdleConnections,
 }

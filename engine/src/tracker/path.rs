@@ -40,6 +40,7 @@ pub(super) struct PathState {
     pub(super) since: Option<Nanos>,
     /// Number of failures so far.
     pub(super) failures: u32,
+    /// Time of the latest recovery. `None`: no recovery.
     recovered: Option<Nanos>,
     /// Payload acknowledged, and the time of the last ACK, at the failure. `None`: the path has not failed.
     failed: Option<(Bytes, Option<Nanos>)>,

@@ -13,7 +13,7 @@ use super::seen::Seen;
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Socket {
     pub(super) is_known: bool,
-    /// Its final record has arrived.
+    /// Whether its final record has arrived.
     pub(super) is_final: bool,
     pub(super) seen: Seen,
 }

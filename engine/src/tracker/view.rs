@@ -218,7 +218,7 @@ impl Context<'_> {
         }
     }
 
-    /// CPU time of a subflow. Without the hooks for system calls, their time is `None`, even if another hook charged a part of it.
+    /// CPU time of a subflow. Without the hooks for system calls, `syscall` is `None`, even if another hook charged a part of it.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
         let traces = self.facts.traces;
         let known = state.cpu(self.facts.ledger).filter(|_| traces.ledger)?;

@@ -23,7 +23,7 @@ const JOIN_DEADLINE: f64 = 3.0;
 const SLOW_RTT: Micros = Micros(150_000);
 const SLOW_FACTOR: u64 = 10;
 
-/// Findings about the host.
+/// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
     let problems = report.counters.mapping_problems;
     let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();

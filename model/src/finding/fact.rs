@@ -103,9 +103,9 @@ pub enum Fact {
 /// How long a path is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownTime {
-    /// From its failure to the close of its connection.
+    /// Time from the failure of the path to the close of the connection.
     UntilClose(Micros),
-    /// From its failure until this instant, at which the open connection was read.
+    /// Time from the failure of the path to this instant, at which the open connection was read.
     SoFar(Micros, Offset),
 }
 

@@ -114,8 +114,8 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Ends, Finding)> {
         .collect()
 }
 
-/// Whether the other end has a more specific finding on the same problem: a subflow that was closed late here has
-/// a failed path there, and a subflow that was reset here was removed there on purpose.
+/// Whether the other end has a more specific finding on the same problem: if a subflow closed late at this end, its path failed at the
+/// other end; if it was reset at this end, the other end removed it on purpose.
 fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool {
     match &finding.fact {
         Fact::ClosedLate { subflow, .. } => {

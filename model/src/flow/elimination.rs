@@ -50,7 +50,7 @@ crate::words! {
     }
 }
 
-/// Conditions on which an extra subflow is removed, and how.
+/// The conditions on which an extra subflow is removed, and the action.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EliminationPolicy {
     /// How it is removed.
@@ -250,7 +250,7 @@ impl fmt::Display for Throughput {
 /// A step with its time and its connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EliminationRecord {
-    /// Boot-clock time.
+    /// Boot-clock time of the step.
     pub at: Nanos,
     /// The connection.
     pub connection: ConnectionId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections of a snapshot: connections that did not change for some ticks. Consecutive snapshots share them, and a connection is
-//! built only when it is read, so the cost of a snapshot depends on the number of changed connections, not of all connections.
+//! Idle connections of a snapshot: connections that did not change for some ticks. Consecutive snapshots share them, and a connection is built
+//! only when it is read, so the cost of a snapshot depends on the number of changed connections and not on the number of all connections.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -69,7 +69,7 @@ pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFail
     failures
 }
 
-/// Sets `path_failures` of each subflow to the failures on the timeline, unless the tracker counted more than the timeline keeps.
+/// Sets `path_failures` of each subflow to the number of failures on the timeline, unless the tracker counted more failures.
 #[must_use]
 pub fn with_counts(mut connection: Connection) -> Connection {
     for index in 0..connection.subflows.len() {
@@ -156,7 +156,7 @@ pub fn removed_with_connection(connection: &Connection, subflow: &Subflow) -> bo
     closed.reason == CloseReason::RemovedByAdmin && closed.at <= end && ended_all(connection, closed.at)
 }
 
-/// Whether all subflows that were open at this time were reset or removed then. That ended the connection, even if it closed later.
+/// Whether all subflows that were open at this time were reset or removed then. That ended the connection, even if its socket closed later.
 fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {

@@ -68,7 +68,7 @@ impl<'a> Flow<'a> {
 /// The connections of a report as flows, in the order of their first records.
 ///
 /// Two records of an MPTCP connection are its ends if their tokens are swapped. Without tokens (plain TCP, some fallbacks), their addresses
-/// must be swapped, their protocol equal, and their begin within 5 s; loopback addresses must be in one network namespace.
+/// must be swapped, their protocols must be equal, and they must begin within 5 s; loopback addresses must be in one network namespace.
 pub fn flows(connections: &[Connection]) -> Vec<Flow<'_>> {
     let mut flows: Vec<Flow<'_>> = Vec::with_capacity(connections.len());
     let mut single: HashMap<EndsKey, Vec<usize>> = HashMap::new();

@@ -186,8 +186,8 @@ impl Subflow {
     }
 }
 
-/// Maximum number of ended subflows that are listed in addition to the initial subflow; each takes about 2 kB, and as much as JSON. With 8
-/// open subflows, the connection has fewer than 63 subflows (`SOCKET` in the tracker), so it can become idle.
+/// Maximum number of ended subflows that are listed in addition to the initial subflow; each takes about 2 kB in memory and 2 kB in JSON.
+/// With 8 open subflows, the connection has fewer than 63 subflows (`SOCKET` in the tracker), so it can become idle.
 pub const MAX_ENDED: usize = 48;
 
 /// Ended subflows that a connection no longer lists. All sums of the connection contain them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Labels and settings of a run, as the methods section of a paper needs them.
+//! Labels and settings of a run, for example for the methods section of a paper.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -38,7 +38,7 @@ pub(crate) struct IdleFit {
     length: Nanos,
     busy: f64,
     energy: f64,
-    /// Samples since the latest fit.
+    /// Number of samples since the latest fit.
     new_samples: usize,
     found: Option<FittedPower>,
 }

@@ -161,7 +161,7 @@ fn charges_do_not_depend_on_the_order_of_hash_maps() {
     assert!((0..20).all(|_| run() == first));
 }
 
-/// On a machine so busy that no window of the sampled ledger closes, CPU time stays unknown, but memory does not grow.
+/// If the machine is so busy that no window of the sampled ledger closes, CPU time stays unknown, but memory must not grow.
 #[test]
 fn a_closed_connection_waits_for_a_window_of_the_ledger_for_a_limited_time() {
     let mut tracker = tracker(Closed::Forget);

@@ -59,7 +59,7 @@ pub enum ZoneOutcome {
     Pending,
     /// The energy of the window is unknown.
     Lost {
-        /// Why.
+        /// Why the energy is unknown.
         reason: LostReason,
         /// Length of the window.
         elapsed: Nanos,
@@ -73,7 +73,7 @@ pub struct WindowEnergy {
     pub energy: Microjoules,
     /// Length of the window. It is longer than one interval if the outcome was pending at earlier ticks.
     pub elapsed: Nanos,
-    /// Fraction of the energy that may belong to the neighbouring windows: the counter's step and the reading time, relative to its length.
+    /// Fraction of the energy that may belong to neighbouring windows: counter step and reading time, relative to the length of the window.
     pub edge: f64,
     /// Error bounds if the energy is an estimate of a model. `None`: the energy was measured.
     pub estimate: Option<Estimate>,

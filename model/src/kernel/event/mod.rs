@@ -45,7 +45,7 @@ pub enum KernelEvent {
     SubflowUnchanged(SubflowId),
     /// The connection whose socket has this cookie has not changed since its previous record.
     ConnectionUnchanged(SocketCookie),
-    /// RTT samples of a subflow.
+    /// Delay samples of a subflow.
     Samples(SampleBatch),
     /// The name of a network namespace.
     Netns(NetnsName),
@@ -93,7 +93,7 @@ impl Start {
 /// The end of a sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Boot-clock time.
+    /// Boot-clock time of the tick.
     pub at: Nanos,
     /// Time in which the machine was suspended since the previous tick.
     pub suspended: Nanos,
@@ -103,7 +103,7 @@ pub struct Tick {
     pub counters: KernelCounters,
     /// Accounts of each CPU since the start of tracing. With a sampled ledger, only the time in its windows. Empty: there is no ledger.
     pub cpus: Vec<CpuAccounts>,
-    /// Input for estimates between the windows of a sampled ledger. `None`: the ledger is exact, or there is none.
+    /// Input for estimates between the windows of a sampled ledger. `None`: the ledger is exact, or there is no ledger.
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
     pub energy: Option<EnergyWindow>,
@@ -124,7 +124,7 @@ pub struct MskView {
     pub remote_token: Token,
     /// State of the MPTCP socket.
     pub state: TcpState,
-    /// Whether this host accepted the connection. Valid once established.
+    /// Whether this host accepted the connection. Valid once the connection is established.
     pub server_side: bool,
     /// Whether the connection fell back to plain TCP.
     pub fallback: bool,
@@ -180,7 +180,7 @@ pub const WORK_PER_PACKET: u64 = 32;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
 pub struct SubflowRecord {
-    /// When it was read.
+    /// When the kernel's state was read.
     pub at: Nanos,
     /// Its id.
     pub id: SubflowId,
@@ -190,13 +190,13 @@ pub struct SubflowRecord {
     pub netns_inode: u32,
     /// Control group id (inode in the cgroup2 tree) of the connection; zero: none.
     pub cgroup: u64,
-    /// The connection; `None`: plain TCP.
+    /// The MPTCP socket of its connection. `None`: plain TCP.
     pub msk: Option<MskView>,
     /// When its SYN was sent or, for an accepted subflow, its SYN-ACK. `None`: opened before tracing began.
     pub created: Option<Nanos>,
     /// When it reached ESTABLISHED and, for an MP_JOIN, the peer accepted it. `None`: not yet, or before tracing began.
     pub established: Option<Nanos>,
-    /// When the programs first traced it.
+    /// When the BPF programs first traced it.
     pub first_seen: Nanos,
     /// When it reached CLOSE.
     pub closed: Option<Nanos>,
@@ -274,7 +274,7 @@ pub struct SubflowRecord {
     pub backup: bool,
     /// Whether the kernel no longer waits for acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
-    /// A final record.
+    /// Whether this is the final record.
     pub last: bool,
     /// How it ended.
     pub end: EndFlags,
@@ -310,7 +310,7 @@ pub struct EndFlags {
 /// The record of one MPTCP socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRecord {
-    /// When it was read.
+    /// When the kernel's state was read.
     pub at: Nanos,
     /// Cookie of its network namespace.
     pub netns: NetnsCookie,
@@ -320,7 +320,7 @@ pub struct ConnectionRecord {
     pub cgroup: u64,
     /// When it was opened. `None`: before tracing began.
     pub opened: Option<Nanos>,
-    /// When the programs first traced it.
+    /// When the BPF programs first traced it.
     pub first_seen: Nanos,
     /// When it reached CLOSE.
     pub closed: Option<Nanos>,
@@ -330,7 +330,7 @@ pub struct ConnectionRecord {
     pub cpu: Option<CpuTimes>,
     /// The process that connected the socket, has it open, or closed it. `None`: unknown so far.
     pub owner: Option<Process>,
-    /// A final record.
+    /// Whether this is the final record.
     pub last: bool,
     /// Local and remote address of the initial subflow. `None`: the socket has no addresses yet.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
