@@ -57,8 +57,8 @@ pub(crate) type Case =
 
 pub(crate) const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
 
-/// Cases marked `kernel` were recorded on Linux 6.18: the first three with `mpwatch demo failover`, cases with destroyed sockets with `ss
-/// --kill` during a demo, the other marked cases by `host_event_orders`, which repeats them. Unmarked cases were not recorded.
+/// Cases marked `kernel` were recorded on Linux 6.18: the first three with `mpwatch demo failover`, cases with destroyed sockets with
+/// `ss --kill` during a demo, the other marked cases by `host_event_orders`, which repeats them. Unmarked cases were not recorded.
 pub(crate) const CASES: &[Case] = &[
     (
         "kernel, sender: the stale subflow is reset after the end",
