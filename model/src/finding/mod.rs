@@ -6,14 +6,12 @@ mod detect;
 mod fact;
 mod group;
 mod sentence;
-mod unmeasured;
 
 pub use bottleneck::{extra_cost, shared_groups, working_subflows};
-pub use detect::of_connection;
+pub use detect::{of_connection, unmeasured};
 pub use fact::{
     Certainty, DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage, OtherPairs, Severity,
     SharedBottleneck,
 };
 pub use group::{Peer, ProblemGroup, problems_of_report};
 pub use sentence::{Format, joined};
-pub use unmeasured::unmeasured;
