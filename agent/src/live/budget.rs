@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use self::Reducible::{Rtt, Samples, Windows};
 use mpwatch_ebpf::tracer::SamplingRate;
-use mpwatch_model::host::machine::MissingHook;
-use mpwatch_model::host::overhead::Overhead;
+use mpwatch_model::host::machine::{MissingHook, Overhead};
 
 use crate::live::windows::PERIOD;
 use crate::quantity::in_percent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine, its host-wide counters, and counters of all losses.
+//! The machine, its host-wide counters, counters of all losses, and mpwatch's own CPU time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -212,4 +212,16 @@ mod tests {
             "statistics were disabled again"
         );
     }
+}
+
+/// CPU time that mpwatch itself uses, and the limit that is set for it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overhead {
+    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots: the CPU time of its process as counted by the kernel, without serving clients, plus
+    /// its BPF programs, whose runs are counted and whose time per run is estimated.
+    pub ratio: f64,
+    /// Maximum share (`trace.budget`). `null`: there is no limit.
+    pub budget: Option<f64>,
+    /// Number of reductions in force to keep the budget, 0 to 5. `host.missing` lists the values that are less precise.
+    pub reductions: u8,
 }

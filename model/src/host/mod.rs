@@ -4,5 +4,4 @@
 pub mod energy;
 pub mod machine;
 pub mod names;
-pub mod overhead;
 pub mod setup;

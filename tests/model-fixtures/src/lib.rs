@@ -23,9 +23,8 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::{
     Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy,
 };
-use mpwatch_model::host::machine::{Host, KernelCounters, Losses, MissingHook};
+use mpwatch_model::host::machine::{Host, KernelCounters, Losses, MissingHook, Overhead};
 use mpwatch_model::host::names::Pod;
-use mpwatch_model::host::overhead::Overhead;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};

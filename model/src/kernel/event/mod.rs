@@ -3,7 +3,6 @@
 //! [`Start`] has the calendar time of boot-clock zero.
 
 mod tcp;
-mod traces;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::flow::elimination::EliminationRecord;
 use crate::host::energy::power::MachinePower;
 use crate::host::energy::window::EnergyWindow;
-use crate::host::machine::{Host, KernelCounters, Losses};
+use crate::host::machine::{Host, KernelCounters, Losses, Overhead};
 pub use crate::host::names::{CgroupName, NetnsName, PodName};
-use crate::host::overhead::Overhead;
 use crate::host::setup::Setup;
 use crate::id::{NetnsCookie, SocketCookie, SubflowId, Token};
 use crate::kernel::clock::ClockChange;
@@ -28,7 +26,6 @@ use crate::kernel::sample::SampleBatch;
 use crate::unit::{Bytes, Micros, Nanos};
 
 pub use tcp::{MIN_STALL, MIN_WINDOW, Stall, TcpCounters, Waiting};
-pub use traces::Traces;
 
 /// An event, or a value that was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,6 +85,30 @@ impl Start {
         let nanos = i128::from(self.boot_epoch_ns) + i128::from(self.at.0);
         Timestamp::from_nanosecond(nanos).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// Measurements that need a hook that some kernels lack. `false`: outputs show `null`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
+pub struct Traces {
+    /// Causes of retransmissions (`tcp_retransmit_skb`).
+    pub retransmits: bool,
+    /// Scheduler rounds (`mptcp_subflow_get_send`, with the ledger).
+    pub scheduler: bool,
+    /// RTT histograms and stalls (`tcp_probe`).
+    pub segments: bool,
+    /// CPU time (`sched_switch` and others).
+    pub ledger: bool,
+    /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
+    pub calls: bool,
+    /// Delay samples, from which bottlenecks are found (`tcp_probe`, if detection is enabled).
+    pub samples: bool,
+}
+
+impl Traces {
+    /// The measurements of a kernel that has every hook.
+    pub const ALL: Self =
+        Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
 }
 
 /// The end of a sampling interval.
