@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! unit {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($($(#[$doc:meta])* $name:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
@@ -40,29 +40,21 @@ macro_rules! unit {
                 values.fold(Self(0), |total, value| total + value)
             }
         }
-    };
+    )+};
 }
 
-unit!(
+unit! {
     /// Nanoseconds. As a time stamp: on the kernel's boot clock (`CLOCK_BOOTTIME`).
-    Nanos
-);
-unit!(
+    Nanos;
     /// Microseconds, the unit in which TCP keeps round-trip times.
-    Micros
-);
-unit!(
+    Micros;
     /// Bytes. Payload unless a name says `wire`.
-    Bytes
-);
-unit!(
+    Bytes;
     /// Bits per second.
-    BitsPerSecond
-);
-unit!(
+    BitsPerSecond;
     /// Microjoules, the unit in which the kernel shows RAPL counters.
-    Microjoules
-);
+    Microjoules;
+}
 
 /// Saturates after 584 years.
 impl From<Duration> for Nanos {

@@ -52,24 +52,18 @@ pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 pub const MAX_SAMPLES: usize = 1_000;
 
 /// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps only every second sample, and uses half as many snapshots.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SeriesCollector {
     series: CounterSeries,
     snapshots: usize,
-    /// One in this many snapshots is sampled.
-    stride: usize,
-}
-
-impl Default for SeriesCollector {
-    fn default() -> Self {
-        Self { series: CounterSeries::new(), snapshots: 0, stride: 1 }
-    }
+    /// How often the number of sampled snapshots was halved.
+    halvings: u32,
 }
 
 impl SeriesCollector {
     /// Adds a snapshot. Snapshots must be added in order of time.
     pub fn add(&mut self, snapshot: &Snapshot) {
-        let is_kept = self.snapshots.is_multiple_of(self.stride);
+        let is_kept = self.snapshots.is_multiple_of(1 << self.halvings);
         self.snapshots += 1;
         if !is_kept {
             return;
@@ -83,7 +77,7 @@ impl SeriesCollector {
             }
         }
         if most >= MAX_SAMPLES {
-            self.stride *= 2;
+            self.halvings += 1;
             self.series.values_mut().for_each(thin);
         }
     }

@@ -56,29 +56,17 @@ json_words! {
     }
 }
 
-/// The protocol that carried the payload of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CarriedBy {
-    /// Multipath TCP.
-    Mptcp,
-    /// Plain TCP, because the connection fell back.
-    Fallback,
-    /// Plain TCP from the start.
-    Tcp,
-}
-
-impl CarriedBy {
-    /// All values, MPTCP first.
-    pub const ALL: [Self; 3] = [Self::Mptcp, Self::Fallback, Self::Tcp];
-
-    /// The name of the protocol for users.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Mptcp => "mptcp",
-            Self::Fallback => "fallback to TCP",
-            Self::Tcp => "tcp",
-        }
+crate::words! {
+    /// The protocol that carried the payload of a connection.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CarriedBy {
+        /// Multipath TCP.
+        Mptcp = "mptcp",
+        /// Plain TCP, because the connection fell back.
+        Fallback = "fallback to TCP",
+        /// Plain TCP from the start.
+        Tcp = "tcp",
     }
 }
 
