@@ -33,7 +33,7 @@ pub(crate) struct FilterOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) netns: Option<String>,
     /// Show only matching connections, for example 'peer:10.0/16 proc:nginx rate>1M rtt>20ms'
-    #[arg(long, value_name = "EXPRESSION")]
+    #[arg(long, value_name = "EXPRESSION", value_parser = Filter::parse)]
     pub(crate) filter: Option<Filter>,
 }
 

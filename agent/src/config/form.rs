@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpwatch_model::filter::{Filter, FilterError};
+use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::elimination::{EliminationAction, EliminationMode};
 use mpwatch_model::host::setup::{Label, by_name};
@@ -117,7 +117,7 @@ pub(super) const LABELS: Form<BTreeMap<String, String>> = Form {
     },
 };
 pub(super) const FILTER: Form<Filter> = Form {
-    parse: |text| text.parse().map_err(|error: FilterError| error.to_string()),
+    parse: |text| Filter::parse(text).map_err(|error| error.to_string()),
     show: |filter| filter.to_string().into(),
 };
 pub(super) const LOG_LEVEL: Form<LevelFilter> = Form {
