@@ -4,7 +4,6 @@
 pub(crate) mod environment;
 mod form;
 mod keys;
-mod nearest;
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
 pub(crate) use keys::Config;
-pub use nearest::suggest;
 
 use crate::error::Failure;
 use crate::system::paths;
@@ -49,9 +47,16 @@ fn without_password(value: &str) -> String {
     }
 }
 
-/// Fails with all errors of a configuration, one per line.
-fn ok_or_all(errors: &[String]) -> Result<(), Failure> {
-    if errors.is_empty() { Ok(()) } else { Err(Failure::usage(errors.join("\n"))) }
+/// A hint with the name that is most similar to a wrong one. `None`: no name is similar.
+pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
+    // A key in the wrong table is as likely as a typing error.
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let likeness = |name: &str| {
+        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
+        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
+    };
+    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
 /// A configuration, and the origin of each value in the order of `keys`.
@@ -104,6 +109,7 @@ impl Layers {
         self.merge(&parse(path, text)?, |_| None)
     }
 
+    /// Fails with all errors, one per line.
     fn merge(
         &self,
         file: &FileValues,
@@ -136,7 +142,7 @@ impl Layers {
             let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));
         }
-        ok_or_all(&errors).map(|()| loaded)
+        if errors.is_empty() { Ok(loaded) } else { Err(Failure::usage(errors.join("\n"))) }
     }
 
     /// The file that is read, and whether it exists.
