@@ -28,7 +28,6 @@ use crate::energy::simulation::Simulation;
 use crate::error::exit;
 use crate::live::kernel::Live;
 use crate::live::session;
-use crate::live::source::EventSource as _;
 use crate::system::companion;
 use crate::system::setup;
 
@@ -99,7 +98,7 @@ impl Tracing {
 
     /// The first event, with which a tracker starts.
     pub fn first_event(&self) -> &Start {
-        self.0.start()
+        &self.0.start
     }
 
     /// Passes all events to `observe` and to the tracker, and its snapshots to `each`, until `each` returns `false` or the trace ends.

@@ -22,7 +22,6 @@ use crate::cli::{DemoOptions, Format, ReportOptions, Scenario, TraceOptions};
 use crate::energy::simulation::Simulation;
 use crate::error::Failure;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, is_dumb, load_settings};
 use crate::system::stop_flag;
 
@@ -51,7 +50,7 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let mut live =
         TraceOptions { counters, ..trace.clone() }.start(interval, Arc::clone(&stop))?.without_cost();
     describe(&mut live, labels, Some(topology.client().name()));
-    let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
+    let mut database = Database::open(store.db.as_deref(), store.samples, &live.start)?;
     let ours = [topology.client().name().to_owned(), topology.server().name().to_owned()];
     let is_ours = |connection: &Connection| ours.contains(&connection.netns) && filter.selects(connection);
 

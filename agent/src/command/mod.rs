@@ -19,7 +19,6 @@ mod record;
 mod replay;
 mod report;
 mod selftest;
-pub(crate) mod sheet;
 mod show;
 mod top;
 mod trace;

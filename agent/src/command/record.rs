@@ -14,7 +14,6 @@ use super::trace::{describe, interval, labels_by_name};
 use crate::cli::RecordOptions;
 use crate::live::recording::{self, Recorder};
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
@@ -27,8 +26,8 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     filter.ensure_namespace()?;
     let mut live = trace.start(interval, stop_flag()?)?;
     describe(&mut live, labels, filter.netns.as_deref());
-    let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
-    let mut recorder = Recorder::create(file, *force, live.start())?;
+    let mut database = Database::open(store.db.as_deref(), store.samples, &live.start)?;
+    let mut recorder = Recorder::create(file, *force, &live.start)?;
     eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut series = SeriesCollector::default();

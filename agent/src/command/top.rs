@@ -15,7 +15,6 @@ use crate::cli::TopOptions;
 use crate::client::Daemon;
 use crate::error::exit;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::screen::ensure_cursor;
 use crate::system::stop_flag;
 
@@ -55,7 +54,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
     let interval = interval(options.interval, DEFAULT_INTERVAL, options.samples)?;
     let mut live = view.trace.start(interval, stop).map_err(exit::view_error)?;
     describe(&mut live, labels, view.filter.netns.as_deref());
-    let mut database = Database::open(options.db.as_deref(), options.samples, live.start())?;
+    let mut database = Database::open(options.db.as_deref(), options.samples, &live.start)?;
     session::run(&mut live, TrackerSettings::new(Closed::Forget, view.trace.method), None, |snapshot| {
         let snapshot = Arc::new(snapshot);
         database.offer(&snapshot);

@@ -20,7 +20,6 @@ use crate::command::output::print;
 use crate::command::trace::{describe, interval};
 use crate::error::Failure;
 use crate::live::session::{self, TrackerSettings};
-use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
 /// Default time between two snapshots. Verdicts are evaluated once per snapshot, so a longer interval would delay removals.
@@ -43,7 +42,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let stop = stop_flag()?;
     let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
-    let mut database = Database::open(store.db.as_deref(), store.samples, live.start())?;
+    let mut database = Database::open(store.db.as_deref(), store.samples, &live.start)?;
     let mut driver = Driver::new(policy(options), actuator);
     let journal = Rc::clone(&live.journal);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
