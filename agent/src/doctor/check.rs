@@ -3,14 +3,16 @@
 
 use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
-    Ok,
-    /// mpwatch runs, but some values are unknown or some connections are not traced.
-    Warn,
-    /// mpwatch does not run.
-    Fail,
+mpwatch_model::words! {
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub(crate) enum Status {
+        Ok = "ok",
+        /// mpwatch runs, but some values are unknown or some connections are not traced.
+        Warn = "warn",
+        /// mpwatch does not run.
+        Fail = "FAIL",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

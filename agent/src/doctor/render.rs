@@ -53,24 +53,16 @@ fn summary(checks: &[Check], group: &str) -> Option<Line> {
         checks.iter().filter(|check| check.name.split_once('/').is_some_and(|(first, _)| first == group));
     let (good, bad): (Vec<_>, Vec<_>) = of_group.partition(|check| check.status == Status::Ok);
     let text = format!("{} of {}", good.len(), good.len() + bad.len());
-    (!good.is_empty()).then(|| Line { status: word(Status::Ok), name: group.to_owned(), text })
+    (!good.is_empty()).then(|| Line { status: Status::Ok.as_str(), name: group.to_owned(), text })
 }
 
 fn push_check(lines: &mut Vec<Line>, name: &str, check: &Check) {
-    lines.push(Line { status: word(check.status), name: name.to_owned(), text: check.message.clone() });
+    lines.push(Line { status: check.status.as_str(), name: name.to_owned(), text: check.message.clone() });
     if let Some(fix) = &check.fix {
         let text = format!("fix: {fix}");
         // A fix for several checks is printed once, after the last.
         lines.retain(|line| line.text != text);
         lines.push(Line { status: "", name: String::new(), text });
-    }
-}
-
-fn word(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Warn => "warn",
-        Status::Fail => "FAIL",
     }
 }
 

@@ -6,13 +6,50 @@ use std::collections::HashSet;
 use std::thread;
 
 use anyhow::Context;
+use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SETPCAP, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use caps::{CapSet, Capability, CapsHashSet};
 
-use crate::system::capability;
+/// A capability that mpwatch needs, found by removing each of them on Linux 6.18. `doctor` checks them; the daemon drops some.
+pub(crate) struct UsedCapability {
+    pub(crate) id: Capability,
+    pub(crate) purpose: &'static str,
+    /// Values that are unknown without the capability. `None`: mpwatch does not run without it.
+    pub(crate) loss: Option<&'static str>,
+    /// Whether the daemon still needs the capability once it traces.
+    pub(crate) is_kept: bool,
+}
+
+pub(crate) static USED: [UsedCapability; 4] = [
+    UsedCapability {
+        id: CAP_BPF,
+        purpose: "loading BPF programs and reading their maps",
+        loss: None,
+        is_kept: true,
+    },
+    UsedCapability {
+        id: CAP_PERFMON,
+        purpose: "attaching BPF programs to tracepoints and reading energy counters",
+        loss: None,
+        is_kept: true,
+    },
+    UsedCapability {
+        // CAP_SYS_ADMIN includes everything that CAP_BPF and CAP_PERFMON allow.
+        id: CAP_SYS_ADMIN,
+        purpose: "entering network namespaces",
+        loss: Some("connections older than mpwatch stay unseen"),
+        is_kept: false,
+    },
+    UsedCapability {
+        id: CAP_SYS_PTRACE,
+        purpose: "finding the network namespaces of other users' processes",
+        loss: Some("connections in them that are older than mpwatch stay unseen"),
+        is_kept: true,
+    },
+];
 
 /// Gives up, for this thread and those that it will start, every capability that tracing no longer needs.
 pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
-    keep(&capability::USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
+    keep(&USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
 }
 
 /// Drops every capability but these, for this thread and the threads that it will start.
@@ -39,7 +76,7 @@ pub(crate) fn without_any<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Se
 fn keep(wanted: &CapsHashSet) -> anyhow::Result<()> {
     let failed = "cannot give up capabilities";
     let held = caps::read(None, CapSet::Permitted).context(failed)?;
-    if held.contains(&Capability::CAP_SETPCAP) {
+    if held.contains(&CAP_SETPCAP) {
         // A program that this thread starts must not get other capabilities back, not even as root.
         for capability in caps::read(None, CapSet::Bounding).context(failed)?.difference(wanted) {
             caps::drop(None, CapSet::Bounding, *capability).context(failed)?;

@@ -10,7 +10,7 @@ use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIO
 
 use super::check::Check;
 use super::facts::{Energy, Facts};
-use crate::system::capability::{self, UsedCapability};
+use crate::system::privilege::{USED, UsedCapability};
 
 const GRANT: &str = "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_sys_ptrace+ep \"$(command -v mpwatch)\"";
 const OTHER_KERNEL: &str =
@@ -24,7 +24,7 @@ pub(super) fn machine(facts: &Facts) -> Vec<Check> {
     }
     checks.extend([mptcp_enabled(facts), scheduler(facts)]);
     let held = facts.capabilities.clone().unwrap_or_default();
-    checks.extend(capability::USED.iter().map(|used| capability(used, &held)));
+    checks.extend(USED.iter().map(|used| capability(used, &held)));
     checks.extend([user_namespace(facts), lockdown(facts), jit(facts)]);
     checks.extend(energy(&facts.energy));
     checks

@@ -24,7 +24,7 @@ fn capable_machine() -> Facts {
         core: Some(Ok(capable_report())),
         mptcp_enabled: Some(true),
         scheduler: Some("default".to_owned()),
-        capabilities: Some(capability::USED.iter().map(|used| used.id).collect()),
+        capabilities: Some(USED.iter().map(|used| used.id).collect()),
         in_initial_user_namespace: Some(true),
         lockdown: Some("none".to_owned()),
         jit: Some(true),
