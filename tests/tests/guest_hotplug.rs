@@ -14,7 +14,7 @@ use mpwatch_tests::{Observer, emulation, number};
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
 
-/// Takes the second CPU offline until it is dropped, also if the test fails.
+/// Keeps the second CPU offline until this value is dropped, also if the test fails.
 struct Offline;
 
 impl Offline {

@@ -27,7 +27,7 @@ fn suspend() {
     fs::write(STATE, "mem").unwrap();
 }
 
-/// Linux 6.1 does not resume: its virtual machine ends.
+/// Whether the kernel resumes. The virtual machine ends when Linux 6.1 is suspended.
 fn comes_back() -> bool {
     !fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().starts_with("6.1.")
 }

@@ -20,7 +20,7 @@ const STEPS: u64 = 5;
 /// the ledger.
 const SETTLING: usize = 15;
 const MEASURED: usize = 20;
-/// Keeps two CPUs busy.
+/// Number of connections that keep two CPUs busy.
 const CONNECTIONS: u32 = 8;
 
 /// Snapshots of a tracer, five per second.
@@ -42,7 +42,7 @@ impl Snapshots {
         serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch goes on")).unwrap()
     }
 
-    /// Its cost after some snapshots, as a share of the machine's CPU time.
+    /// Mean cost of the tracer after the load has settled, as a share of the machine's CPU time.
     fn cost(&mut self) -> f64 {
         (0..SETTLING).for_each(|_| drop(self.next()));
         let ratio = |snapshot: Value| snapshot["overhead"]["ratio"].as_f64().expect("the cost is measured");
@@ -106,7 +106,7 @@ fn every_step_is_taken_under_load_and_undone_without() {
     drop(unlimited);
     assert!(loaded > 1.8 * at_rest, "traffic costs {loaded}, no traffic {at_rest}");
 
-    // Above the reduced cost without traffic, below the reduced cost with traffic.
+    // The budget is above the reduced cost without traffic and below the reduced cost with traffic.
     let budget = format!("{}%", (at_rest * loaded).sqrt() * 100.0);
     let mut snapshots = Snapshots::start(&["--budget", &budget]);
     let up = snapshots.until(STEPS);
@@ -121,7 +121,7 @@ fn every_step_is_taken_under_load_and_undone_without() {
     );
 
     control.cancel();
-    // It was cancelled, so its report is not used.
+    // The traffic was cancelled, so its report is not used.
     let _ = traffic.join();
     let down = snapshots.until(0);
     // A step may be applied again, because the cost without traffic is just below the budget.

@@ -59,7 +59,7 @@ fn on_an_idle_machine(power_file: Option<&str>, more: &[&str], load: f64) -> Opt
         }
         let (output, used) = calibrate(&mut simulated, more);
         println!("{output:?}, {used:.3} s of {load:.3} s");
-        // It was refused, or fitted under a load that the counters do not follow.
+        // calibrate refused to run, or fitted the power under a load that the counters do not follow.
         if output.stderr.contains("other programs use") {
             continue;
         }

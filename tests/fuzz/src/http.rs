@@ -9,7 +9,7 @@ use mpwatch_exporters::http::{Access, Pages, WebConfigError, fuzz};
 
 /// Password of the user `prometheus`: `right`, hashed with the minimum cost of bcrypt.
 const WEB_CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web.yml");
-/// `prometheus:right`.
+/// `prometheus:right` in base64.
 const CREDENTIALS: &[u8] = b"cHJvbWV0aGV1czpyaWdodA==";
 
 struct FixedPages;

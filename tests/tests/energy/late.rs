@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch observes only the end of a connection. Its energy is divided by the observed payload.
+//! mpwatch observes only the last part of a connection. The energy of this part is divided by the observed payload.
 //!
 //! The cost of a byte changes with the load, by a factor of two on a busy machine, and a second recorder increases it. Therefore only bytes
 //! that both recorders observed are compared.
@@ -30,7 +30,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Observed payload of the client's only connection, and all of its payload.
+    /// Cost of the client's only connection, and its observed payload in bytes.
     fn from_report(report: &Report, topology: &Topology) -> (Self, u64) {
         let connection = report.only_connection_in(topology.client().name());
         let observed = number(&connection["observed"], "bytes");
@@ -40,7 +40,7 @@ impl Cost {
         (Self { per_gigabyte: reported, bounds: ["lo_uj", "hi_uj"].map(per_gigabyte) }, observed)
     }
 
-    /// The cost for another number of joules, with the same relative precision.
+    /// The same relative bounds for another number of joules per gigabyte.
     fn scaled_to(&self, per_gigabyte: f64) -> Self {
         Self { per_gigabyte, bounds: self.bounds.map(|bound| bound * per_gigabyte / self.per_gigabyte) }
     }
@@ -50,7 +50,7 @@ impl Cost {
     }
 }
 
-/// Acknowledged bytes, and a value of the energy, of the client's connection, at each tick of a recording.
+/// Acknowledged bytes and an energy value of the client's connection at each tick of a recording.
 fn course(report: &Report, topology: &Topology, key: &str) -> Vec<(f64, f64)> {
     let file = report.recording();
     let netns = topology.client().name();
@@ -64,7 +64,7 @@ fn course(report: &Report, topology: &Topology, key: &str) -> Vec<(f64, f64)> {
     snapshots.filter_map(point).collect()
 }
 
-/// The energy when this much was acknowledged, between two ticks.
+/// The energy value when `acked` bytes were acknowledged, interpolated between two ticks.
 fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
     let after = course.iter().position(|point| point.0 >= acked).unwrap();
     let [(from, low), (to, high)] = [course[after - 1], course[after]];
@@ -72,6 +72,7 @@ fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
 }
 
 /// Observes one upload from its opening and from 85 % of it on, and compares the cost of the bytes that both recorders observed.
+/// Returns whether the intervals of both recorders overlap.
 fn intervals_overlap() -> bool {
     let link = LinkSpec::rate(200.0, Duration::from_millis(20));
     let topology = Topology::two_paths(link, link).unwrap();
