@@ -121,7 +121,7 @@ fn without_counters_calibrate_is_refused() {
     assert!(!simulated.power_file().exists());
 }
 
-/// Uses CPUs until it is dropped.
+/// Load on CPUs until this value is dropped.
 struct OtherLoad(Arc<()>);
 
 impl OtherLoad {
@@ -155,7 +155,7 @@ fn under_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
     assert_fitted_under_load(cpus(), Duration::from_millis(48), Duration::from_millis(52));
 }
 
-/// The counters follow the whole machine, like real counters.
+/// Calibrates under other load, with counters that follow the whole machine like real counters.
 fn assert_fitted_under_load(threads: u32, computes: Duration, sleeps: Duration) {
     if !may_run_as_root() {
         return;

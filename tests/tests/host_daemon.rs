@@ -191,7 +191,7 @@ fn ticks_without_a_free_descriptor_are_counted_and_later_ones_proceed() {
     let mut daemon = daemon_dir.start(&[]);
     let failed = "mpwatch_loss_ticks_failed_total";
     assert_eq!(daemon.metric(failed), Some(0.0));
-    // All of the first descriptors are in use, so none can be opened: the iterators of a snapshot need one each.
+    // The first 16 descriptors are in use, so no other one can be opened, and each iterator of a snapshot needs one.
     limit_descriptors(&daemon, "16:1024");
     let skipped = daemon.wait_for_log("a snapshot was skipped; the next one is read as usual");
     assert!(text(&skipped, "error").contains("Too many open files"), "{skipped}");
@@ -221,7 +221,7 @@ fn a_daemon_that_was_stopped_for_seconds_has_every_connection_of_that_time() {
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(1_000));
     (spec.connections, spec.concurrency, spec.read_socket_info) = (400, 8, false);
     assert_eq!(traffic::run(lab.client(), lab.server(), &spec).unwrap().client.first_error(), None);
-    // Longer than a snapshot may be late. Nothing but time passes meanwhile.
+    // The daemon is stopped for longer than a snapshot may be late. There is no condition to wait for.
     std::thread::sleep(Duration::from_secs(3).saturating_sub(stopped.elapsed()));
     daemon.signal(Signal::SIGCONT);
     daemon.wait_for_metric(closed, |count| count - before >= 400.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch adopts each connection that exists before it starts once, also if connections open or close meanwhile.
+//! mpwatch adopts each connection that is older than itself exactly once, also if other connections open or close meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const SHORT_CONNECTIONS: u32 = 1_000;
 /// Number of short connections that are open at the same time.
 const AT_ONCE: u32 = 40;
 const SHORT_BYTES: u64 = 1_000;
-/// 256 MiB.
+/// Size of the ring buffer in bytes: 256 MiB.
 const RING_SIZE: &str = "268435456";
 
 #[test]
@@ -80,7 +80,7 @@ fn adopt(sockets: u64) {
         Transfer::start(lab.client(), lab.server(), &short_spec(&spec, SHORT_CONNECTIONS), &control).unwrap();
     poll_until("short connections", TIMEOUT, || (control.opened() > AT_ONCE).then_some(())).unwrap();
 
-    // Many connections that close within a second need more room than the default.
+    // The final records of many connections that close within a second need a larger buffer than the default.
     let observer = Observer::start(&["--ring-size", RING_SIZE]);
     let opened_before = control.opened();
     let outcome = short.join().unwrap();

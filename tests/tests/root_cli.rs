@@ -34,7 +34,7 @@ fn assert_valid(schema: &Value, text: &str) -> Value {
     instance
 }
 
-/// Parses snapshots and checks them with the schema. `docs_generated.rs` asserts that it is the published one.
+/// Parses snapshots and checks them with the schema. `docs_generated.rs` asserts that this schema is the published one.
 fn snapshots(outcome: &CommandOutput) -> Vec<Value> {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     outcome.stdout.lines().map(|line| assert_valid(&snapshot_schema(), line)).collect()

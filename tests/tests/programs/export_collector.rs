@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file: each closed
-//! connection once for each end, as event and as spans, both ends in one trace.
+//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file. The file has each
+//! closed connection once for each end, as event and as spans, and both ends are in one trace.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const PROGRAM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/otelcol");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/otelcol");
 
-/// Whether it could be built. The first time takes minutes, as its modules are downloaded and compiled.
+/// Builds the collector, and returns whether that succeeded. The first build takes minutes, because it downloads and compiles modules.
 fn build() -> bool {
     let mut go = Command::new("go");
     go.args(["build", "-trimpath", "-ldflags=-s", "-o", PROGRAM, "."]).current_dir(SOURCE);

@@ -15,7 +15,7 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The known rows. Columns of nested tables that a row does not have are unknown: arrays of the length of the others.
+/// The known rows. A nested column that a row lacks becomes an array of NULLs, as long as the row's other columns of that nested table.
 fn rows() -> String {
     let schema = schema(&[]);
     let arrays: BTreeSet<&str> = schema
@@ -40,7 +40,7 @@ fn rows() -> String {
 /// An engine with the known rows. `None`: no engine is installed.
 fn filled() -> Option<Engine> {
     let engine = engine()?;
-    // Twice: repetition changes nothing.
+    // The rows are inserted twice, because repetition must not change an answer.
     for _ in 0..2 {
         engine.query(&format!("INSERT INTO mpwatch.ends FORMAT JSONEachRow\n{}", rows()));
     }
