@@ -167,7 +167,7 @@ fn a_closed_pipe_is_not_an_error() {
         drop(reader);
         assert_exits_without_error(spawn(arguments, writer.into()), arguments);
     }
-    // Also after the first line was read, as by `head -1`.
+    // The same after a reader such as `head -1` has read the first line.
     let mut child = spawn(batch, Stdio::piped());
     let first = lines(child.stdout.take().unwrap()).recv_timeout(TIMEOUT).unwrap();
     assert_valid(&snapshot_schema(), &first);

@@ -117,7 +117,8 @@ fn a_namespace_that_appears_later_is_found_and_named() {
     }
     let observer = Observer::start(&[]);
     let lab = two_paths();
-    // Longer than a tick: mpwatch finds the owner of an accepted socket in the open files once per tick, or when the socket is closed.
+    // The upload is longer than a tick, because mpwatch finds the owner of an accepted socket in the open files once per tick, or when the
+    // socket is closed.
     let workload = Workload::upload_for(Duration::from_millis(500));
     let outcome = traffic::run(lab.client(), lab.server(), &spec(&lab, workload)).unwrap();
     let report = observer.finish();

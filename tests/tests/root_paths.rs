@@ -133,7 +133,7 @@ fn both_ends_report_a_change_of_priority() {
     run.wait_for_completion();
     let result = run.finish();
     result.assert_complete();
-    // An option on an acknowledgement that is lost is not retransmitted, so the server knows only the options that arrived.
+    // An option on an acknowledgement that is lost is not retransmitted, so only the options that arrived change the server's state.
     let received = mib::read(result.lab.server()).unwrap().get("MPTcpExtMPPrioRx").copied().unwrap_or(0);
     let by_server = [true, false].into_iter().take(usize::try_from(received).unwrap());
     for (connection, expected) in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the BPF object against the BTF of other kernels: it loads on each, and lacks exactly the listed fields and hooks.
 //! Needs no privileges, only the fixtures of `tests/refresh-btf`. Tests in virtual machines check that the counters are right.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::io::Write as _;

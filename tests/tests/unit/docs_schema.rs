@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON output is valid by the published schemas, for every kind of connection. Root tests check the output of the program.
+//! JSON output of every kind of connection is valid by the published schemas. Root tests check the output of the program.
 #![allow(clippy::expect_used, reason = "the fixtures are known")]
 
 use mpwatch_fixtures as fixture;
