@@ -42,7 +42,7 @@ pub fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
     (port, answering(listener, move |_| answers.next()))
 }
 
-/// Starts a server that chooses its answer to each request; it ends with `None`. Returns the requests. A client that does not
+/// Starts a server that chooses its answer to each request; `None` ends the server. Returns the requests. A client that does not
 /// send a whole request gets no answer.
 pub fn answering(
     listener: TcpListener,

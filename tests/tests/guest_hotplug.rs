@@ -33,7 +33,7 @@ impl Drop for Offline {
 #[test]
 fn a_cpu_that_goes_offline_and_comes_back_loses_no_figure() {
     if !emulation::is_emulated() {
-        eprintln!("SKIP: takes a CPU offline, so it runs in the guests of `./dev vm`");
+        eprintln!("SKIP: this test takes a CPU offline, so it runs only in the guests of `./dev vm`");
         return;
     }
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();

@@ -144,8 +144,8 @@ fn two_paths_of_netem() -> Topology {
     topology
 }
 
-/// Disables delayed acknowledgements in a namespace. Otherwise the last segment of a burst may be acknowledged 40 ms later. If that is
-/// the last sample, the smoothed RTT (also the kernel's) is 5 ms too high.
+/// Disables delayed acknowledgements in a namespace. Otherwise the last segment of a burst may be acknowledged 40 ms later. If the last
+/// sample is this late, the smoothed RTT (also the kernel's) is 5 ms too high.
 fn acknowledge_at_once(namespace: &Namespace) {
     let ip = |arguments: &[&str]| {
         let output = Command::new("ip").args(arguments).output().unwrap();

@@ -41,7 +41,7 @@ fn can_suspend() -> bool {
 #[test]
 fn a_suspension_is_not_a_stall_and_loses_no_figure() {
     if !emulation::is_emulated() {
-        eprintln!("SKIP: suspends the machine, so it runs in the guests of `./dev vm`");
+        eprintln!("SKIP: this test suspends the machine, so it runs only in the guests of `./dev vm`");
         return;
     }
     if !can_suspend() {

@@ -23,7 +23,7 @@ fn verdicts_on_live_cells_are_right_or_undecided() {
     let mut flaws = Vec::new();
     for cell in Grid::Ci.cells(1) {
         record(&cell, folder.path()).unwrap();
-        let (labels, verdicts) = replay_cell(folder.path(), &cell).unwrap().expect("it was recorded");
+        let (labels, verdicts) = replay_cell(folder.path(), &cell).unwrap().expect("the cell was recorded");
         assert_eq!(
             verdicts.pairs().len(),
             cell.subflows * (cell.subflows - 1) / 2,

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
 const STEPS: u64 = 5;
-/// Snapshots that are skipped after a change of the load, and snapshots over which the cost is averaged, because some contain a window of
-/// the ledger.
+/// Number of snapshots that are skipped after a change of the load, and number over which the cost is averaged, because only some snapshots
+/// contain a window of the ledger.
 const SETTLING: usize = 15;
 const MEASURED: usize = 20;
 /// Number of connections that keep two CPUs busy.
@@ -39,7 +39,7 @@ impl Snapshots {
     }
 
     fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch goes on")).unwrap()
+        serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch continues")).unwrap()
     }
 
     /// Mean cost of the tracer after the load has settled, as a share of the machine's CPU time.
@@ -117,7 +117,7 @@ fn every_step_is_taken_under_load_and_undone_without() {
     let open = up.last().unwrap()["connections"].as_array().unwrap();
     assert!(
         open.iter().any(|connection| connection["bytes_received"].as_u64() > Some(0)),
-        "it goes on to trace"
+        "tracing continues"
     );
 
     control.cancel();

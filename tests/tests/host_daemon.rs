@@ -69,7 +69,7 @@ fn the_daemon_serves_the_byte_counts_of_the_application() {
     let batch = daemon_dir.run_attached(&["top", "--batch", "--json", "-n", "3"]);
     assert_eq!((batch.code, batch.stdout.lines().count()), (Some(0), 3), "{}", batch.stderr);
 
-    // The final counters stay for a while, the totals permanently.
+    // The final counters are exported for a while, the totals permanently.
     let closed = daemon.metric("mpwatch_host_connections_closed_total{role=\"client\"}").unwrap();
     drop(open);
     daemon.wait_for_metric("mpwatch_host_connections_closed_total{role=\"client\"}", |now| now > closed);
@@ -151,7 +151,7 @@ fn after_sigkill_a_new_daemon_lists_the_same_connections() {
     let before = listed_connection(&daemon_dir, &open);
     first.signal(Signal::SIGKILL);
     first.wait_for_exit();
-    assert!(daemon_dir.socket().exists(), "a killed daemon cannot remove it");
+    assert!(daemon_dir.socket().exists(), "a killed daemon cannot remove its socket");
     let output = daemon_dir.run_attached(&["ls"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("no daemon answers"), "{}", output.stderr);

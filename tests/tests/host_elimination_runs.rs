@@ -18,7 +18,7 @@ const SECONDS: u32 = 12;
 /// Default of `--stable`: how long a verdict must have been stable before a removal.
 const STABLE: Duration = Duration::from_millis(2_500);
 
-/// Layouts alternate. The seed determines RTTs and the length of queues.
+/// The cell of a run. Layouts alternate; the seed determines RTTs and the length of queues.
 fn cell(run: u32) -> Cell {
     let layout = [Layout::Disjoint, Layout::Switching][run as usize % 2];
     let mbit = [20, 50, 100][run as usize / 2 % 3];
@@ -52,7 +52,7 @@ fn run(cell: &Cell) -> Removals {
         sleep_until(began + seconds / 3);
         // Only the initial subflow follows the route. Joined subflows are bound to the interface of their endpoint.
         lab.path(0).unwrap().reroute_over(&lab.path(1).unwrap()).unwrap();
-        // The verdicts of removals until now are older than the change.
+        // Until this time, removals are based on verdicts from before the change.
         sleep_until(began + seconds / 3 + STABLE);
         wrong = Some(elimination.steps("removed").len());
     }

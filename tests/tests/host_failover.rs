@@ -146,7 +146,7 @@ fn long_after_a_failover_all_outputs_report_the_same_failure() {
         outcome.stdout
     };
     let stored: Value = serde_json::from_str(&report("json")).unwrap();
-    let [stored] = list(&stored, "connections") else { panic!("one connection in {stored:#}") };
+    let [stored] = list(&stored, "connections") else { panic!("expected one connection: {stored:#}") };
     assert_eq!(story(stored), story(&streamed), "database and snapshots");
 
     let page = report("text");

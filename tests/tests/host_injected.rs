@@ -39,7 +39,8 @@ impl Injection {
         Self::attach(daemon.pid(), &all_threads(daemon), rules, |_| true)
     }
 
-    /// Injects errors into all threads except the web server's. Its sockets do not block, so the kernel never interrupts its calls.
+    /// Injects errors into all threads except the web server's. The sockets of that server do not block, so the kernel never interrupts
+    /// their calls.
     fn start_outside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
         Self::attach(daemon.pid(), &threads_outside_web_server(daemon), rules, Thread::is_outside_web_server)
     }
@@ -194,7 +195,7 @@ fn a_shortage_of_kernel_memory_is_counted_and_loses_nothing_that_was_held() {
     drop(injection);
     daemon.wait_for_log("snapshots are read again");
     daemon.wait_for_metric("mpwatch_loss_ticks_failed_total", |count| count >= 1.0);
-    assert!(!daemon.log_text().contains("the kernel refused"), "the ledger goes on: {}", daemon.log_text());
+    assert!(!daemon.log_text().contains("the kernel refused"), "the ledger continues: {}", daemon.log_text());
     assert_complete(daemon, &daemon_dir, &lab, 2);
 }
 
@@ -241,7 +242,7 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     assert_eq!(open_files() + ledger_map, before, "links of the window");
     let [reported] = &tracer.missing()[missing..] else { panic!("{:#?}", tracer.missing()) };
     assert!(reported.why.contains("Operation not permitted"), "{reported:?}");
-    assert_ne!(reported.what, "sched_switch", "the first one was attached");
+    assert_ne!(reported.what, "sched_switch", "the first program was attached");
     assert_eq!((tracer.ledger_mode(), tracer.cpus().unwrap()), (LedgerMode::Off, Vec::new()));
     assert_eq!(tracer.open_window(), Opening::Open, "without a ledger there are no windows");
     assert_eq!(open_files() + ledger_map, before);

@@ -119,7 +119,7 @@ fn studies_are_in_a_package_of_their_own() {
         assert!(folder.path().join("usr").join(file).exists(), "{file}");
     }
     let main = extracted(&package);
-    assert!(!main.path().join("usr/share/man/man1/mpwatch-study.1.gz").exists(), "the file of two packages");
+    assert!(!main.path().join("usr/share/man/man1/mpwatch-study.1.gz").exists(), "in two packages");
 }
 
 /// The files of a package, in a temporary folder.

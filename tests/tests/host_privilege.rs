@@ -137,7 +137,7 @@ fn the_error_for_another_user_says_that_the_database_is_private() {
     let daemon = daemon_dir.start(&[]);
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The state during a daemon's run: a private file with its log.
+    // As while a daemon runs: a private database and its private log.
     for ending in ["", "-wal"] {
         let file = folder.path().join(format!("flows.db{ending}"));
         fs::copy(format!("{}{ending}", daemon_dir.database().display()), &file).unwrap();

@@ -185,7 +185,7 @@ fn churn(connections: u32) -> u64 {
     assert_eq!(totals(lab.server()), [all, all, 0, bytes]);
     let size = fs::metadata(daemon_dir.database()).unwrap().len();
     println!(
-        "{} bytes a connection",
+        "{} bytes per connection",
         size / u64::from(one::<u32>(&database, "SELECT count(*) FROM connection"))
     );
     memory[1].saturating_sub(memory[0])
@@ -202,7 +202,7 @@ fn the_database_has_the_totals_of_the_application() {
 #[ignore = "takes minutes; the test above does the same with fewer connections; docs/measurements/scale.md has the command and the figures"]
 fn a_hundred_thousand_short_connections() {
     if may_run_as_root() {
-        // The allocator keeps the memory of a burst. Keeping every record would need several times as much.
+        // The allocator keeps the memory of a burst. If the daemon kept every record, memory would grow several times as much.
         let growth = churn(100_000);
         assert!(growth < 64 << 10, "{growth} kB");
     }

@@ -107,7 +107,7 @@ fn adopt(sockets: u64) {
         let adopted = short.iter().filter(|connection| connection["seen_open"] == false).count();
         let traced = short.len() - adopted;
         println!("{netns}: {} idle, {adopted} short ones adopted, {traced} traced", idle.len());
-        assert!(adopted > 0, "none was open when mpwatch started");
+        assert!(adopted > 0, "no short connection was open when mpwatch started");
         let after = (SHORT_CONNECTIONS - opened_before) as usize;
         assert!(
             (after..=SHORT_CONNECTIONS as usize).contains(&short.len()),

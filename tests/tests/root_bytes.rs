@@ -82,7 +82,7 @@ fn transfer(family: Family, bytes: u64) {
 
 /// Compares mpwatch's values with the kernel's information, which the application read just before the close. The close adds no payload.
 fn assert_connection_equal(ours: &Value, theirs: &ConnectionReport) {
-    let info = theirs.socket_info.as_ref().expect("the application read it");
+    let info = theirs.socket_info.as_ref().expect("the application read the information");
     let mptcp = info.mptcp.as_ref().expect("MPTCP_FULL_INFO");
     // Kernels before 6.5 have no byte counters of connections: compare with the application's.
     let sent = mptcp.bytes_sent.unwrap_or(theirs.sent);

@@ -174,7 +174,8 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     let (_, losses) = tracer.counters().unwrap();
     assert_eq!((closed.len(), losses.records_lost), (expected, 0));
 
-    // The program at `tcp_probe` takes 4 µs for the about 20 segments of a connection. The budget counts all programs, so it is much more.
+    // The program at `tcp_probe` takes 4 µs for the about 20 segments of a connection. The budget counts all programs, so its time is much
+    // longer.
     let per_connection = tracer.time_of_programs().unwrap().0 / u64::from(connection_count());
     assert!(per_connection > 20_000, "{per_connection} ns for both ends");
 }

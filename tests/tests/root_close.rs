@@ -27,8 +27,8 @@ const TOLERANCE: Duration = Duration::from_millis(40 + 60);
 #[test]
 fn a_link_down_is_unreachable_at_the_client_and_a_timeout_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::LinkDown, 1) else { return };
-    // netem runs in a router, which sends ICMP host unreachable when it cannot resolve the client's address any more. This is before the
-    // server gives up the subflow or, with PREEMPT_RT, afterwards. The relay sends no ICMP.
+    // netem runs in a router, which sends ICMP host unreachable when it cannot resolve the client's address any more. The message is sent
+    // before the server gives up the subflow or, with PREEMPT_RT, afterwards. The relay sends no ICMP.
     let has_router =
         result.lab.path(1).unwrap().impairer().is_some_and(|impairer| impairer.kind() == ImpairerKind::Netem);
     let [at_client, at_server] = reasons(&result, 2);

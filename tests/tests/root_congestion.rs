@@ -171,7 +171,7 @@ fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
     let all_held = || (control.held() == 1).then_some(());
     poll_until("the transfer", emulation::timeout(TIMEOUT), all_held).unwrap();
     assert_eq!(controls_in(lab.client(), spec.server.port()), [NAME]);
-    assert_eq!(registration.connections().unwrap(), 0, "plain TCP is coupled with nothing");
+    assert_eq!(registration.connections().unwrap(), 0, "a plain TCP connection is not coupled");
     control.release();
     assert_arrived(&transfer.join().unwrap(), BYTES);
 
@@ -199,7 +199,7 @@ fn subflows_of_a_server_are_coupled_too() {
     let spec = TrafficSpec { workload: Workload::download(BYTES), congestion: None, ..upload(&lab, BYTES) };
     let transfer = start(&lab, &spec, &control);
     poll_until("the transfer", emulation::timeout(TIMEOUT), || (control.held() == 1).then_some(())).unwrap();
-    assert_eq!(registration.connections().unwrap(), 1, "the client does not select it");
+    assert_eq!(registration.connections().unwrap(), 1, "the client does not select `mptcpd`");
     control.release();
     let outcome = transfer.join().unwrap();
     assert_eq!((outcome.client.first_error(), outcome.client.received()), (None, BYTES));
@@ -239,8 +239,8 @@ fn a_transfer_goes_on_when_it_is_unregistered_or_its_process_is_killed() {
         poll_until("a third of the transfer", emulation::timeout(TIMEOUT), half).unwrap();
         registrar.end(signal);
         let is_gone = || (!is_available()).then_some(());
-        poll_until("the kernel to unregister it", emulation::timeout(TIMEOUT), is_gone).unwrap();
-        assert!(control.received() < BYTES, "it ended in mid-transfer");
+        poll_until("the kernel to unregister `mptcpd`", emulation::timeout(TIMEOUT), is_gone).unwrap();
+        assert!(control.received() < BYTES, "the registration ended during the transfer");
         assert_arrived(&transfer.join().unwrap(), BYTES);
     }
 }
@@ -347,8 +347,8 @@ fn share_against_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f
     multipath / (multipath + reno)
 }
 
-/// The equations assume independent losses; then both get about half. A queue that drops from its tail affects all flows at once, and then
-/// the coupled subflows, whose windows grow more slowly, get less. docs/measurements/control.md has the figures.
+/// The equations assume independent losses; with these, each connection gets about half. A queue that drops from its tail affects all flows
+/// at once, and then the coupled subflows, whose windows grow more slowly, get less. docs/measurements/control.md has the figures.
 #[test]
 fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     if !may_run() {
@@ -400,7 +400,7 @@ fn the_daemon_registers_it_if_it_is_configured() {
     command.env("MPWATCH_CONTROL_CONGESTION", "true").env("MPWATCH_SOCKET_GROUP", "0");
     let mut daemon = command.stderr(Stdio::null()).spawn().unwrap();
     let registered =
-        poll_until("it to be registered", emulation::timeout(TIMEOUT), || is_available().then_some(()));
+        poll_until("`mptcpd` to be registered", emulation::timeout(TIMEOUT), || is_available().then_some(()));
     kill(Pid::from_raw(i32::try_from(daemon.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert!(wait(&mut daemon).success());
     registered.unwrap();

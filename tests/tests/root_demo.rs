@@ -172,7 +172,7 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
     let [first, second] = list(connection, "subflows") else { panic!("two") };
     assert_min_rtt(second, 20_000);
     let shares = [first, second].map(|subflow| subflow["share_sent"].as_f64().unwrap());
-    // Halfway, when the first path fails, both have carried about a quarter.
+    // Halfway, when the first path fails, each path has carried about a quarter.
     assert!(shares[1] > 0.4, "the other path carried the rest: {shares:?}");
     let stale = list(connection, "timeline").iter().any(|entry| entry["event"] == "subflow_stale");
     let failed = !first["closed"].is_null() && first["closed"]["reason"] != "orderly";

@@ -150,7 +150,7 @@ fn an_idle_connection_is_listed_and_later_changes_are_reported() {
     let before = idle.sent();
     idle.exchange();
     idle.snapshot();
-    assert_eq!(idle.sent(), before + MESSAGE.len() as u64, "bytes after it woke");
+    assert_eq!(idle.sent(), before + MESSAGE.len() as u64, "bytes after the idle time");
 
     idle.wait_until_idle();
     idle.lab.path(1).unwrap().set_backup(true).unwrap();

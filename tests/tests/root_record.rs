@@ -166,7 +166,7 @@ fn a_demo_and_a_recorder_in_parallel_report_the_same() {
         let other =
             all.clone().find(|other| other["id"] == connection["id"]).expect("it is in the recording");
         assert_eq!(story(other), story(connection), "{}", text(connection, "role"));
-        // The demo ends before the subflow over the failed path does, which the recorder still records.
+        // The demo ends earlier than the subflow over the failed path, whose end only the recorder records.
         let (later, earlier) = (traced_events(other), traced_events(connection));
         assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(connection, "role"));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points into the crate `mpwatch`: each reads arbitrary input as the program does, and asserts what holds for every input. The crate
-//! compiles this file as its module `fuzz`, with the feature of that name only, because its parsers are not public.
+//! compiles this file as its module `fuzz`, with the feature of that name only, because the parsers are not public.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write as _};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A packet-level simulation of FIFO queues and window-based senders: less than TCP, but with its sawtooth of the window and its queueing.
+//! A packet-level simulation of FIFO queues and window-based senders. Of TCP they have only the sawtooth of the window and the queueing.
 //! The same seed gives the same samples.
 
 use std::cmp::Reverse;

@@ -80,7 +80,7 @@ impl FileReads {
         Self(inotify)
     }
 
-    /// Waits for energy windows. A window reads the counter before and after it settles the ledger, up to three times.
+    /// Waits for energy windows. A window reads the counter up to three times, before and after it settles the ledger.
     fn wait_for_windows(&self, windows: u32) {
         while self.0.read_events().is_ok() {}
         for _ in 0..windows * 6 {

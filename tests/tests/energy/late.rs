@@ -105,7 +105,7 @@ fn intervals_overlap() -> bool {
     let cpu_ratio = cpu / spent_on_last("cpu_ns");
     let same_bytes = whole.scaled_to(spent * 1e3 / observed as f64);
     println!(
-        "J/GB of the last {observed} bytes: {end:.2?}; seen completely: {same_bytes:.2?}; of all: {whole:.2?}"
+        "J/GB of the last {observed} bytes: late recorder {end:.2?}, first {same_bytes:.2?}; of all: {whole:.2?}"
     );
     let overlaps = end.overlaps(&same_bytes);
     println!("intervals overlap: {overlaps}; ratio of CPU time: {cpu_ratio:.3}");
@@ -117,7 +117,7 @@ fn intervals_overlap() -> bool {
 }
 
 /// With other load, power changes within a tick, and the ticks of the two recorders differ: in two of seven runs the intervals did not
-/// overlap. With a systematic error they never would.
+/// overlap. With a systematic error the intervals would never overlap.
 const ATTEMPTS: usize = 3;
 
 #[test]

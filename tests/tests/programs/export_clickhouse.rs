@@ -118,7 +118,7 @@ fn unconfirmed_connections_are_sent_by_the_next_run() {
     assert_eq!(kept.len(), 5);
     let rows = requests.iter().flat_map(|request| rows(&request.body));
     let versions: Vec<u64> = rows.map(|row| version(&row)).collect();
-    assert!(versions.is_sorted(), "a later state never has a lesser version: {versions:?}");
+    assert!(versions.is_sorted(), "a later state never has a smaller version: {versions:?}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_password_is_sent_and_never_shown() {
     let (port, requests) = server(vec![Answer::Status(403, "Authentication failed")]);
     let more = ["--user", "mpwatch", "--password-file", file.to_str().unwrap()];
     let outcome = export(&db, port, &more);
-    assert_eq!(outcome.code, Some(1), "a wrong password is not tried again");
+    assert_eq!(outcome.code, Some(1), "after a wrong password the export does not retry");
     assert!(
         outcome.stderr.contains("Authentication failed") && !outcome.stderr.contains("hunter2"),
         "{outcome:?}"

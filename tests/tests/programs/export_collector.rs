@@ -113,7 +113,7 @@ fn a_collector_has_every_connection_once_per_end_and_both_ends_in_one_trace() {
     let expected = 2 * 5 * 4;
     let complete = || Some(received(folder.path())).filter(|received| received.len() >= expected);
     let received = poll_until("all events and spans", Duration::from_secs(20), complete).unwrap();
-    assert_eq!(received.len(), expected, "nothing came twice: {received:?}");
+    assert_eq!(received.len(), expected, "nothing was received twice: {received:?}");
     let mut traces: BTreeMap<&str, BTreeMap<&str, Vec<[&str; 2]>>> = BTreeMap::new();
     for [host, trace, span, name] in &received {
         traces.entry(trace).or_default().entry(host).or_default().push([name, span]);

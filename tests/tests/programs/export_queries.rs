@@ -55,7 +55,7 @@ fn every_query_answers_as_computed_by_hand() {
         let file = file.unwrap().path();
         let name = file.file_stem().unwrap().to_str().unwrap();
         let query = fs::read_to_string(&file).unwrap();
-        assert!(query.contains("{hours:UInt64}"), "{name} has no period");
+        assert!(query.contains("{hours:UInt64}"), "{name} has no parameter for its period");
         let expected =
             fs::read_to_string(in_checkout(&format!("tests/fixtures/clickhouse/{name}.tsv"))).unwrap();
         // The data has dates years ahead, so that every period includes it.
@@ -79,7 +79,7 @@ fn every_panel_of_the_dashboard_has_rows_in_the_displayed_period_only() {
         for (text, _) in panel.queries {
             assert_ne!(answer(text, ["0", "9000000000000"]), "", "{} has no rows", panel.title);
             for other in [["8000000000000", "9000000000000"], ["0", "1"]] {
-                assert_eq!(answer(text, other), "", "{} shows what is not in its period", panel.title);
+                assert_eq!(answer(text, other), "", "{} shows rows outside of its period", panel.title);
             }
         }
     }

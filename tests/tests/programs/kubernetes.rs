@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const UNIT: &str = "packaging/systemd/mpwatch.service";
 const DAEMONSET: &str = "packaging/kubernetes/daemonset.yaml";
 const CHART: &str = "packaging/helm/mpwatch";
-/// The oldest version that Chart.yaml allows, and the newest one.
+/// The oldest version of Kubernetes that Chart.yaml allows, and the newest version.
 const VERSIONS: [&str; 2] = ["1.25", "1.37"];
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -131,7 +131,7 @@ fn the_chart_with_default_values_is_the_manifest() {
     let mut by_helm = pod(&rendered).clone();
     let mut by_hand = pod(&manifest()).clone();
     for pod in [&mut by_helm, &mut by_hand] {
-        // Only the chart sets this, to the default of Kubernetes.
+        // Only the chart sets this value, to the default of Kubernetes.
         pod["containers"][0]["imagePullPolicy"] = "IfNotPresent".into();
     }
     assert_eq!(by_helm, by_hand);

@@ -104,7 +104,7 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
     for board in all_dashboards() {
         let mut ids = BTreeSet::new();
         for panel in list(&file(board), "panels") {
-            assert!(ids.insert(panel["id"].as_u64().unwrap()), "an id twice");
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have the same id");
             assert!(!text(panel, "title").is_empty());
             if text(panel, "type") == "row" {
                 continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON output of every kind of connection is valid by the published schemas. Root tests check the output of the program.
+//! JSON output of every kind of connection conforms to the published schemas. Root tests check the output of the program.
 #![allow(clippy::expect_used, reason = "the fixtures are known")]
 
 use mpwatch_fixtures as fixture;
@@ -18,7 +18,7 @@ fn schema_errors(schema: &Value, instance: &Value) -> Vec<String> {
     validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// Asserts that a text is valid by a schema.
+/// Asserts that a text conforms to a schema.
 fn parse_valid(schema: &Value, text: &str) -> Value {
     let instance = serde_json::from_str(text).expect("valid JSON");
     assert_eq!(schema_errors(schema, &instance), Vec::<String>::new());

@@ -57,7 +57,7 @@ fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
         });
         let longest = stalls.max().unwrap_or_default();
         if !outages.is_empty() && (gap < MIN_OUTAGE || longest.0 > gap.0 + TOLERANCE.0) {
-            found.push(format!("{cell}: {outages:?}, the program waited for {gap:?}"));
+            found.push(format!("{cell}: outages {outages:?}, the program waited for {gap:?}"));
         }
     }
     found

@@ -245,7 +245,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     assert_eq!(counts(&after, "subflows"), [0.0, 1.0, 1.0]);
     assert_eq!(counts(&after, "stale_subflows"), [0.0, 1.0, 0.0]);
     assert_eq!(counts(&after, "backup_subflows"), [0.0, 0.0, 1.0]);
-    assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "it gets no RTT");
+    assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "a failed path: no RTT");
     assert!((value(&after, "srtt_seconds", "eth3") - 0.062_4).abs() < 1e-9);
     assert!((sum(&series(&after), "mpwatch_host_outages_total") - 1.0).abs() < 1e-9);
     assert!((sum(&series(&after), "mpwatch_host_outage_seconds_total") - 0.412_3).abs() < 1e-9);
