@@ -66,7 +66,8 @@ impl Elimination {
     /// Interrupts the command and returns all events.
     pub fn stop(mut self) -> Vec<Value> {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        let status = poll_until("its end", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
+        let status =
+            poll_until("the command", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
         assert_eq!(status.unwrap().code(), Some(0));
         self.steps("");
         std::mem::take(&mut self.seen)

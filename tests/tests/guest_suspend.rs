@@ -60,7 +60,7 @@ fn a_suspension_is_not_a_stall_and_loses_no_figure() {
 
     let connection = report.only_connection_in(lab.client().name());
     assert_eq!(number(connection, "bytes_sent"), sent, "{connection:#}");
-    assert!(connection["age_s"].as_f64().unwrap() > ASLEEP.as_secs_f64() / 2.0, "it slept: {connection:#}");
+    assert!(connection["age_s"].as_f64().unwrap() > ASLEEP.as_secs_f64() / 2.0, "with sleep: {connection:#}");
     let is_stall = |entry: &&Value| entry["event"] == "stalled";
     for stall in list(connection, "timeline").iter().filter(is_stall) {
         assert!(number(stall, "gap_us") < LONGEST_STALL_US, "{stall}");

@@ -106,7 +106,7 @@ fn a_thousand_idle_clients_do_not_block_others() {
     let socket: Vec<UnixStream> =
         (0..IDLE_CLIENTS).filter_map(|_| UnixStream::connect(daemon_dir.socket()).ok()).collect();
     assert!(socket.len() > IDLE_CLIENTS / 2, "{}", socket.len());
-    assert_serves_others(&daemon_dir, &daemon, "idle on both");
+    assert_serves_others(&daemon_dir, &daemon, "idle on socket and web server");
     let after = daemon.memory();
     println!("{before} kB before, {after} kB with {} and {} idle clients", web.len(), socket.len());
     assert!(after < before + 40_000, "{before} kB, then {after}");

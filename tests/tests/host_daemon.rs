@@ -230,5 +230,5 @@ fn a_daemon_that_was_stopped_for_seconds_has_every_connection_of_that_time() {
     for loss in ["records", "vanished", "decode_errors", "ticks_failed"] {
         assert_eq!(daemon.metric(&format!("mpwatch_loss_{loss}_total")), Some(0.0), "{loss}");
     }
-    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES, "it is still open");
+    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES, "still open");
 }

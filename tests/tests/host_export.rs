@@ -71,7 +71,7 @@ fn metric(daemon: &Daemon, name: &str) -> Option<f64> {
 
 fn wait_for(daemon: &Daemon, name: &str, is_expected: impl Fn(f64) -> bool) -> f64 {
     poll_until(name, TIMEOUT, || metric(daemon, name).filter(|value| is_expected(*value)))
-        .unwrap_or_else(|error| panic!("{error}; it is {:?}: {}", metric(daemon, name), daemon.log_text()))
+        .unwrap_or_else(|error| panic!("{error}; value {:?}: {}", metric(daemon, name), daemon.log_text()))
 }
 
 /// Effective capabilities of each thread that exports.

@@ -395,7 +395,7 @@ fn an_unusable_file_is_refused_before_tracing_starts() {
     let read_only = start_error(&daemon_dir, &disk.database(), 1);
     assert!(read_only.contains("allowed to write"), "{read_only}");
     let report = mpwatch(&["report", "--db", disk.database().to_str().unwrap()]);
-    assert_eq!(report.code, Some(0), "a report can be read from it: {}", report.stderr);
+    assert_eq!(report.code, Some(0), "a report can read the file: {}", report.stderr);
     let later = mpwatch(&["report", "--db", disk.database().to_str().unwrap(), "--since", "2099-01-01"]);
     assert!(later.stdout.contains("the file has no data of this period"), "{}", later.stdout);
 }

@@ -115,7 +115,7 @@ fn adopt(sockets: u64) {
             short.len()
         );
         for connection in short {
-            assert!(!connection["closed_at"].is_null(), "it has closed: {connection:#}");
+            assert!(!connection["closed_at"].is_null(), "the connection has closed: {connection:#}");
             // Kernels before 6.5 do not count the bytes of a connection.
             let bytes = connection[if opens { "bytes_sent" } else { "bytes_received" }].as_u64();
             assert!(bytes.is_none_or(|bytes| bytes == SHORT_BYTES), "{connection:#}");

@@ -227,7 +227,7 @@ fn an_interrupted_selftest_reports_it_and_leaves_nothing() {
             std::fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
     };
-    poll_until("its network", TIMEOUT, || (namespaces() > 0).then_some(())).unwrap();
+    poll_until("the demo's network", TIMEOUT, || (namespaces() > 0).then_some(())).unwrap();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = finish(child);
     let message = String::from_utf8_lossy(&output.stderr);

@@ -287,7 +287,7 @@ fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferRes
     let (sent, received) = (on_path(result.client(), 2), on_path(result.server(), 2));
     assert!(
         number(sent, "bytes_sent") > 100_000,
-        "it carried data before the failure: {}",
+        "the path carried data before the failure: {}",
         show(result.client())
     );
     assert!(

@@ -115,7 +115,7 @@ fn can_close(events: &[Value]) -> bool {
     let failed = events.iter().find(|event| event["step"] == "failed");
     let Some(failed) = failed else { return true };
     assert!(text(failed, "error").contains("tcp_diag"), "{failed:#}");
-    skip("the kernel lacks sock_diag for TCP; load the module tcp_diag");
+    skip("the kernel has no sock_diag for TCP; load the module tcp_diag");
     false
 }
 
@@ -331,7 +331,7 @@ fn a_subflow_is_not_closed_when_the_path_of_the_kept_one_has_just_failed() {
     sender.write_all(b"not acknowledged").unwrap();
     let refused = close().unwrap_err();
     assert!(refused.contains("makes no progress"), "{refused}");
-    assert!(other.take_error().unwrap().is_none(), "it was closed");
+    assert!(other.take_error().unwrap().is_none(), "the socket was closed");
     space.ip(&["link set lo up".to_owned()]).unwrap();
     poll_until("an acknowledgement", TIMEOUT, || close().is_ok().then_some(())).unwrap();
     assert_eq!(other.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionAborted);

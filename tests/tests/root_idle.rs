@@ -143,7 +143,7 @@ fn an_idle_connection_is_listed_and_later_changes_are_reported() {
     }
     idle.listed.clear();
     let listed = poll_until("both subflows to be listed again", emulation::timeout(TIMEOUT), || {
-        assert_eq!(idle.snapshot(), 0, "they are idle");
+        assert_eq!(idle.snapshot(), 0, "all are idle");
         (idle.listed.len() == 2).then_some(())
     });
     listed.unwrap();

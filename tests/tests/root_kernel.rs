@@ -51,7 +51,7 @@ fn the_kernel_is_as_recorded() {
         println!("SKIP: Linux {} has no record; MPWATCH_BLESS=1 writes one", kernel.series());
         return;
     };
-    assert_eq!(kernel.missing, recorded.missing, "what Linux {} lacks", kernel.release);
+    assert_eq!(kernel.missing, recorded.missing, "missing features of Linux {}", kernel.release);
     let names = |kernel: &KernelRecord| kernel.verified.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&kernel), names(&recorded), "programs loaded");
     for (program, &count) in &kernel.verified {

@@ -164,7 +164,7 @@ fn a_demo_and_a_recorder_in_parallel_report_the_same() {
     for connection in shown {
         let all = list(&recorded, "connections").iter();
         let other =
-            all.clone().find(|other| other["id"] == connection["id"]).expect("it is in the recording");
+            all.clone().find(|other| other["id"] == connection["id"]).expect("the connection is recorded");
         assert_eq!(story(other), story(connection), "{}", text(connection, "role"));
         // The demo ends earlier than the subflow over the failed path, whose end only the recorder records.
         let (later, earlier) = (traced_events(other), traced_events(connection));

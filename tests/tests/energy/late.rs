@@ -127,5 +127,5 @@ fn a_connection_observed_at_its_end_has_the_energy_per_gigabyte_of_a_full_observ
     }
     let _alone = exclusive();
     let overlaps = (0..ATTEMPTS).any(|_| intervals_overlap());
-    assert!(overlaps, "in none of {ATTEMPTS} runs do the intervals of both recorders overlap");
+    assert!(overlaps, "the intervals of the recorders overlap in none of {ATTEMPTS} runs");
 }

@@ -106,7 +106,7 @@ fn samples_need_a_database_and_a_step_of_at_least_the_interval() {
     }
 }
 
-/// The Python of `MPWATCH_PYTHON`. `None`: it lacks packages, and the test is skipped.
+/// The Python of `MPWATCH_PYTHON`. `None`: packages are missing, and the test is skipped.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("MPWATCH_PYTHON").map(PathBuf::from);
     let has_packages = |python: &PathBuf| {

@@ -117,7 +117,7 @@ fn the_program_uses_every_crate_and_no_test_support() {
         assert!(users_of(library).contains("mpwatch"), "the program does not use {library}");
     }
     assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", STUDY, TESTKIT, BENCH, TESTS]));
-    assert_eq!(users_of(STUDY), BTreeSet::from([BENCH, TESTS]), "its detection methods");
+    assert_eq!(users_of(STUDY), BTreeSet::from([BENCH, TESTS]), "users of the methods");
     assert_eq!(users_of(TESTKIT), BTreeSet::from([BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, FUZZ, TESTS]));

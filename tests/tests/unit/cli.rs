@@ -138,7 +138,7 @@ fn a_damaged_recording_is_replayed_up_to_the_damage_with_exit_code_1() {
         assert!(outcome.stderr.contains("the output has everything before that"), "{}", outcome.stderr);
         assert!(outcome.stdout.contains("RECORDING CUT SHORT"), "{}", outcome.stdout);
         let reported = mpwatch(&["report", "--db", db.to_str().unwrap()]);
-        assert_eq!((reported.code, reported.stdout), (Some(0), outcome.stdout), "the database has it too");
+        assert_eq!((reported.code, reported.stdout), (Some(0), outcome.stdout), "the same from the database");
     }
 }
 

@@ -56,7 +56,11 @@ fn every_fixture_names_its_package_and_has_a_test() {
 fn the_object_loads_on_every_supported_kernel() {
     for series in ["6.1", "6.12", "7.2"] {
         let report = check(series);
-        assert_eq!(report.unguarded_missing, [], "Linux {series} lacks fields that are read without a check");
+        assert_eq!(
+            report.unguarded_missing,
+            [],
+            "fields that Linux {series} does not have are read without a check"
+        );
         assert_eq!(report.plan.obstacles, [""; 0], "Linux {series}");
         let loaded = |hook: &&Hook| report.plan.programs.contains(&hook.program);
         let mut lacking = HOOKS.iter().filter(|hook| !loaded(hook)).map(|hook| hook.target);

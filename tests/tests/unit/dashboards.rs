@@ -234,7 +234,7 @@ fn every_alert_has_a_severity_a_runbook_and_a_test() {
         assert_eq!(
             outcomes,
             BTreeSet::from([false, true]),
-            "{name} needs a test in which it fires and one in which it does not"
+            "{name} needs a test in which it fires and a test in which it does not fire"
         );
     }
     for heading in headings {

@@ -205,7 +205,7 @@ fn counters_stay_when_flows_end() {
         }
         previous = now;
     }
-    // The last connection had been forgotten, so it counts as a new one.
+    // The state of the last connection was deleted, so the connection counts as a new one.
     let again = carried + many(1)[0].bytes_sent.unwrap().0 as f64;
     assert_eq!(previous["mpwatch_host_sent_bytes_total"].to_bits(), again.to_bits());
 }
@@ -354,7 +354,7 @@ fn a_connection_that_closed_is_in_every_histogram_once() {
     let all = buckets(&then, duration);
     assert!(all.len() > 5 && all.last().unwrap().0.is_infinite(), "{all:?}");
     for (bound, count) in all {
-        assert_eq!(count > 0.5, age <= bound, "{count} up to {bound}, it lived {age}");
+        assert_eq!(count > 0.5, age <= bound, "{count} up to {bound} s, age {age} s");
     }
 }
 
