@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* Records and limits that BPF programs and user space share, in plain C that the build script translates to Rust. Members have fixed-width
- * types, largest first; no implicit padding, bitfields or kernel pointers. Times are nanoseconds of CLOCK_BOOTTIME; 0: never. Members that
- * are not set are 0. */
+/* Records and limits that BPF programs and user space share, in plain C that the build script translates to Rust. Fixed-width types, largest
+ * first; no implicit padding, bitfields or kernel pointers. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Members that are not set are 0. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
 #include "mpwatch_settings.h"
 
 enum mpw_limit {
-	/* Log-linear RTT histogram: 8 buckets per octave, from 2^4 to 2^24 us; see rtt_bucket(). */
-	MPW_RTT_BUCKETS = 160,
+	MPW_RTT_BUCKETS = 160, /* log-linear: 8 per octave, from 2^4 to 2^24 us */
 	MPW_RTT_SUB_BUCKET_BITS = 3,
 	MPW_RTT_LOWEST_OCTAVE = 4,
 	MPW_RTT_MAX_US = (1 << 24) - 1,

@@ -20,6 +20,7 @@ const EVALUATIONS: f64 = 1.8;
 /// Log-odds if all terms are 0 and [`absence`] is 1.
 const BIAS: f64 = -2.6;
 
+/// All terms, in the order in which the bench prints them.
 pub const TERMS: [Term; 9] = [
     Term { name: "concordance", weight: 5.6, value: queue_concordance },
     Term { name: "high concordance", weight: 4.6, value: high_concordance },

@@ -138,7 +138,8 @@ pub(super) fn path_name(
 
 fn join_failed(join: &FailedJoin, format: &Format<'_>) -> String {
     let name = path_name(join.local, Some(join.remote), join.interface, format);
-    let others = if join.others > 0 { format!("; nor did {} others", join.others) } else { String::new() };
+    let others =
+        if join.others > 0 { format!("; nor did {}", count(join.others, "other")) } else { String::new() };
     format!("subflow {} ({name}) did not join: {}{others}", join.subflow, join.reason.description())
 }
 

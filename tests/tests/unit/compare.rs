@@ -64,7 +64,7 @@ fn text_and_html_have_the_medians_and_a_sentence_for_each_row() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{outcome:?}");
     let page = std::fs::read_to_string(page).unwrap();
     for outside in ["http://", "https://", "<script", "<link", "<img"] {
-        assert!(!page.contains(outside), "{outside} is in it");
+        assert!(!page.contains(outside), "{outside} is in the page");
     }
     assert!(page.contains("too few connections to compare: "));
 }
