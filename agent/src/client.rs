@@ -110,21 +110,16 @@ impl Daemon {
         let lines = BufReader::new(stream);
         let (path, stop) = (path.to_owned(), Arc::clone(stop));
         let mut daemon = Self { path, lines, stop, interval: Duration::ZERO };
-        daemon.read_greeting()?;
-        Ok(daemon)
-    }
-
-    fn read_greeting(&mut self) -> Result<(), AttachError> {
-        let timeout = self.lines.get_ref().set_read_timeout(Some(STOP_CHECK_INTERVAL));
-        timeout.map_err(|error| self.protocol_error(&error))?;
-        let line = self.line("greeting", MAX_GREETING)?;
-        let line = line.ok_or_else(|| AttachError::Full { path: self.path.clone() })?;
+        let timeout = daemon.lines.get_ref().set_read_timeout(Some(STOP_CHECK_INTERVAL));
+        timeout.map_err(|error| daemon.protocol_error(&error))?;
+        let line = daemon.line("greeting", MAX_GREETING)?;
+        let line = line.ok_or_else(|| AttachError::Full { path: daemon.path.clone() })?;
         let Greeting { proto, version } =
-            serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
+            serde_json::from_str(&line).map_err(|error| daemon.protocol_error(&error))?;
         if proto == VERSION {
-            return Ok(());
+            return Ok(daemon);
         }
-        Err(self.protocol_error(&format!("version {proto}, of mpwatch {version}")))
+        Err(daemon.protocol_error(&format!("version {proto}, of mpwatch {version}")))
     }
 
     fn protocol_error(&self, reason: &impl ToString) -> AttachError {

@@ -25,13 +25,10 @@ impl Database {
         samples: Option<Duration>,
         start: &Start,
     ) -> anyhow::Result<Self> {
-        let Some(path) = path else {
-            return Ok(Self { path: PathBuf::new(), store: None, is_paused: false });
-        };
         let run = RunStart { boot_id: start.host.boot_id.clone(), at: start.began() };
         let limits = Limits { sample_step: samples, ..Limits::none() };
-        let store = Store::open_run(path, &limits, Some(&run))?;
-        Ok(Self { path: path.to_owned(), store: Some(store), is_paused: false })
+        let store = path.map(|path| Store::open_run(path, &limits, Some(&run))).transpose()?;
+        Ok(Self { path: path.map(Path::to_owned).unwrap_or_default(), store, is_paused: false })
     }
 
     /// Writes a live snapshot; never waits.

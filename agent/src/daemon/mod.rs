@@ -7,7 +7,6 @@ mod control;
 pub(crate) mod delivery;
 #[cfg(feature = "http-client")]
 pub(crate) mod export;
-mod log;
 mod metrics;
 mod notify;
 mod process;
@@ -54,7 +53,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<()> {
     let config = &layers.load()?.config;
     companion::require(config.method)?;
-    log::start(config);
+    start_log(config);
     let stop = stop_flag_for(&[SIGTERM, SIGINT])?;
     let status = Arc::new(Status::new(config));
     // The following steps must succeed before anything is attached to the kernel.
@@ -110,6 +109,25 @@ pub(crate) fn run(
         control::unregister(registration);
     }
     outcome
+}
+
+/// Starts the log on standard error: one line per change of state, none per traced event.
+fn start_log(config: &Config) {
+    let has_journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    let builder = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        // Reporting a failed write (full disk, closed pipe) would write to standard error too, fail again, and panic.
+        .log_internal_errors(false)
+        .with_max_level(config.log_level);
+    // Fails only on a second start in one process.
+    let _ = match (config.log_json, has_journal) {
+        (true, _) => builder.json().flatten_event(true).try_init(),
+        // systemd's journal adds the time itself.
+        (false, true) => builder.without_time().try_init(),
+        (false, false) => builder.try_init(),
+    };
 }
 
 /// Refuses settings that this build cannot apply.

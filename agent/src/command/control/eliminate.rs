@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use mpwatch_control::driver::{Driver, StepReport};
+use mpwatch_control::driver::Driver;
 use mpwatch_control::kernel::{self, Actuator};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::elimination::EliminationPolicy;
@@ -43,7 +43,13 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let mut live = trace.start(interval, Arc::clone(&stop))?.without_backoff();
     describe(&mut live, BTreeMap::new(), filter.netns.as_deref());
     let mut database = Database::open(store.db.as_deref(), store.samples, &live.start)?;
-    let mut driver = Driver::new(policy(options), actuator);
+    let policy = EliminationPolicy {
+        action: options.action,
+        stable: Nanos::from(options.stable),
+        probability: options.probability,
+        max_per_minute: options.max_per_minute,
+    };
+    let mut driver = Driver::new(policy, actuator);
     let journal = Rc::clone(&live.journal);
     eprintln!("mpwatch: {}; Ctrl-C stops", intent(options));
     let end = options.duration.map(|duration| Instant::now() + duration);
@@ -52,7 +58,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
         // The effect of a step shows in the next snapshot, and no snapshot follows the last one.
         if goes_on {
             for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
-                print(&line(&step, options.json)?)?;
+                print(&if options.json { serde_json::to_string(&step.json())? } else { step.to_string() })?;
                 journal.borrow_mut().push(step.record);
             }
         }
@@ -62,15 +68,6 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     database.close(None)
 }
 
-fn policy(options: &EliminateOptions) -> EliminationPolicy {
-    EliminationPolicy {
-        action: options.action,
-        stable: Nanos::from(options.stable),
-        probability: options.probability,
-        max_per_minute: options.max_per_minute,
-    }
-}
-
 fn intent(options: &EliminateOptions) -> String {
     let what = if options.yes {
         "removing extra subflows"
@@ -78,11 +75,4 @@ fn intent(options: &EliminateOptions) -> String {
         "printing which subflows would be removed; --yes removes them"
     };
     format!("{what} (action {})", options.action.as_str())
-}
-
-fn line(step: &StepReport, json: bool) -> anyhow::Result<String> {
-    if json {
-        return Ok(serde_json::to_string(&step.json())?);
-    }
-    Ok(step.to_string())
 }

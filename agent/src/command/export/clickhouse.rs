@@ -3,6 +3,7 @@
 
 use mpwatch_exporters::clickhouse::check::{self, Difference};
 use mpwatch_exporters::clickhouse::schema::{self, Place};
+use mpwatch_exporters::options::TargetOptions;
 use mpwatch_exporters::send::{Sender, answer_of_clickhouse, with_weight};
 use mpwatch_store::end_columns;
 
@@ -13,22 +14,20 @@ use crate::error::{Failure, RUNTIME};
 
 pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let target = &options.target.options;
+    let place = Place { database: &target.database, cluster: options.cluster.as_deref() };
     if target.url.is_none() {
-        let place = Place { database: &target.database, cluster: options.cluster.as_deref() };
         let retention = options.keep.map(|keep| schema::retention(place, keep.as_secs()));
         let tables = schema::ddl(&with_weight(end_columns()), place, env!("CARGO_PKG_VERSION"));
         return print(&(tables + &retention.unwrap_or_default()));
     }
     if options.check {
-        return check(options);
+        return check(target, place);
     }
     send(Sender::clickhouse(target, end_columns())?, target.batch, &options.delivery)
 }
 
 /// Compares the server's tables with this version's. If they differ, reports how, prints statements that create missing tables, and fails.
-fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
-    let target = &options.target.options;
-    let place = Place { database: &target.database, cluster: options.cluster.as_deref() };
+fn check(target: &TargetOptions, place: Place<'_>) -> anyhow::Result<()> {
     let columns = with_weight(end_columns());
     let answer = |query: &str| answer_of_clickhouse(target, query);
     let found = answer(&check::query(place.database))?;

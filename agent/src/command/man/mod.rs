@@ -32,7 +32,7 @@ pub(super) fn run(options: &ManOptions) -> anyhow::Result<()> {
         None if options.command.as_deref() == Some(STUDY) => {
             Err(companion::replace_process(vec!["man".into()], "this page").into())
         }
-        None => print(&page(find(options.command.as_deref().unwrap_or_default())?)?),
+        None => print(&page_of(Cli::command(), find(options.command.as_deref().unwrap_or_default())?)?),
     }
 }
 
@@ -40,7 +40,8 @@ fn write_all(directory: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     for manual in MANUALS {
         let file = directory.join(format!("{}.1", page_name(manual.command)));
-        fs::write(&file, page(manual)?).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(&file, page_of(Cli::command(), manual)?)
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
 }
@@ -56,10 +57,6 @@ fn find(command: &str) -> Result<&'static Manual, Failure> {
 /// The name of a page, such as `mpwatch` or `mpwatch-top`.
 fn page_name(command: &str) -> String {
     if command.is_empty() { PROGRAM.to_owned() } else { format!("{PROGRAM}-{command}") }
-}
-
-fn page(manual: &Manual) -> io::Result<String> {
-    page_of(Cli::command(), manual)
 }
 
 /// The page of a command of a program, in roff.
@@ -179,7 +176,7 @@ mod tests {
 
     /// The text of a page, without the marks for bold and italic.
     fn plain(command: &str) -> String {
-        let page = page(find(command).unwrap()).unwrap();
+        let page = page_of(Cli::command(), find(command).unwrap()).unwrap();
         page.replace(r"\fB", "").replace(r"\fI", "").replace(r"\fR", "").replace(r"\-", "-")
     }
 
