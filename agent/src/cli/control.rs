@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use mpwatch_model::flow::elimination::EliminationAction;
 
-use super::options::{FilterOptions, StoreOptions, TraceOptions, filter_help};
+use super::options::{FilterOptions, StoreOptions, TraceOptions, filter_help, word_parser};
 use crate::quantity::{parse_count, parse_interval, parse_probability, parse_step};
 
 #[derive(Clone, Debug, Subcommand)]
@@ -17,18 +16,14 @@ pub(crate) enum ControlCommand {
     /// mptcpd couples the subflows of an MPTCP connection and prefers paths with a short RTT ([MPTCP-D], docs/control.md). Only sockets that select it
     /// use it: with TCP_CONGESTION, with the sysctl net.ipv4.tcp_congestion_control of their namespace, or by a route (congctl).
     /// When this command ends, it is unregistered; sockets that use it keep it until they close.
-    Congestion(CongestionOptions),
+    Congestion {
+        /// Print only errors
+        #[arg(long, short)]
+        quiet: bool,
+    },
     /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print them
     #[command(after_long_help = filter_help())]
     Eliminate(Box<EliminateOptions>),
-}
-
-/// Options of `control congestion`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct CongestionOptions {
-    /// Print only errors
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -40,7 +35,7 @@ pub(crate) struct EliminateOptions {
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
     /// Set what happens to an extra subflow
-    #[arg(long, value_name = "ACTION", value_parser = actions(), default_value = EliminationAction::Close.as_str())]
+    #[arg(long, value_name = "ACTION", value_parser = word_parser!(EliminationAction, description), default_value = EliminationAction::Close.as_str())]
     pub(crate) action: EliminationAction,
     /// Act on verdicts that have been stable for this long, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "2500ms")]
@@ -66,11 +61,4 @@ pub(crate) struct EliminateOptions {
     pub(crate) filter: FilterOptions,
     #[command(flatten)]
     pub(crate) trace: TraceOptions,
-}
-
-/// Parser for the name of an action.
-fn actions() -> impl TypedValueParser<Value = EliminationAction> {
-    let names = EliminationAction::ALL.iter();
-    let names = names.map(|action| PossibleValue::new(action.as_str()).help(action.description()));
-    PossibleValuesParser::new(names).map(|name| EliminationAction::from_word(&name).unwrap_or_default())
 }

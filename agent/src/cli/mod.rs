@@ -249,7 +249,7 @@ pub(crate) struct ReplayOptions {
     #[command(flatten)]
     pub(crate) store: StoreOptions,
     /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
-    #[arg(long, value_name = "NAME", value_parser = methods())]
+    #[arg(long, value_name = "NAME", value_parser = word_parser!(DetectionMethod, description))]
     pub(crate) method: Option<DetectionMethod>,
     #[command(flatten)]
     pub(crate) report: ReportOptions,

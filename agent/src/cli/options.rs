@@ -5,13 +5,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mpwatch_model::filter::{Filter, HELP};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::host::setup::Label;
 use mpwatch_model::kernel::cpu::LedgerMode;
 
 use crate::quantity::{parse_budget, parse_ring_size, parse_step};
+
+/// Parser for the words of an enumeration, optionally with the help text of each word. clap suggests the nearest word.
+macro_rules! word_parser {
+    ($words:ident $(, $help:ident)?) => {{
+        use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+        let words = $words::ALL.map(|value| PossibleValue::new(value.as_str())$(.help(value.$help()))?);
+        PossibleValuesParser::new(words).map(|word| $words::from_word(&word).unwrap_or_default())
+    }};
+}
+pub(super) use word_parser;
 
 /// Options of commands that show snapshots.
 #[derive(Args, Clone, Debug, Default)]
@@ -64,7 +73,7 @@ pub(crate) struct TraceOptions {
     #[arg(long)]
     pub(crate) tcp: bool,
     /// Account for CPU time and energy all the time (`exact`), in short windows (`sampled`), or not at all (`off`) [default: sampled]
-    #[arg(long, value_name = "MODE", value_parser = ledger_modes())]
+    #[arg(long, value_name = "MODE", value_parser = word_parser!(LedgerMode))]
     pub(crate) ledger: Option<LedgerMode>,
     /// Reduce tracing while mpwatch would use more than this share of the machine's CPU time [default: no limit; 1% for the daemon]
     #[arg(long, value_name = "PERCENT", value_parser = parse_budget)]
@@ -73,7 +82,7 @@ pub(crate) struct TraceOptions {
     #[arg(long)]
     pub(crate) no_bottlenecks: bool,
     /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
-    #[arg(long, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks")]
+    #[arg(long, value_name = "NAME", value_parser = word_parser!(DetectionMethod, description), conflicts_with = "no_bottlenecks")]
     pub(crate) method: Option<DetectionMethod>,
     /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
@@ -97,19 +106,6 @@ pub(crate) struct CounterOptions {
     /// Whether the counters are simulated.
     #[arg(skip)]
     pub(crate) simulated: bool,
-}
-
-/// Parser for the name of a mode of the CPU ledger. clap suggests the nearest name.
-fn ledger_modes() -> impl TypedValueParser<Value = LedgerMode> {
-    let names = LedgerMode::ALL.iter().map(|mode| PossibleValue::new(mode.as_str()));
-    PossibleValuesParser::new(names).map(|name| LedgerMode::from_word(&name).unwrap_or_default())
-}
-
-/// Parser for the name of a detection method.
-pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
-    let names = DetectionMethod::ALL.iter();
-    let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));
-    PossibleValuesParser::new(names).map(|name| DetectionMethod::from_word(&name).unwrap_or_default())
 }
 
 /// The end of the long help of a command with `--filter`.

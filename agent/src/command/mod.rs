@@ -57,7 +57,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             return Err(companion::replace_process(arguments.clone(), "`mpwatch study`").into());
         }
         #[cfg(feature = "control")]
-        Some(Command::Control(ControlCommand::Congestion(options))) => control::congestion::run(options)?,
+        Some(Command::Control(ControlCommand::Congestion { quiet })) => control::congestion::run(*quiet)?,
         #[cfg(feature = "control")]
         Some(Command::Control(ControlCommand::Eliminate(options))) => control::eliminate::run(options)?,
         Some(Command::Completions { shell }) => {

@@ -9,7 +9,6 @@ pub(crate) mod delivery;
 pub(crate) mod export;
 mod metrics;
 mod notify;
-mod process;
 mod reload;
 mod sink;
 mod socket;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the daemon itself, for its metrics and its readiness.
 
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,9 +9,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 #[cfg(feature = "http-client")]
 use mpwatch_model::metric::service::ExportState;
-use mpwatch_model::metric::service::Service;
+use mpwatch_model::metric::service::{DaemonProcess, Service};
+use mpwatch_model::unit::{Bytes, Nanos};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::time::TimeValLike as _;
+use nix::unistd::{SysconfVar, sysconf};
 
-use super::process;
 use crate::config::Config;
 use crate::system::lock;
 
@@ -80,9 +84,54 @@ impl Status {
             readers: Some(read(&self.readers)),
             frames_dropped: Some(read(&self.frames_dropped)),
             clients_refused: read(&self.clients_refused),
-            process: process::read(self.started_at),
+            process: own_process(self.started_at),
             series_merged: merged,
             ..lock(&self.service).clone()
         }
+    }
+}
+
+/// Resource usage of this process, from `getrusage` and `/proc/self`. A value that cannot be read is `None`.
+fn own_process(started_at: Timestamp) -> DaemonProcess {
+    let used = getrusage(UsageWho::RUSAGE_SELF).ok();
+    let used = used.map(|used| (used.user_time() + used.system_time()).num_nanoseconds());
+    let memory = fs::read_to_string("/proc/self/statm").ok();
+    let (mapped, resident) = memory.as_deref().map_or((None, None), pages);
+    DaemonProcess {
+        cpu: used.and_then(|used| u64::try_from(used).ok()).map(Nanos),
+        resident,
+        mapped,
+        // Reading the directory opens one more file, which is not counted.
+        open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
+        max_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
+        threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),
+        started_at: Some(started_at),
+    }
+}
+
+/// Mapped and resident memory, from the first two numbers of `statm`.
+fn pages(statm: &str) -> (Option<Bytes>, Option<Bytes>) {
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|size| u64::try_from(size).ok());
+    let mut numbers =
+        statm.split(' ').map(|number| Some(Bytes(number.parse::<u64>().ok()?.checked_mul(page?)?)));
+    (numbers.next().flatten(), numbers.next().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_this_process_can_be_read() {
+        let first = own_process(Timestamp::UNIX_EPOCH);
+        assert!(first.resident.unwrap() < first.mapped.unwrap() && first.resident.unwrap() > Bytes(1 << 20));
+        let file = fs::File::open("/proc/self/stat").unwrap();
+        let more = own_process(Timestamp::UNIX_EPOCH);
+        assert!(
+            more.open_files.unwrap() > 0 && more.max_files >= more.open_files && more.threads.unwrap() > 0
+        );
+        assert!(more.cpu >= first.cpu && first.cpu.is_some());
+        drop(file);
+        assert_eq!(pages(""), (None, None));
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use mpwatch_control::congestion::{NAME, Registration, register};
 
-use crate::cli::CongestionOptions;
 use crate::command::output::print;
 use crate::error::Failure;
 use crate::system::stop_flag;
@@ -15,17 +14,17 @@ use crate::system::stop_flag;
 /// Time between two checks of the stop flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(in crate::command) fn run(options: &CongestionOptions) -> anyhow::Result<()> {
+pub(in crate::command) fn run(quiet: bool) -> anyhow::Result<()> {
     let stop = stop_flag()?;
     let registration = register().map_err(Failure::from)?;
-    if !options.quiet {
+    if !quiet {
         print(&usage(&registration))?;
     }
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(STOP_CHECK_INTERVAL);
     }
     registration.end();
-    if !options.quiet {
+    if !quiet {
         print("mptcpd is unregistered. Sockets that use it keep it until they close.")?;
     }
     Ok(())
