@@ -136,7 +136,7 @@ impl Aggregate {
             sums.connections += usize::from(latest.replace(member.connection) != Some(member.connection));
             sums.add(subflow);
             rtts.extend(subflow.rtt);
-            let track = context.history.subflow(subflow.id).filter(|_| subflow.is_open);
+            let track = context.history.subflows.get(subflow.id).filter(|_| subflow.is_open);
             if let Some(watts) = track.and_then(|track| track.watts(context.tick)) {
                 *sums.watts.get_or_insert(0.0) += watts;
             }

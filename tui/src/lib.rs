@@ -14,7 +14,6 @@ mod history;
 mod input;
 mod layout;
 mod mask;
-mod masked_report;
 pub mod screen;
 mod state;
 pub mod terminal;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: replaces addresses with their ports, processes, namespaces and hosts by pseudonyms.
+//! The privacy mask: replaces addresses with their ports, processes, namespaces and hosts by pseudonyms, on the screen and in exports.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::endpoint::{Name, printable};
+use mpwatch_model::kernel::event::Process;
+use mpwatch_model::snapshot::Report;
 
 /// Pseudonyms, numbered in the order in which names first appeared while the mask was on. Off by default.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +64,47 @@ impl Mask {
             self.names.get(name).map_or_else(|| format!("{kind}-?"), |number| format!("{kind}-{number}"))
         } else {
             printable(name).into_owned()
+        }
+    }
+
+    /// The report without names and addresses: `host-3` of the screen becomes 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544, 3849), without a port.
+    pub(crate) fn report(&self, mut report: Report) -> Report {
+        "masked: names and addresses are pseudonyms".clone_into(&mut report.run.host.name);
+        report.run.host.boot_id.clear();
+        for connection in &mut report.connections {
+            self.mask(connection);
+        }
+        report
+    }
+
+    fn mask(&self, connection: &mut Connection) {
+        let pseudonym = |at: SocketAddr| SocketAddr::new(self.pseudonym(at.ip()), 0);
+        connection.local = connection.local.map(pseudonym);
+        connection.remote = connection.remote.map(pseudonym);
+        for subflow in &mut connection.subflows {
+            (subflow.local, subflow.remote) = (pseudonym(subflow.local), pseudonym(subflow.remote));
+        }
+        let process = connection.process.map(|process| self.name("process", &process.comm.text()));
+        connection.process = process.map(|name| Process { pid: 0, comm: name.into() });
+        connection.netns = self.name("netns", &connection.netns);
+        (connection.netns_inode, connection.cgroup, connection.pod) = (0, None, None);
+        for entry in &mut connection.timeline {
+            if let TimelineEvent::PeerAddressAnnounced { address, .. } = &mut entry.event {
+                *address = None;
+            }
+        }
+    }
+
+    /// A documentation address with the number that the screen shows.
+    fn pseudonym(&self, ip: IpAddr) -> IpAddr {
+        let number = self.number(ip).unwrap_or(0);
+        let [.., high, low] = number.to_be_bytes();
+        match ip {
+            IpAddr::V4(_) if number < 255 => Ipv4Addr::new(192, 0, 2, low).into(),
+            IpAddr::V4(_) => Ipv4Addr::new(198, 18, high, low).into(),
+            IpAddr::V6(_) => {
+                Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from_be_bytes([high, low])).into()
+            }
         }
     }
 }

@@ -242,7 +242,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
     stage.lacks("Sort by").has("RATE▼");
     for tab in Tab::ALL.into_iter().rev() {
         click(&mut stage, tab.as_str());
-        assert_eq!(stage.app.tab(), tab);
+        assert_eq!(stage.app.tab, tab);
     }
     let mut stage = open(|| many(300), 120, 40);
     let before = stage.line_with("▌");
@@ -407,5 +407,5 @@ fn the_state_can_be_cloned() {
     let mut app = App::new(Settings::default(), (80, 24));
     let kept = app.clone();
     app.update(Event::Key(Chord::parse("2").unwrap().event()));
-    assert_eq!((app.tab(), kept.tab()), (Tab::Paths, Tab::Connections));
+    assert_eq!((app.tab, kept.tab), (Tab::Paths, Tab::Connections));
 }

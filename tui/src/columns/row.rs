@@ -101,8 +101,8 @@ impl<'a> Row<'a> {
 
     fn track(&self) -> Option<Track<'a>> {
         match self.subject {
-            Subject::Connection(connection, _) => self.context.history.connection(connection.id),
-            Subject::Subflow { subflow, .. } => self.context.history.subflow(subflow.id),
+            Subject::Connection(connection, _) => self.context.history.connections.get(connection.id),
+            Subject::Subflow { subflow, .. } => self.context.history.subflows.get(subflow.id),
             Subject::Aggregate { .. } => None,
         }
     }
@@ -115,7 +115,8 @@ impl<'a> Row<'a> {
         let values = |track: Option<Track<'_>>| {
             track.map(|track| track.values(Series::Rate, self.context.tick)).unwrap_or_default()
         };
-        let whole = self.connection().and_then(|connection| self.context.history.connection(connection.id));
+        let whole =
+            self.connection().and_then(|connection| self.context.history.connections.get(connection.id));
         (values(self.track()), values(whole))
     }
 

@@ -101,7 +101,7 @@ fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
 fn runs(app: &App, subjects: &[ChartLine], series: Series) -> Runs {
     let mut runs = Runs::new();
     for (index, subject) in subjects.iter().enumerate() {
-        let track = app.history.subflow(subject.subflow);
+        let track = app.history.subflows.get(subject.subflow);
         let values = track.map(|track| track.spans(series, app.tick())).unwrap_or_default();
         let samples: Vec<_> = values.into_iter().map(|((_, end), value)| (end, f64::from(value))).collect();
         let known = samples.split(|(_, value)| value.is_nan()).filter(|run| !run.is_empty());

@@ -50,7 +50,7 @@ pub(super) fn lines(app: &App, connection: &Connection, width: usize) -> Vec<Tex
 }
 
 /// A sentence as lines of this width, the first with a mark.
-fn marked((mark, ink): (&str, Ink), sentence: &str, width: usize) -> Vec<Text> {
+pub(super) fn marked((mark, ink): (&str, Ink), sentence: &str, width: usize) -> Vec<Text> {
     let lines = wrapped(sentence, width.saturating_sub(4)).into_iter().enumerate();
     lines
         .map(|(number, line)| Text::new(format!(" {} {line}", if number == 0 { mark } else { " " }), ink))

@@ -9,11 +9,12 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 
 use super::areas::areas;
+use super::findings::marked;
 use super::frame::{put_lines, scrollbar};
 use crate::state::app::App;
 use crate::state::message::Link;
 use crate::state::settings::Origin;
-use crate::text::{Text, count, glyph, stacked, wrapped};
+use crate::text::{Text, count, glyph, stacked};
 use crate::theme::{Ink, Theme};
 
 /// Maximum scroll offset.
@@ -112,10 +113,8 @@ fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
         let [costs, what, why] = [&hook.costs, &hook.what, &hook.why].map(|text| printable(text));
         let no = if hook.is_reduction() { "reduced" } else { "no" };
         let text = format!("{costs} ({no} {what}: {why})");
-        for (number, line) in wrapped(&text, width.saturating_sub(4)).into_iter().enumerate() {
-            let mark = if number == 0 { "!" } else { " " };
-            lines.push(Text::new(format!("  {mark} {line}"), Ink::Warning));
-        }
+        let marked = marked(("!", Ink::Warning), &text, width);
+        lines.extend(marked.into_iter().map(|line| Text::plain(" ").join(line)));
     }
     if lines.is_empty() {
         lines.push(Text::new("  ✓ every hook is attached", Ink::Good));

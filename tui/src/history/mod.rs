@@ -47,7 +47,7 @@ impl ClosedConnection {
 /// Everything that is remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    connections: Tracks<ConnectionId>,
+    pub(crate) connections: Tracks<ConnectionId>,
     pub(crate) subflows: Tracks<SubflowId>,
     frames: VecDeque<Arc<Digested>>,
     /// Connections of all frames.
@@ -146,14 +146,6 @@ impl History {
         self.frames.len().checked_sub(back + 1).and_then(|place| self.frames.get(place))
     }
 
-    pub(crate) fn connection(&self, id: ConnectionId) -> Option<Track<'_>> {
-        self.connections.get(id)
-    }
-
-    pub(crate) fn subflow(&self, id: SubflowId) -> Option<Track<'_>> {
-        self.subflows.get(id)
-    }
-
     /// Closed connections, the latest last.
     pub(crate) fn closed(&self) -> impl DoubleEndedIterator<Item = &Connection> + ExactSizeIterator {
         self.closed.iter().map(|closed| &closed.connection)
@@ -194,7 +186,7 @@ mod tests {
     fn values_are_bounded_and_end_at_the_tick_that_is_shown() {
         let history = fed(SAMPLES + 30);
         let id = fixture::connection(1, 2).id;
-        let track = history.connection(id).unwrap();
+        let track = history.connections.get(id).unwrap();
         assert_eq!(track.values(Series::Rate, history.latest()).len(), SAMPLES);
         assert_eq!(track.values(Series::Rate, history.latest() - 5).len(), SAMPLES - 5);
         assert_eq!(track.watts(history.latest()), Some(0.0));

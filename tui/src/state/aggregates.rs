@@ -274,7 +274,7 @@ impl Aggregates {
 
 fn recent(context: Context<'_>, members: &[Member]) -> f64 {
     let subflows = members.iter().filter_map(|member| member.digest(context));
-    let tracks = subflows.filter_map(|subflow| context.history.subflow(subflow.id));
+    let tracks = subflows.filter_map(|subflow| context.history.subflows.get(subflow.id));
     tracks.map(|track| track.recent(context.tick)).sum()
 }
 

@@ -77,7 +77,8 @@ pub struct App {
     pub(crate) frozen: Option<Tick>,
     /// The interval that the user asked for.
     pub(crate) interval: Option<Duration>,
-    pub(crate) tab: Tab,
+    /// The tab that is shown.
+    pub tab: Tab,
     pub(crate) tables: [TableState; 5],
     pub(crate) grouping: Grouping,
     pub(crate) detail: Option<Detail>,
@@ -106,11 +107,6 @@ impl App {
         app.filter = Filter::parse(&app.filter_text).unwrap_or_default();
         app.settings = settings;
         app
-    }
-
-    /// The tab that is shown.
-    pub fn tab(&self) -> Tab {
-        self.tab
     }
 
     pub(crate) fn tick(&self) -> Tick {

@@ -136,7 +136,7 @@ impl App {
                 (false, _) => order(),
                 // By default, connections of similar activity keep their places.
                 (true, Tab::Connections) => {
-                    let track = self.history.connection(entry.digest.id);
+                    let track = self.history.connections.get(entry.digest.id);
                     Order::Number(track.map_or(0.0, |track| f64::from(track.activity(context.tick))))
                 }
                 (true, _) => order().in_steps(),
