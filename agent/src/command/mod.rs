@@ -23,7 +23,6 @@ mod show;
 mod top;
 mod trace;
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -49,7 +48,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Compare(options)) => compare::run(options)?,
         #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
         Some(Command::Export(command)) => export::run(command)?,
-        Some(Command::Doctor(options)) => return doctor::run(options, &mut io::stdout().lock()),
+        Some(Command::Doctor(options)) => return doctor::run(options),
         Some(Command::Calibrate(options)) => return calibrate::run(options),
         Some(Command::Demo(options)) => demo::run(options)?,
         Some(Command::Selftest { json }) => return selftest::run(*json),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sends connections from the database to external targets (ClickHouse, OTLP), with one thread per target. The database is the queue: a record
-//! stays there until the target confirms it, so these threads may end at any time.
+//! stays there until the target confirms it, which the database records, so these threads may end at any time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,17 +12,59 @@ use jiff::Timestamp;
 use mpwatch_exporters::options::TargetOptions;
 #[cfg(feature = "otlp")]
 use mpwatch_exporters::send::Signal;
-use mpwatch_exporters::send::{Backoff, SendError, Sender, Sent};
+use mpwatch_exporters::send::{Backoff, Rejected, SendError, Sender, Sent};
 use mpwatch_model::metric::service::ExportState;
 use mpwatch_model::unit::{Bytes, Nanos};
-use mpwatch_store::{Backlog, Outbox, end_columns};
+use mpwatch_store::{Backlog, Outbox, StoreError, end_columns};
 
 use super::status::Status;
 use crate::config::Config;
-use crate::daemon::delivery::{Step, StepError, step};
 
 /// Time between two checks of the number of connections that are not yet exported. A full batch is sent without waiting for `every`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The target has confirmed every connection: nothing was sent.
+    Idle,
+    Confirmed(Option<Rejected>),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StepError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl StepError {
+    /// Whether the same step may succeed later, without any action of a user.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self, Self::Send(error) if error.is_temporary())
+    }
+}
+
+/// Sends the next batch of at most `batch` connections, without a retry. `since`: omit connections that ended earlier; `None`: omit none.
+pub(crate) fn step(
+    sender: &mut Sender,
+    outbox: &mut Outbox,
+    since: Option<Timestamp>,
+    batch: u32,
+) -> Result<Step, StepError> {
+    sender.check()?;
+    if !sender.has_pending() {
+        let ends = outbox.next(since, batch, sender.needs_timeline())?;
+        if ends.is_empty() {
+            return Ok(Step::Idle);
+        }
+        sender.prepare(ends.into_iter().map(|stored| (stored.end, stored.version)))?;
+    }
+    let rejected = sender.send()?;
+    outbox.confirm()?;
+    sender.forget();
+    Ok(Step::Confirmed(rejected))
+}
 
 pub(crate) struct Export {
     kind: &'static str,

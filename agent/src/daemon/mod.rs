@@ -4,8 +4,6 @@
 #[cfg(feature = "control")]
 mod control;
 #[cfg(feature = "http-client")]
-pub(crate) mod delivery;
-#[cfg(feature = "http-client")]
 pub(crate) mod export;
 mod metrics;
 mod notify;

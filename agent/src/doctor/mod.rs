@@ -7,7 +7,6 @@ mod facts;
 mod render;
 mod rules;
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,6 +14,7 @@ use mpwatch_ebpf::support::core_check;
 use serde::Serialize;
 
 use crate::cli::DoctorOptions;
+use crate::command::output::print;
 use crate::error;
 use check::{Check, Outcome};
 use facts::Facts;
@@ -28,7 +28,7 @@ pub(crate) struct Diagnosis {
 }
 
 /// Checks this machine, or a kernel by its BTF, and prints the result.
-pub(crate) fn run(options: &DoctorOptions, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let checks = match &options.btf {
         Some(path) => rules::kernel(&core_check::check_file(path)?),
         None => {
@@ -36,13 +36,11 @@ pub(crate) fn run(options: &DoctorOptions, out: &mut dyn Write) -> anyhow::Resul
         }
     };
     let outcome = Outcome::from_checks(&checks);
-    if options.json {
-        serde_json::to_writer_pretty(&mut *out, &Diagnosis { schema: 1, checks })?;
-        writeln!(out)?;
+    print(&if options.json {
+        serde_json::to_string_pretty(&Diagnosis { schema: 1, checks })?
     } else {
-        out.write_all(render::text(&checks, outcome).as_bytes())?;
-    }
-    out.flush()?;
+        render::text(&checks, outcome)
+    })?;
     Ok(match outcome {
         Outcome::CanRun => ExitCode::SUCCESS,
         Outcome::KernelLacks => ExitCode::from(error::KERNEL),
@@ -69,7 +67,7 @@ mod tests {
     fn a_file_without_btf_is_refused_by_name_even_if_it_is_endless() {
         for path in ["/proc/self/status", "/dev/zero"] {
             let options = DoctorOptions { json: false, btf: Some(path.into()), sysfs_root: None };
-            let error = run(&options, &mut Vec::new()).unwrap_err().to_string();
+            let error = run(&options).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{path} is not a kernel's raw BTF")), "{error}");
         }
     }

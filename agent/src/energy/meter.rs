@@ -9,6 +9,7 @@ use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_model::host::energy::power::MachinePower;
 use mpwatch_model::host::energy::window::EnergyWindow;
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuSampling, LedgerMode};
+use mpwatch_model::kernel::event::Tick;
 use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
@@ -58,14 +59,6 @@ pub(crate) struct InWindows {
     pub(crate) packets: u64,
 }
 
-/// Values of the ledger and the energy counters at a tick.
-pub(crate) struct MeterReading {
-    pub(crate) cpus: Vec<CpuAccounts>,
-    pub(crate) energy: EnergyWindow,
-    /// Load and windows of a sampled ledger. `None`: the ledger is not sampled.
-    pub(crate) sampling: Option<CpuSampling>,
-}
-
 impl Meter {
     /// Finds counters and a calibration. Warns about a calibration that does not match and ignores it.
     pub(crate) fn start(options: &CounterOptions, mode: LedgerMode) -> Self {
@@ -85,13 +78,14 @@ impl Meter {
         }
     }
 
-    /// Closes a window of the energy counters. `charges`: see [`CpuSampling`].
+    /// Closes a window of the energy counters. Adds the values of ledger and counters to `tick`. `charges`: see [`CpuSampling`].
     pub(crate) fn read(
         &mut self,
         tracer: &Tracer,
         in_windows: InWindows,
         charges: bool,
-    ) -> anyhow::Result<MeterReading> {
+        tick: Tick,
+    ) -> anyhow::Result<Tick> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
         let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
@@ -105,7 +99,7 @@ impl Meter {
             Err(error) => outcome = Err(error),
         });
         outcome.context("cannot settle the CPU ledger")?;
-        Ok(MeterReading { cpus: self.cpus.clone(), energy: self.window.clone(), sampling })
+        Ok(Tick { cpus: self.cpus.clone(), energy: Some(self.window.clone()), sampling, ..tick })
     }
 }
 

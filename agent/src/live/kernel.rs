@@ -261,14 +261,8 @@ impl Live {
         let charges = self.windows.as_mut().is_some_and(|windows| windows.charge_if_due(Instant::now()))
             || self.has_ended;
         let in_windows = self.windows.as_ref().map(|windows| windows.counted).unwrap_or_default();
-        let read = meter.read(&self.tracer, in_windows, charges)?;
-        Ok(Tick {
-            at: clock::boot_now()?,
-            cpus: read.cpus,
-            sampling: read.sampling,
-            energy: Some(read.energy),
-            ..tick
-        })
+        let tick = meter.read(&self.tracer, in_windows, charges, tick)?;
+        Ok(Tick { at: clock::boot_now()?, ..tick })
     }
 }
 

@@ -4,20 +4,14 @@
 //! The kubelet's rules: the path of a control group contains the UID of the pod (drivers `systemd` and `cgroupfs`) and the id of the container;
 //! the name of a pod's log folder contains its namespace, name and UID; the link to a container's log contains its name and id.
 
+use mpwatch_model::host::names::Pod;
+
 /// The pod and container in the path of a control group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PodGroup {
     pub(crate) uid: String,
     /// Id of the container. `None`: the group belongs to the pod itself or to the monitor of its runtime.
     pub(crate) container: Option<String>,
-}
-
-/// The pod in the name of a log folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodFolder {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
 }
 
 /// Parses the path of a control group. `None`: it belongs to no pod.
@@ -76,9 +70,9 @@ fn is_container_id(text: &str) -> bool {
 }
 
 /// Reads the name of a folder below `/var/log/pods`: `NAMESPACE_NAME_UID`.
-pub(crate) fn pod_folder(name: &str) -> Option<PodFolder> {
+pub(crate) fn pod_folder(name: &str) -> Option<Pod> {
     let [namespace, name, uid] = fields(name)?.map(str::to_owned);
-    is_uid(&uid).then_some(PodFolder { namespace, name, uid })
+    is_uid(&uid).then_some(Pod { namespace, name, uid, container: None })
 }
 
 /// Reads the name of a link below `/var/log/containers`, `NAME_NAMESPACE_CONTAINER-ID.log`: id and name of the container. `None`: the kubelet
@@ -163,7 +157,7 @@ mod tests {
     fn folders_and_links_of_logs_have_names() {
         let folder = |namespace: &str, name: &str, uid: &str| {
             let [namespace, name, uid] = [namespace, name, uid].map(str::to_owned);
-            Some(PodFolder { namespace, name, uid })
+            Some(Pod { namespace, name, uid, container: None })
         };
         assert_eq!(
             pod_folder(&format!("kube-system_etcd-node1_{STATIC}")),

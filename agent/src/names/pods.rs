@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mpwatch_model::host::names::Pod;
 use mpwatch_model::kernel::event::{CgroupName, KernelEvent, PodName};
 
-use super::kubernetes::{PodFolder, PodGroup, container_log, pod_folder, pod_group};
+use super::kubernetes::{PodGroup, container_log, pod_folder, pod_group};
 
 /// Where the kubelet keeps logs: `pods/NAMESPACE_NAME_UID/CONTAINER/`, and links `containers/NAME_NAMESPACE_CONTAINER-ID.log`.
 const LOGS: &str = "/var/log";
@@ -109,7 +109,7 @@ impl Pods {
 #[derive(Default)]
 struct Listing {
     /// Pods by their UIDs.
-    pods: HashMap<String, PodFolder>,
+    pods: HashMap<String, Pod>,
     /// Names of containers by their ids.
     containers: HashMap<String, String>,
 }
@@ -131,17 +131,12 @@ impl Listing {
     fn pod(&self, group: &PodGroup, logs: &Path) -> Option<Pod> {
         let folder = self.pods.get(&group.uid)?;
         let by_id = |id: &String| self.containers.get(id).cloned().or_else(|| only_container(logs, folder));
-        Some(Pod {
-            namespace: folder.namespace.clone(),
-            name: folder.name.clone(),
-            uid: folder.uid.clone(),
-            container: group.container.as_ref().and_then(by_id),
-        })
+        Some(Pod { container: group.container.as_ref().and_then(by_id), ..folder.clone() })
     }
 }
 
 /// The only container of a pod. `None`: the pod has several, or its folder cannot be read.
-fn only_container(logs: &Path, pod: &PodFolder) -> Option<String> {
+fn only_container(logs: &Path, pod: &Pod) -> Option<String> {
     let folder = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
     let mut containers = names_in(&logs.join("pods").join(folder)).ok()?;
     containers.pop().filter(|_| containers.is_empty())

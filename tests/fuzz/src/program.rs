@@ -15,6 +15,7 @@ use mpwatch_engine::energy::ledger::{Account, Ledger};
 use mpwatch_engine::tracker::Closed;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::host::energy::window::EnergyWindow;
+use mpwatch_model::host::names::Pod;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 use mpwatch_report::json::{self, Layout};
@@ -29,7 +30,7 @@ use crate::energy::discovery::Hardware;
 use crate::energy::sampler::Sampler;
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
-use crate::names::kubernetes::{PodFolder, container_log, pod_folder, pod_group};
+use crate::names::kubernetes::{container_log, pod_folder, pod_group};
 use crate::screen;
 use crate::system::clock::ClockPair;
 
@@ -147,7 +148,7 @@ pub fn kubernetes(lines: &str) {
             assert!(line.replace('_', "-").contains(&group.uid), "{group:?}");
             assert!(group.container.is_none_or(|id| line.contains(&id)), "{line}");
         }
-        if let Some(PodFolder { namespace, name, uid }) = pod_folder(line) {
+        if let Some(Pod { namespace, name, uid, .. }) = pod_folder(line) {
             assert_eq!(format!("{namespace}_{name}_{uid}"), line);
         }
         if let Some((id, container)) = container_log(line) {

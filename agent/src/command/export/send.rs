@@ -12,7 +12,7 @@ use mpwatch_exporters::send::{Backoff, Sender};
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
-use crate::daemon::delivery::{Step, step};
+use crate::daemon::export::{Step, step};
 use crate::error::Failure;
 
 /// `mpwatch export otlp`.
