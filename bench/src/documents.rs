@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 
 use mpwatch_exporters::prometheus;
 use mpwatch_model::metric::{CONNECTION, Metric, SUBFLOW, Unit};
-use mpwatch_report::schema::{report_schema, resolve, snapshot_schema};
 use serde_json::Value;
+
+use crate::schema::{report_schema, resolve, snapshot_schema};
 
 const JSON_INTRODUCTION: &str = "\
 # The JSON that mpwatch writes (schema 1)

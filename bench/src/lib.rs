@@ -15,6 +15,7 @@ pub mod dashboards;
 pub mod documents;
 pub mod energy;
 pub mod pictures;
+pub mod schema;
 
 mod effort;
 mod fleet;

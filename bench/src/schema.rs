@@ -16,7 +16,7 @@ pub fn report_schema() -> Value {
     schema_of::<Report>()
 }
 
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+fn schema_of<T: JsonSchema>() -> Value {
     // `for_serialize`: a field that may be null is required, because mpwatch always writes it.
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }

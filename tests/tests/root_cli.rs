@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use mpwatch_bench::schema::snapshot_schema;
 use mpwatch_lab::poll_until;
-use mpwatch_report::schema::snapshot_schema;
 use mpwatch_tests::{
     CommandOutput, OpenConnection, finish, lines, list, may_run_as_root, mpwatch, number, program, text,
 };

@@ -6,8 +6,8 @@ use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use mpwatch_bench::schema::report_schema;
 use mpwatch_lab::poll_until;
-use mpwatch_report::schema::report_schema;
 use mpwatch_tests::{ZONE_PARTS, list, may_run_as_root, mpwatch, number, program, text};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use mpwatch_bench::documents;
-use mpwatch_report::schema;
+use mpwatch_bench::schema;
 use mpwatch_tests::kernel;
 
 fn documents() -> [(&'static str, String); 5] {

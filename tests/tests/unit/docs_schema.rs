@@ -2,6 +2,7 @@
 //! JSON output of every kind of connection conforms to the published schemas. Root tests check the output of the program.
 #![allow(clippy::expect_used, reason = "the fixtures are known")]
 
+use mpwatch_bench::schema::{report_schema, snapshot_schema};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationStep;
@@ -10,7 +11,6 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::unit::Micros;
 use mpwatch_report::json::{self, Layout};
-use mpwatch_report::schema::{report_schema, snapshot_schema};
 use serde_json::{Value, json};
 
 fn schema_errors(schema: &Value, instance: &Value) -> Vec<String> {
