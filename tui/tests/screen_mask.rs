@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: what the screen and an export hide.
+//! Tests that the privacy mask hides addresses and names on the screen and in exports.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replaces the table when there are no rows: the reason, and what to try.
+//! The text that replaces the table when there are no rows: the reason, and what to try.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -67,7 +67,7 @@ fn no_match(app: &App, connections: usize) -> Vec<Text> {
     lines
 }
 
-/// A recording does not depend on the settings of this machine.
+/// Text for a recording: does not mention the MPTCP settings of this machine, because a recording does not depend on them.
 fn no_recorded_connection(app: &App) -> Vec<Text> {
     let keys = &app.settings.keys;
     let (back, forward) = (keys.key(Action::StepBack), keys.key(Action::StepForward));
