@@ -235,7 +235,7 @@ impl<'a> Track<'a> {
         count
     }
 
-    /// Mean power in the `POWER_WINDOW` before `at`, watts: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
+    /// Mean power in watts over `POWER_WINDOW`: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
     pub(crate) fn watts(self, at: Tick) -> Option<f64> {
         let (mut joules, mut seconds, mut end) = (0.0, 0.0, None);
         for ((from, to), values) in self.back_from(at) {
