@@ -68,7 +68,7 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
         let socket = open(spec, server.ip())?;
         prepare_stream(&socket, spec)?;
         if let Some(client) = spec.client {
-            // With this option, connect() chooses the port and can reuse ports in TIME_WAIT. An error is ignored: a kernel that rejects it on
+            // With this option, connect() chooses the port and can reuse ports in TIME_WAIT. Optional: a kernel that rejects it on
             // MPTCP sockets merely allows fewer connections per second.
             let _ = sys::set_socket_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
             let client = SocketAddr::new(map_address(spec, client), 0);

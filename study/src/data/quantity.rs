@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantities of a study. One row of the table declares a quantity for results, tables, plots and CSV.
+//! The quantities of a study. A row of the table declares a quantity for results, tables, plots and CSV.
 
 use mpwatch_model::metric::{self, Unit};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ macro_rules! quantities {
         }
 
         impl Quantity {
-            /// All of them.
+            /// All quantities.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             fn row(self) -> (&'static str, &'static str, Unit) {
@@ -62,32 +62,32 @@ quantities! {
 }
 
 impl Quantity {
-    /// Its name in files; it ends in the unit.
+    /// The name in files, which ends in the unit.
     pub(crate) fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Its title in tables and plots.
+    /// The title in tables and plots.
     pub(crate) fn title(self) -> &'static str {
         self.row().1
     }
 
-    /// Its unit.
+    /// The unit of the values.
     pub(crate) fn unit(self) -> Unit {
         self.row().2
     }
 
-    /// The quantity with this name in files.
+    /// The quantity with this name in files. `None`: there is no such quantity.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|quantity| quantity.name() == name)
     }
 
-    /// Whether it is computed from joules, which may be estimates.
+    /// Whether the quantity is computed from energy, which may be estimated.
     pub(crate) fn is_energy(self) -> bool {
         self.unit().is_energy() || self == Self::Power
     }
 
-    /// Limits of its values. A confidence interval of few runs may exceed them.
+    /// The smallest and largest possible value. The computed confidence interval of few runs may exceed these limits.
     pub(crate) fn range(self) -> (f64, f64) {
         match self.unit() {
             _ if self == Self::RateCorrelation => (-1.0, 1.0),
@@ -96,11 +96,11 @@ impl Quantity {
         }
     }
 
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub(crate) fn display(self, value: f64) -> String {
         match self {
             Self::RateCorrelation => format!("{value:+.2}"),
-            // The mean of whole numbers.
+            // The mean of counts is not a whole number.
             _ if self.unit() == Unit::Count => format!("{value:.1}"),
             _ => metric::display(self.unit(), Some(value)),
         }

@@ -76,7 +76,7 @@ fn cell(network: &str, (class, bytes): (&str, u64), transport: Transport, forwar
     let subflows = if transport == Transport::Mptcp { 4 } else { 1 };
     let forever =
         Load::new(Purpose::Background, Transport::Tcp, Workload::upload_for(Duration::from_mins(2)));
-    // A host of the next pod, the last one of the first pod.
+    // The host at the same place in the next pod; the first pod follows the last.
     let partner = |host: usize| (host + HOSTS / 4) % HOSTS;
     let others = (1..HOSTS - 1).filter(|host| is_noisy && partner(*host) != HOSTS - 1);
     let mut traffic = vec![Load::upload(transport, bytes)];

@@ -16,11 +16,11 @@ use crate::data::quantity::Quantity::{
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-/// Cubic, the baseline, is first.
+/// The compared congestion controls. The baseline, cubic, is first.
 const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
 /// Base RTT of each link, milliseconds.
 const RTTS: [u64; 2] = [10, 40];
-/// Subflows of a connection. They use the links in turn, so half of them are extra.
+/// Number of subflows of a connection. They use the two links in turn, so two of them are extra.
 const SUBFLOWS: usize = 4;
 const SHORT_FLOW_BYTES: u64 = 500_000;
 

@@ -13,7 +13,7 @@ use crate::data::quantity::Quantity::{
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-/// Disjoint links.
+/// Number of disjoint links.
 const LINKS: usize = 2;
 
 pub(super) fn experiment() -> Experiment {

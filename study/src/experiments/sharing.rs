@@ -19,7 +19,7 @@ use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenari
 const RATE: f64 = 50.0;
 /// Size of a short flow, bytes.
 const SHORT: u64 = 100_000;
-/// The kernel allows one initial and eight more subflows.
+/// Maximum number of subflows: the kernel allows one initial and eight extra subflows.
 const MAX_SUBFLOWS: usize = 9;
 
 pub(super) fn experiment() -> Experiment {
@@ -91,7 +91,7 @@ fn cell(links: usize, subflows: usize, connections: u32, scale: Scale) -> Cell {
         network: Network::shared_links(vec![bottleneck; links], links * subflows),
         traffic: vec![
             Load::new(Purpose::Measured, Transport::Mptcp, long).times(connections),
-            // More than fit into the time; the rest is cancelled when the long flows end.
+            // More short flows than fit into the time. The remaining ones are cancelled when the long flows end.
             Load { connections: 1_000, concurrency: 1, ..short },
         ],
         timeout: Duration::from_mins(1),

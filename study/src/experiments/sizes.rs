@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sizes`: completion time against size.
+//! `sizes`: completion time of transfers of different sizes.
 
 use std::time::Duration;
 

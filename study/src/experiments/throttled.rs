@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `throttled`: rates of two subflows under a shared cap.
+//! `throttled`: rates of two subflows under a shared rate limit.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that are accepted, and the errors of others.
+//! Tests of experiment files: valid files, and the error messages for invalid ones.
 
 use super::*;
 use crate::data::key;
