@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test compares them with the files, so they are always
+//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test compares the result with the files, so they are always
 //! current.
 
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ pub fn json_md() -> String {
     let mut text = JSON_INTRODUCTION.to_owned();
     text.push_str(&object("Snapshot", &snapshot, &snapshot));
     text.push_str(&object("Report", &report, &report));
-    // Definitions of the report come first, then definitions that only a snapshot has.
+    // The definitions in the report's schema come first, then definitions that are only in the snapshot's schema.
     let definitions_of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
     let shared = definitions_of(&report);
     let snapshot_only = definitions_of(&snapshot).into_iter().filter(|(name, _)| !shared.contains_key(name));
@@ -149,7 +149,7 @@ fn row(label: &str, field: &str, property: &Value, root: &Value) -> String {
     format!("| {label} | {} | {unit} | {} | {} |\n", kind(property, root), cell(&meaning), cell(&null))
 }
 
-/// The rows of one timeline event: its tag, then its own fields.
+/// The rows of one timeline event: a row for its tag, then a row for each of its fields.
 fn variant_rows(variant: &Value, root: &Value) -> String {
     let mut text = String::new();
     for (field, property) in variant["properties"].as_object().into_iter().flatten() {
@@ -188,7 +188,7 @@ fn is_enumeration(schema: &Value) -> bool {
     schema["enum"].is_array() || (schema["oneOf"].is_array() && !schema["properties"].is_object())
 }
 
-/// The type of a property; objects and enumerations link to their section.
+/// The type of a property. For an object or an enumeration, a link to its section.
 fn kind(property: &Value, root: &Value) -> String {
     let is_list = |types: &Value| {
         types == "array" || types.as_array().is_some_and(|list| list.contains(&"array".into()))
@@ -211,7 +211,7 @@ fn kind(property: &Value, root: &Value) -> String {
     }
 }
 
-/// The name of the definition that a property refers to, directly or as an alternative to `null`.
+/// The name of the definition to which a property refers, directly or as an alternative to `null`. `None`: it refers to none.
 fn definition_name(property: &Value) -> Option<&str> {
     let direct = property["$ref"].as_str();
     let or_null = || property["anyOf"].as_array()?.iter().find_map(|variant| variant["$ref"].as_str());

@@ -100,7 +100,7 @@ fn record_missing(request: &Request, print: &mut impl FnMut(&str)) {
     }
 }
 
-/// The highest total rate that this machine can emulate for a cell, Mbit/s. In cells with higher rates, queues were empty because the CPUs were the
+/// The highest total rate that this machine can emulate for a cell, Mbit/s. At higher rates, queues stayed empty because the CPUs were the
 /// bottleneck.
 fn max_mbit(cell: &Cell) -> u32 {
     const RELAYED_PER_CPU: u32 = 225;

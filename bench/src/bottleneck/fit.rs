@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits the weights of evidence by logistic regression. Weights are not negative, because the sign of each term is known. Each cell and each
+//! Fits the weights of evidence by logistic regression. Weights are not negative: the sign of each term is known. Each cell and each
 //! class has the same total weight. No I/O. A developer copies the result to engine/src/bottleneck/odds.rs.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table III of `[MPTCP-D]` on the real kernel. Success: share of closed subflows among those beyond one per path. False: share of paths that
+//! Table III of `[MPTCP-D]` on the real kernel. Success: share of subflows beyond one per path that were closed. False: share of paths that
 //! lost their last subflow, which the paper does not report. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -39,7 +39,7 @@ fn before(second: u64, rows: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
 
 #[test]
 fn ese_finds_subflows_with_the_same_raised_rtt() {
-    // Base RTT 10 ms. The first subflow exceeds 13 ms and sets the reference. The second RTT is within 1 ms of the reference, the third is not.
+    // Base RTT 10 ms. The first RTT exceeds 13 ms and becomes the reference. The second is within 1 ms of the reference, the third is not.
     let rows = [
         rtts(&[(0, 10_000), (10, 15_000)]),
         rtts(&[(1, 10_000), (20, 15_900)]),

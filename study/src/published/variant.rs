@@ -39,7 +39,7 @@ impl Variant {
     /// The thresholds in Table III of `[MPTCP-D]` except the best, which is the default.
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
-    /// All methods with their default parameters, mpwatch's own method first; then those of MPTCP-D with the other published thresholds.
+    /// All methods with their default parameters, mpwatch's own method first; then both of MPTCP-D with the other published thresholds.
     pub fn all() -> Vec<Self> {
         let alpha = Parameters::default().alpha;
         let defaults = DetectionMethod::ALL.iter().map(|&method| Self {

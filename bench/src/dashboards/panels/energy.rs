@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of the network path of flows.
+//! The dashboard of the energy that the network path uses for flows.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many hosts: the queries of dashboards/clickhouse/queries as tables, and sums over time.
+//! The dashboard for many hosts: the queries of dashboards/clickhouse/queries as tables, and sums over time.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -11,7 +11,7 @@ macro_rules! file {
     };
 }
 
-/// Sums of a value over the connections of each interval, divided by its length in seconds.
+/// For each interval of time, the sum of a value over the connections that began in it, per second.
 macro_rules! per_second {
     ($label:literal, $value:literal, $condition:literal) => {
         concat!(

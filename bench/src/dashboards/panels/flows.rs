@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The largest connections and their subflows, each with series of its own (`metrics.top_flows`).
+//! The dashboard of the largest connections and their subflows, which have separate series (`metrics.top_flows`).
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};

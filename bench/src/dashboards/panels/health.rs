@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Health, losses and cost of mpwatch.
+//! The dashboard of the health, losses and cost of mpwatch.
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};

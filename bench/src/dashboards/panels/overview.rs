@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether multipath works, and which peers and services use it.
+//! The dashboard that shows whether multipath works, and which peers and services use it.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Stat};
 use crate::dashboards::panel::{Dashboard, Source, panel};

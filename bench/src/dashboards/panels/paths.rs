@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic, RTT and loss of each path, and whether a second path adds throughput.
+//! The dashboard of traffic, RTT and loss of each path, and of second paths that add no throughput.
 
 use crate::dashboards::panel::Draw::{Lines, Stack};
 use crate::dashboards::panel::{Dashboard, Source, panel};
