@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test compares the result with the files, so they are always
-//! current.
+//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test fails if a file is not current.
 
 use std::fmt::Write as _;
 

@@ -90,7 +90,7 @@ fn scenario(name: &'static str, flows: Flows) -> Scenario {
     Scenario { name, paths: 2, traffic: vec![flows], bystander: None }
 }
 
-/// The scenarios of the table in docs/measurements/energy.md. The first is the baseline of those with a bystander.
+/// The scenarios of the table in docs/measurements/energy.md. The first scenario is the baseline of the scenarios with a bystander.
 pub fn basic(size: &Size) -> Vec<Scenario> {
     // Both ends run on one CPU and the bystander on another, as in the simulated scenarios.
     let bulk = Flows::one(Workload::upload_for(size.bulk));

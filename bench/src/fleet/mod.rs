@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts report nothing, and some send everything
+//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts report nothing, some send everything
 //! twice. The program mpwatch exports each host's database to the engine of ClickHouse. Usage: `./dev bench fleet [--hosts N]...
 //! [--connections N]`.
 

@@ -170,7 +170,7 @@ fn run_batch(lab: &Topology, port: u16, per_second: u32) -> Outcome<(u64, Option
     let mut spec = TrafficSpec::new(address, workload);
     spec.server.set_port(port);
     let seconds = u32::try_from(BATCH.as_secs())?;
-    // Connections last a quarter of a second on average. The concurrency is a little higher than a quarter of the rate to compensate for delays.
+    // Connections last a quarter of a second on average. The concurrency is higher than a quarter of the rate to compensate delays.
     (spec.connections, spec.concurrency) = (per_second * seconds, (per_second * 3).div_ceil(10));
     spec.read_socket_info = false;
     let report = traffic::run(lab.client(), lab.server(), &spec)?.client;

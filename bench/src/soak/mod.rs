@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `./dev bench soak`: runs a daemon with a store and, if requested, a recording, during steady churn of connections, network namespaces and
+//! `./dev bench soak`: runs a daemon with a store (and optionally a recording) during steady churn of connections, network namespaces and
 //! control groups. Samples the resources of these processes over time, writes a CSV file and a chart, and prints a table.
 
 mod chart;

@@ -167,7 +167,7 @@ fn row(process: &str, quantity: &Quantity, samples: &[Sample]) -> Option<Vec<Str
     Some(row)
 }
 
-/// Change of the least-squares line from the first to the last time, in percent of the mean. `None`: fewer than two values, or all values are
+/// Change of the least-squares line from the first to the last time, in percent of the mean. `None`: fewer than two values, or all are
 /// zero.
 fn change(values: &[(f64, f64)]) -> Option<f64> {
     let count = values.len() as f64;
