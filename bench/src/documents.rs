@@ -210,7 +210,7 @@ fn kind(property: &Value, root: &Value) -> String {
     }
 }
 
-/// The name of the definition to which a property refers, directly or as an alternative to `null`. `None`: it refers to none.
+/// The name of the definition to which a property refers, directly or as an alternative to `null`. `None`: no definition.
 fn definition_name(property: &Value) -> Option<&str> {
     let direct = property["$ref"].as_str();
     let or_null = || property["anyOf"].as_array()?.iter().find_map(|variant| variant["$ref"].as_str());

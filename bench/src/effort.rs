@@ -14,7 +14,7 @@ pub(crate) struct Effort {
     pub(crate) window: Duration,
     /// Duration of the traffic whose energy is compared with the truth.
     pub(crate) traffic: Duration,
-    /// Number of short connections in the comparison of tools, which may miss some of them.
+    /// Number of short connections in the comparison of tools, which may miss some of these connections.
     pub(crate) short_connections: u32,
     /// Numbers of subflows in measurements of a snapshot.
     pub(crate) subflows: &'static [u32],
@@ -45,8 +45,8 @@ pub(crate) struct DetectionWorkload {
     pub(crate) queue: Duration,
 }
 
-/// 1 000 slow subflows; 200 subflows that are fast enough for verdicts (two CPUs cannot carry more at this rate); and 200 in connections of
-/// two subflows, with one verdict each. Of the 28 verdicts of a connection with eight subflows, some change all the time.
+/// 1 000 slow subflows; 200 subflows that are fast enough for verdicts (two CPUs cannot carry more at this rate); 200 subflows in pairs,
+/// with one verdict per connection. Of the 28 verdicts of a connection with eight subflows, some change all the time.
 const WORKLOADS: [DetectionWorkload; 3] = [
     DetectionWorkload {
         connections: 125,

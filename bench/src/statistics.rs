@@ -13,7 +13,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The 95 % confidence interval of the median by the sign test. Its ends are two of the values. `None`: too few values.
+/// The 95 % confidence interval of the median by the sign test. Its ends are two of the values. `None`: there are too few values.
 pub(crate) fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let count = sorted.len();
@@ -38,7 +38,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The cost of a tool: the reduction of the rate of work by the tool, in percent of the rate without it.
+/// The cost of a tool: the reduction of the rate of work by the tool, in percent of the rate without the tool.
 pub(crate) struct Cost {
     percent: f64,
     interval: Option<(f64, f64)>,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// Directory with a file for each named namespace, as `ip netns` creates them.
+/// Directory in which `ip netns` creates a file for each named namespace.
 pub(crate) const NETNS_DIR: &str = "/run/netns";
 const PREFIX: &str = "mpw-";
 const MAX_LABEL_LENGTH: usize = 16;

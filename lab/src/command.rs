@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `ip`, `tc`, `ss` and `nft` inside a namespace, in batches.
-//! `ip` and `tc` cover links, rules, tbf, statistics and MPTCP endpoints. Without them the lab needs five netlink crates
-//! and an async runtime, and still has no tbf. Tools are called by full path, because busybox has applets of the same
-//! names with fewer functions.
+//! `ip` and `tc` configure links, rules, tbf and MPTCP endpoints, and print statistics. Without `ip` and `tc` the lab needs five netlink
+//! crates and an async runtime, and still has no tbf. Tools are called by full path, because busybox has applets of the same names with
+//! fewer functions.
 
 use crate::error::{Error, Result};
 use std::io::Write as _;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`. It counts the time from a
+//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`. This counter counts the time from a
 //! switch to the thread until the switch away from it. This is the ground truth of tests. `schedstat` and the CPU clocks also
 //! count the time from the wake-up to the switch, which is a large part of the total for threads that sleep often.
 

@@ -34,7 +34,7 @@ fn round_trips(topology: &Topology, count: usize) -> Vec<u64> {
             client.recv(&mut [0]).unwrap();
             u64::try_from(start.elapsed().as_micros()).unwrap()
         })
-        .skip(1) // the first includes neighbour discovery
+        .skip(1) // the first round trip includes neighbour discovery
         .collect();
     echo.join().unwrap();
     trips.sort_unstable();

@@ -203,7 +203,7 @@ fn create(
     Ok((file, origin))
 }
 
-/// Performs a run and returns a record for each cell. An error of the run is part of the record. `None`: interrupted by the user.
+/// Performs a run and returns a record for each cell. An error of the run is part of the record. `None`: the user interrupted the run.
 fn run_once(
     planned: &PlannedRun<'_>,
     counters: &Counters,

@@ -19,7 +19,7 @@ const APPLICATION: i32 = i32::from_be_bytes(*b"mpws");
 const VERSION: i64 = 1;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A stable interface (docs/study.md).
+/// The tables, which are a stable interface (docs/study.md).
 const SCHEMA: &str = "
 CREATE TABLE study (origin TEXT NOT NULL) STRICT;
 CREATE TABLE run (

@@ -25,7 +25,7 @@ pub(crate) fn details(run: &RunData) -> Vec<Detail> {
     details
 }
 
-/// The rates of the first two subflows in the first `seconds` of the traffic. With many snapshots, each rate is a mean over several.
+/// The rates of the first two subflows in the first `seconds` of the traffic. Each rate may be a mean over several snapshots.
 fn rates(trace: &MachineTrace, seconds: f64) -> Vec<Detail> {
     let since = |at: u64| at.saturating_sub(trace.began.0) as f64 / 1e9;
     let during =

@@ -19,7 +19,7 @@ use crate::run::{MachineTrace, RunData, Sample, is_to};
 
 /// Time in which a short flow must complete.
 const DEADLINE: Duration = Duration::from_millis(200);
-/// A path or switch with a smaller share of the payload or traffic counts as unused.
+/// A path or switch with less than this share of the payload or traffic counts as unused.
 const MIN_SHARE: f64 = 0.1;
 /// Rates in this time after the start are ignored, because of slow start.
 const SLOW_START: Nanos = Nanos(2_000_000_000);

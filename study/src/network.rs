@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of a run. Finds the ends of each load in both kinds of network.
+//! The network of a run: paths between two hosts, or a fabric. Finds the ends of each load in both.
 
 use std::path::Path;
 

@@ -52,8 +52,8 @@ impl Outcome {
         self
     }
 
-    /// For short flows that ran one after the other, whose durations are `flows`: those that began before the first connection of the load
-    /// ended. Later flows ran under a decreasing load, and more of them fit into the same time. `load`: durations of its connections.
+    /// The durations of the short flows that began before the first connection of the load ended. Later flows ran under a decreasing load,
+    /// and more of them fit into the same time. `flows`, `load`: durations of all short flows, and of the load.
     pub(crate) fn began_under(flows: &[f64], load: &[f64]) -> Vec<f64> {
         let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
         let mut began = 0.0;
@@ -89,7 +89,7 @@ fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64,
     let is_other_end = |other: &&ConnectionReport| other.remote == client.local;
     let server =
         server.connections.iter().find(is_other_end).filter(|server| server.received == client.sent)?;
-    // The end of the stream is too late: before it, the sender waits for acknowledgements, which a failed subflow never gets.
+    // The end of the stream comes too late: the sender waits for all acknowledgements before, and a failed subflow never gets them.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }

@@ -68,7 +68,7 @@ fn install(packages: &[&str]) {
     }
 }
 
-/// Finds a program in the usual directories, because a user's PATH may lack the `sbin` directories. `None`: not found.
+/// Finds a program in the usual directories, because a user's PATH may lack the `sbin` directories. `None`: the program was not found.
 pub(super) fn path_of(program: &str) -> Option<String> {
     let directories = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     directories.iter().map(|directory| format!("{directory}/{program}")).find(|path| Path::new(path).exists())

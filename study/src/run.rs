@@ -175,7 +175,7 @@ fn elimination() -> anyhow::Result<Driver> {
     Ok(Driver::new(policy, Some(Box::new(kernel::change))))
 }
 
-/// Registers `mptcpd` for this run if its traffic uses it. `None`: the traffic does not use it, or it is registered already.
+/// Registers `mptcpd` for this run if its traffic uses it. `None`: the traffic does not use `mptcpd`, or `mptcpd` is registered already.
 fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     if scenario.traffic.iter().all(|load| load.congestion != NAME) {
         return Ok(None);

@@ -95,7 +95,7 @@ pub(crate) struct SharedPath {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
     pub(crate) key: AggregateKey,
-    /// Connection of the first member. The names of namespaces and control groups are read from it.
+    /// Location of the first member's connection, from which the name of a namespace or control group is read.
     pub(crate) example: Option<Location>,
     pub(crate) connections: usize,
     pub(crate) open: usize,
@@ -189,7 +189,7 @@ impl Aggregate {
 #[derive(Clone, Debug)]
 pub(crate) struct ShownAggregate {
     pub(crate) sums: Aggregate,
-    /// Sum of the rates of its subflows in each tick, the latest last.
+    /// Sum of the rates of the aggregate's subflows in each tick, the latest last.
     pub(crate) rates: Vec<f32>,
 }
 

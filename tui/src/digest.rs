@@ -78,17 +78,17 @@ pub(crate) struct ConnectionDigest {
     /// Sum of the send and receive rates. `None`: unknown, as in the first snapshot.
     pub(crate) rate: Option<BitsPerSecond>,
     pub(crate) payload: Bytes,
-    /// Total energy above idle.
+    /// Total energy above idle. `None`: unknown.
     pub(crate) active: Option<Microjoules>,
     pub(crate) remote: Option<IpAddr>,
     pub(crate) process: Option<Name>,
     pub(crate) netns: u32,
-    /// Hash of the path of its control group.
+    /// Hash of the path of the connection's control group. `None`: unknown.
     pub(crate) cgroup: Option<u64>,
     pub(crate) is_open: bool,
     pub(crate) is_server: bool,
     pub(crate) problem: Option<Problem>,
-    /// Whether some of its subflows share a bottleneck.
+    /// Whether some subflows of the connection share a bottleneck.
     pub(crate) has_shared: bool,
     subflows: Range<usize>,
 }
@@ -103,12 +103,12 @@ pub(crate) struct SubflowDigest {
     pub(crate) retransmitted: Bytes,
     /// Payload exchanged while mpwatch observed the subflow.
     pub(crate) observed: Bytes,
-    /// Smoothed RTT; `None` also for a subflow that is closed or whose path failed.
+    /// Smoothed RTT. `None`: unknown, or the subflow is closed, or its path has failed.
     pub(crate) rtt: Option<Micros>,
-    /// Energy above idle, and its source.
+    /// Energy above idle, and its source. `None`: CPU time is not accounted, or nothing was charged yet. Inner `None`: unknown.
     pub(crate) energy: Option<(Option<Microjoules>, EnergySource)>,
     pub(crate) is_open: bool,
-    /// Whether its path failed and has not recovered.
+    /// Whether the path of the subflow failed and has not recovered.
     pub(crate) has_failed: bool,
     /// A verdict other than `shared` on a pair with this subflow. `None`: no such verdict.
     pub(crate) verdict: Option<Verdict>,

@@ -51,7 +51,7 @@ impl Mask {
     }
 
     pub(crate) fn address(&self, address: SocketAddr) -> String {
-        // The mask removes the port: it identifies the service and, together with a time, the connection.
+        // The mask removes the port: a port identifies the service and, together with a time, the connection.
         if self.is_on { self.ip(address.ip()) } else { address.to_string() }
     }
 

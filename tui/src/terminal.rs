@@ -57,7 +57,7 @@ impl OwnedTerminal {
         Ok(Self { terminal })
     }
 
-    /// Runs until the user quits or the feed ends. Returns the text to leave in the terminal. `None`: leave nothing.
+    /// Runs until the user quits or the feed ends. Returns the text to leave in the terminal. `None`: there is no text to leave.
     fn serve(
         &mut self,
         app: &mut App,
@@ -164,7 +164,7 @@ pub fn size() -> Option<(u16, u16)> {
     terminal::size().ok().filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
-/// Restores the terminal. Does nothing if the terminal is already restored. Also for callers that exit while the screen runs.
+/// Restores the terminal unless it is already restored. A caller that exits while the screen runs must call this function.
 pub fn restore() {
     if OWNED.swap(false, Ordering::SeqCst) {
         // Errors are ignored: they mean that the terminal is gone.

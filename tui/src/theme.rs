@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Themes map the meaning of a text to a style. Colour is never the only sign of a meaning: the theme without colours loses nothing.
+//! Themes map the meaning of a text to a style. Colour is never the only sign of a meaning, because one theme has no colours.
 
 use ratatui::style::{Color, Modifier, Style};
 

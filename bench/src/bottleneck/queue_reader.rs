@@ -103,7 +103,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
-/// The body of the first attribute of a type. `None`: there is none.
+/// The body of the first attribute of a type. `None`: there is no such attribute.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     const NESTED: u16 = 0x8000;
     loop {
@@ -117,7 +117,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Parses `struct tcmsg` with its attributes: major number of the handle, and counters. `None`: another interface, or incomplete.
+/// Parses `struct tcmsg` with its attributes: major number of the handle, and counters. `None`: for another interface, or incomplete.
 fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
     if u32_at(body, 4)? != interface {
         return None;

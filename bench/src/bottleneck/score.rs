@@ -66,23 +66,23 @@ impl Tally {
         self.rows().iter().flatten().sum()
     }
 
-    /// Precision: of the pairs with verdict `shared`, the share that is shared.
+    /// Precision: of the pairs with verdict `shared`, the share that is shared. `None`: no pair has this verdict.
     pub fn precision(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
-    /// Of the shared pairs with a verdict, the share with verdict `shared`.
+    /// Of the shared pairs with a verdict, the share with verdict `shared`. `None`: no such pair.
     pub fn recall_of_decided(&self) -> Option<Proportion> {
         let decided = self.shared.iter().sum::<u32>() - self.shared[Verdict::Unknown as usize];
         Proportion::new(self.shared[Verdict::Shared as usize], decided)
     }
 
-    /// Recall: of all shared pairs, the share with verdict `shared`.
+    /// Recall: of all shared pairs, the share with verdict `shared`. `None`: no pair is shared.
     pub fn recall(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.shared.iter().sum())
     }
 
-    /// Of the pairs that share no bottleneck, the share with verdict `shared`.
+    /// Of the pairs that share no bottleneck, the share with verdict `shared`. `None`: no such pair.
     pub fn false_positives(&self) -> Option<Proportion> {
         let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
         Proportion::new(self.wrongly_shared(), not_shared)
@@ -94,7 +94,7 @@ impl Tally {
         missed.iter().sum::<u32>() + self.wrongly_shared()
     }
 
-    /// Of all pairs, the share without a verdict.
+    /// Of all pairs, the share without a verdict. `None`: there are no pairs.
     pub fn undecided(&self) -> Option<Proportion> {
         Proportion::new(self.with_verdict(Verdict::Unknown), self.count())
     }
@@ -146,7 +146,7 @@ impl AddAssign<&Score> for Score {
 }
 
 impl Score {
-    /// Seconds until the share `part` of the onsets had a right verdict. `None`: fewer onsets had one.
+    /// Seconds until the share `part` of the onsets had a right verdict. `None`: fewer onsets had a right verdict.
     pub fn time(&self, part: f64) -> Option<f64> {
         let mut sorted = self.times.clone();
         sorted.sort_by(f64::total_cmp);

@@ -22,7 +22,7 @@ pub fn trace_of(folder: &Path, cell: &Cell) -> PathBuf {
     folder.join(format!("{cell}.mpw"))
 }
 
-/// The file of a cell's labels in a folder. It is written last, so the recording of a cell with labels is complete.
+/// The file of a cell's labels in a folder. This file is written last, so the recording of a cell with labels is complete.
 pub fn labels_of(folder: &Path, cell: &Cell) -> PathBuf {
     folder.join(format!("{cell}.json"))
 }

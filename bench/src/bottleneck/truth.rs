@@ -128,7 +128,7 @@ impl Labels {
         [first_after(established), changed.and_then(first_after)].into_iter().flatten().collect()
     }
 
-    /// The end of the period that begins at an onset: the change of the route if it follows, otherwise the end of the cell.
+    /// The end of the period that begins at an onset: a later change of the route or, if there is none, the end of the cell.
     pub fn end(&self, onset: Time) -> Time {
         let last = self.queues.last().map_or(0, |sample| sample.at);
         self.switched.filter(|switched| *switched > onset).unwrap_or(last)

@@ -16,7 +16,7 @@ pub struct Subflow {
     pub connection: SocketCookie,
     /// The sender's address.
     pub address: IpAddr,
-    /// Time at which it was established. `None`: never.
+    /// Time at which the subflow was established. `None`: it never was.
     pub established: Option<Time>,
 }
 

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 /// Environment variable with the role of the process.
 const ROLE: &str = "MPWATCH_BENCH_ROLE";
-/// Environment variable with its parameters: the specification of the traffic, or a CPU and the share of its time in percent.
+/// Environment variable with the parameters of the role: the specification of the traffic, or a CPU and the share of its time in percent.
 const PARAMETERS: &str = "MPWATCH_BENCH_PARAMETERS";
 // Beginnings of lines that a process prints.
 const LISTENING: &str = "LISTENING";

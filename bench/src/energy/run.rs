@@ -223,8 +223,8 @@ fn headers(subflow: &Value) -> u64 {
     wire.iter().sum::<u64>().saturating_sub(payload.iter().sum())
 }
 
-/// CPU clocks of the kernel threads that work for the network: ksoftirqd, and the workers that join paths. Assumes that they work only for
-/// the lab.
+/// CPU clocks of the kernel threads that work for the network: ksoftirqd, and the workers that join paths. Assumes that these threads work
+/// only for the lab.
 pub struct KernelThreads(BTreeMap<i32, TaskClock>);
 
 impl KernelThreads {
@@ -244,7 +244,7 @@ impl KernelThreads {
         tids.filter(is_network_thread).collect()
     }
 
-    /// CPU time since the start, nanoseconds. For threads that were created later, the value of schedstat, which is slightly too high.
+    /// CPU time since the start, nanoseconds. For threads that were created later, uses schedstat, whose value is slightly too high.
     pub fn used(&self) -> u64 {
         let of_new = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();

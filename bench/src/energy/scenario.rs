@@ -38,14 +38,14 @@ pub struct Flows {
 pub enum Bystander {
     /// A process that only computes.
     Burn {
-        /// The CPU on which it runs.
+        /// The CPU of this work.
         cpu: usize,
-        /// The share of the CPU's time that it uses, percent.
+        /// The share of the CPU's time that the process uses, percent.
         percent: u32,
     },
     /// Two processes that exchange requests of 64 B over plain TCP, both on one CPU.
     Tcp {
-        /// The CPU on which it runs.
+        /// The CPU of this work.
         cpu: usize,
     },
 }
@@ -77,7 +77,7 @@ impl Flows {
     }
 }
 
-/// CPU 1, or CPU 0 if there is no other.
+/// CPU 1, or CPU 0 if the machine has only one CPU.
 fn other_cpu() -> usize {
     (cpus() as usize).min(2) - 1
 }
@@ -119,7 +119,7 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
     ]
 }
 
-/// The scenarios of `./dev bench ledger`, each of about this length. The first is the baseline of the scenarios with a bystander.
+/// The scenarios of `./dev bench ledger`, each of about this length. The first scenario is the baseline of the scenarios with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
     // Converts a number of requests per second to the total number. The rates are what this machine can do.
     let in_all = |per_second: u128| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hosts of a fleet, and the ends of connections that each host observed. All values depend only on the two numbers of the fleet.
+//! The hosts of a fleet, and the ends of connections that each host observed. All values depend only on the two numbers in [`Fleet`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -19,7 +19,7 @@ use super::outcome::Outcome;
 use super::sample::{self, Losses, Sample};
 use mpwatch_testkit::program;
 
-/// Maximum duration of a scrape, and of the end of a process.
+/// Maximum duration of a scrape, and maximum time in which a process must end.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -27,9 +27,9 @@ const END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub(crate) struct Watched {
     name: &'static str,
     child: Child,
-    /// Address at which it serves metrics. `None`: it serves none.
+    /// Address at which the process serves metrics. `None`: the process serves no metrics.
     address: Option<String>,
-    /// The files that it writes.
+    /// The files that the process writes.
     files: Vec<PathBuf>,
     metrics: String,
 }
@@ -53,7 +53,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Starts `mpwatch record` with its file in a folder. Returns when it traces.
+    /// Starts `mpwatch record` with its file in a folder. Returns when the process traces.
     pub(super) fn recording(folder: &Path) -> Outcome<Self> {
         let file = folder.join("run.mpw");
         let mut command = Command::new(program());

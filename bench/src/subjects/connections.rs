@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New connections: the rate at which this machine opens and closes them, with a daemon (and database) and without, and whether each of
-//! them is recorded.
+//! New connections: the rate at which this machine opens and closes them, with a daemon (and database) and without, and whether each
+//! connection is recorded.
 
 use std::fs;
 use std::path::Path;

@@ -26,7 +26,7 @@ use crate::table::{figure, markdown};
 use mpwatch_testkit::{mpwatch, program};
 
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Longer than all measurements of a workload.
+/// Duration of the traffic, longer than all measurements of a workload.
 const TRAFFIC_DURATION: Duration = Duration::from_hours(1);
 
 /// A mode in which the daemon is measured.

@@ -124,7 +124,7 @@ fn error(run: &Run, recorder: usize) -> f64 {
     run.charged[recorder].energy as f64 / run.energy - 1.0
 }
 
-/// Prints the errors of energy and CPU time. They show whether an error is in CPU time, or in the energy per second of CPU time.
+/// Prints the errors of energy and CPU time. A wrong energy with the right CPU time is an error in the power.
 fn progress(ledger: &str, run: &Run, recorder: usize) {
     let charged = &run.charged[recorder];
     let of_truth = |time: u64| time as f64 / run.cpu_time as f64 * 100.0;

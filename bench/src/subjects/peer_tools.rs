@@ -128,7 +128,7 @@ impl Peer {
         Err(format!("not installed: apt-get install {}", self.package))
     }
 
-    /// Starts the tool for a lab. Its output goes to files in `folder`. `None`: it is discarded.
+    /// Starts the tool for a lab. Its output goes to files in `folder`. `None`: the output is discarded.
     pub fn start(&self, lab: &Topology, folder: Option<&TempDir>) -> RunningPeer {
         let file = |name: &str| match folder {
             Some(folder) => File::create(folder.path().join(name)).expect("a file can be made").into(),

@@ -103,7 +103,7 @@ fn missed_by(peer: &Peer, lab: &Topology, effort: Effort) -> Result<String, Stri
     let mut running = peer.start(lab, Some(&folder));
     thread::sleep(effort.warm_up * SETTLE);
     let ports = short_connections(lab, effort);
-    // Gives tools that poll the time to read the last connections.
+    // Tools that poll need this time to read the last connections.
     thread::sleep(effort.warm_up * SETTLE);
     if running.has_ended() {
         return Err(reason(&folder));

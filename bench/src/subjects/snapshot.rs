@@ -145,7 +145,7 @@ fn children_seconds() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-/// Raises the soft limit of open files to `count`, or to the hard limit if that is lower.
+/// Raises the soft limit of open files to `count`, or to the hard limit if the hard limit is lower.
 pub(super) fn allow_files(count: u64) {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).expect("a soft limit can be raised");

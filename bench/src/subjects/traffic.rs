@@ -108,7 +108,7 @@ impl Traffic {
         let mut spec =
             TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
         spec.transport = workload.transport;
-        // The kernel's default, unless an administrator has changed it.
+        // The kernel's default, set explicitly because an administrator may have changed the default.
         spec.congestion = Some("cubic".to_owned());
         (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
         let control = Arc::new(Control::default());

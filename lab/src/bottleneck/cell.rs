@@ -58,9 +58,9 @@ pub enum Layout {
     Partly,
     /// Two subflows have their own queues. In the middle of the transfer, the route of the first changes to the queue of the second.
     Switching,
-    /// All subflows share a rate, but each has its own queue: fair queueing with a limit of the total rate.
+    /// Each subflow has its own queue, and the total rate of all queues is limited (fair queueing).
     Fair,
-    /// As [`Layout::Partly`], but the second queue has a fifth of the rate, as in Table III of `[MPTCP-D]`.
+    /// As [`Layout::Partly`], but the second queue has a fifth of the first queue's rate, as in Table III of `[MPTCP-D]`.
     TwoRates,
 }
 

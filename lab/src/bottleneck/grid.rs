@@ -10,7 +10,7 @@ pub enum Grid {
     Ci,
     /// The cells for which verdicts must be right: shared and disjoint queues, 2 to 8 subflows, 20 to 500 Mbit/s.
     Core,
-    /// The core grid, and cells that are harder to decide or rarer in practice.
+    /// The core grid, and cells that are harder to decide than the core grid's or rarer in practice.
     Full,
     /// Links of 500 Mbit/s, and eight links of 100 Mbit/s, without emulated delay.
     Fast,
@@ -82,7 +82,7 @@ fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// Cells that are harder to decide than the core grid, or rarer in practice.
+/// Cells that are harder to decide than the cells of the core grid, or rarer in practice.
 fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &mbit in rates {

@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use crate::topology::{LinkSpec, PathSpec, TopologySpec};
 use crate::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 
-/// Longer than any cell: the traffic is cancelled when its cell ends.
+/// Duration of the traffic, longer than any cell: the traffic is cancelled when its cell ends.
 const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 
 /// The network of a cell.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Laminar endpoints (Linux 6.18): the client opens subflows from them to addresses that the server announces. Uses netlink, because the
-//! `ip mptcp` of Debian 12 lacks the flag.
+//! `ip mptcp` of Debian 12 has no such flag.
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;

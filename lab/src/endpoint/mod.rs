@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! MPTCP path-manager endpoints and limits of a namespace. They determine the addresses that a connection may use.
-//! Set with `ip mptcp` (`command.rs` explains why). The lab chooses all ids, so that deleting needs no lookup.
+//! MPTCP path-manager endpoints and limits of a namespace, which determine the addresses that a connection may use.
+//! The lab sets them with `ip mptcp` (`command.rs` explains why). The lab chooses all ids, so that deleting needs no lookup.
 
 mod laminar;
 

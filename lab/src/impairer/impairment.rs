@@ -28,8 +28,8 @@ pub struct Impairment {
     pub jitter: Duration,
     /// Probability that a packet is lost, 0 to 1. The relay drops only TCP packets; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// The relay changes the payload of this TCP segment and corrects TCP's checksum. Counts segments with payload from 1; 0: none. A
-    /// topology with a value above 0 uses the relay on every kernel, because netem cannot change payload.
+    /// Number of the TCP segment whose payload the relay changes; only segments with payload count, from 1. 0: none. TCP's checksum stays
+    /// correct. A topology with a value above 0 uses the relay on every kernel, because netem cannot change payload.
     #[serde(default)]
     pub corrupt_nth: u32,
     /// Seed of the relay's random numbers: the same seed gives the same losses and jitter. The `tc` of Debian 12 cannot set

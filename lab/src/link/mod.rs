@@ -15,7 +15,7 @@ use crate::netns::Namespace;
 use crate::sys;
 use std::net::IpAddr;
 
-/// An address with a prefix length, of an interface or of the destination of a route.
+/// An address with a prefix length: the address of an interface, or the destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IpNet {
     /// The address.
@@ -111,7 +111,7 @@ pub fn up(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} up")])
 }
 
-/// Renames an interface. It may be up since Linux 6.2.
+/// Renames an interface. Since Linux 6.2, the interface may be up.
 ///
 /// # Errors
 /// If there is no such interface, the name is in use, or the interface is up and the kernel is older than 6.2.

@@ -110,7 +110,7 @@ impl PowercapTree {
         self.zones.iter().try_for_each(Zone::update_file)
     }
 
-    /// The energy that a correct reader counts for these energies of the packages: packages, plus memory if it has zones.
+    /// The energy that a correct reader counts if the packages used `packages`: their sum, plus the memory's energy if memory has zones.
     pub fn expected_energy(&self, packages: &[Picojoules]) -> Picojoules {
         let counted = self.zones.iter().map(|zone| zone.spec).filter(|spec| spec.counted);
         counted

@@ -18,7 +18,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// The shared bottleneck of a path, with the router before the bottleneck. `None`: the path has none.
+    /// The shared bottleneck of a path, with the router before the bottleneck. `None`: the path has no shared bottleneck.
     pub(super) fn bottleneck_of(&self, path: &PathSpec) -> Option<(&Segment, &Namespace)> {
         let index = path.bottleneck?;
         Some((self.bottlenecks.get(index)?, self.cores.get(index)?))

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 /// How a path fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFailure {
-    /// The client's interface goes down. No packet informs the server of it.
+    /// The client's interface goes down. No packet informs the server of the failure.
     LinkDown,
     /// The client's subflow socket is destroyed, as with `ss --kill`. The server receives a RST.
     Reset,

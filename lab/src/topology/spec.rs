@@ -27,7 +27,7 @@ pub enum JoinBy {
     ServerSignal,
 }
 
-/// Rate limits and impairments of a link. By default, a link has neither.
+/// Rate limits and impairments of a link. By default, a link has no rate limit and no impairment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
     /// Rate limit from client to server. `None`: no limit.
@@ -111,7 +111,7 @@ pub struct PathSpec {
     pub family: Family,
     /// Whether the subflow over this path is a backup.
     pub backup: bool,
-    /// Index of the shared bottleneck that the path crosses. `None`: the path crosses none.
+    /// Index of the shared bottleneck that the path crosses. `None`: the path crosses no shared bottleneck.
     pub bottleneck: Option<usize>,
 }
 

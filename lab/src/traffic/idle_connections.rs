@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Maximum time to open one connection.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections (of two sockets each) in one table of descriptors. Raising the limit of open files needs a
-/// privilege that root in a container may lack, but the limit applies to each thread with its own table separately.
+/// privilege that root in a container may lack. The limit applies to each table separately, and each thread can have its own table.
 const PER_TABLE: u32 = 8_000;
 
 /// Both ends of the connections. The connections are closed when the value is dropped.

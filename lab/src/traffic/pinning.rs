@@ -7,7 +7,7 @@ use crate::task_clock::TaskClock;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Pins the calling thread, and the threads that it starts, to `cpu` and adds their CPU time to the report. `None`: does neither.
+/// Does `work` on one CPU, including threads that `work` starts, and adds the CPU time to the report. `None`: only does `work`.
 pub(super) fn on_cpu(
     cpu: Option<usize>,
     work: impl FnOnce() -> Result<TrafficReport>,

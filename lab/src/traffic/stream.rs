@@ -264,7 +264,7 @@ pub(super) fn with_workers<T: Send>(
     })
 }
 
-/// Waits at most [`CHECK_INTERVAL`] for a connection. Returns whether there is one to accept.
+/// Waits at most [`CHECK_INTERVAL`] for a connection. Returns whether a connection can be accepted.
 pub(super) fn is_connection_pending(listener: &Socket) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use std::os::fd::AsFd as _;

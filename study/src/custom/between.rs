@@ -13,7 +13,7 @@ pub(crate) struct Endpoint {
     /// The command that starts a program on the machine, such as `ssh HOST`; the program is appended. Empty: this machine.
     #[serde(default)]
     pub(super) command: Vec<String>,
-    /// The mpwatch program on the machine. `None`: on this machine, this program; otherwise `mpwatch` in PATH.
+    /// The mpwatch program on the machine. `None`: this program on this machine, `mpwatch` in PATH on another machine.
     mpwatch: Option<String>,
     /// The server's address. `None` for the client.
     pub(super) address: Option<IpAddr>,

@@ -28,7 +28,7 @@ pub(crate) struct Description {
     pub(crate) method: String,
     /// The measured quantities, in the order of tables.
     pub(crate) quantities: Vec<Quantity>,
-    /// The baseline. Each cell is compared with the cell that has these values, and otherwise the same values. Empty: no comparison.
+    /// Factors of the baseline: each cell is compared with the cell that differs only in having these values. Empty: no comparison.
     pub(crate) baseline: Vec<Factor>,
     /// Plots of quantities.
     #[serde(skip)]

@@ -20,7 +20,7 @@ use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenari
 const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
 /// Base RTT of each link, milliseconds.
 const RTTS: [u64; 2] = [10, 40];
-/// Number of subflows of a connection. They use the two links in turn, so two of them are extra.
+/// Number of subflows of a connection. The subflows use the two links in turn, so two subflows are extra.
 const SUBFLOWS: usize = 4;
 const SHORT_FLOW_BYTES: u64 = 500_000;
 

@@ -208,8 +208,8 @@ fn interface(link: usize, node: usize) -> String {
     format!("link{link}-{node}")
 }
 
-/// Sends each packet over a random path: a random mark selects a routing table, of which the first has the first next hops, and so on.
-/// These tables do not contain destinations with a single path.
+/// Sends each packet over a random path: a random mark selects a routing table. Table N has the Nth next hop of each destination with
+/// several paths.
 fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let rules =
         (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", FIRST_TABLE + mark));

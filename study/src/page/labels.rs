@@ -9,7 +9,7 @@ use crate::data::{CellResults, ExperimentResults, Factor, key};
 /// Maximum ratio of two values on a linear axis; with a larger ratio, the smaller value would be invisible.
 const HIDES: f64 = 10.0;
 
-/// The values of the factors that vary among the cells. If no factor varies, all factors.
+/// The values of the factors that vary among the cells. If no factor varies, the values of all factors.
 pub(super) fn cell_name(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let name = bar_name(experiment, cell, "");
     if name.is_empty() { key(&cell.factors) } else { name }

@@ -62,7 +62,7 @@ impl Delays {
         }
     }
 
-    /// The mean delays of `count` steps from step `from` on. A step without samples repeats the last value. `None`: too few values.
+    /// The mean delays of `count` steps from step `from` on. Empty steps repeat the last value. `None`: there are too few values.
     fn row(&self, from: u64, count: usize) -> Option<Vec<f64>> {
         let start = usize::try_from(from.checked_sub(self.first)?).ok()?;
         let steps: Vec<StepDelays> = self.steps.iter().skip(start).take(count).copied().collect();

@@ -43,7 +43,7 @@ pub(super) struct Ese {
     waiting: Vec<(SubflowId, DelaySample)>,
     /// The lowest RTT of each subflow.
     bases: BTreeMap<SubflowId, Micros>,
-    /// TRIG of the algorithm: the reference RTT and the subflow that set it. Never reset. `None`: not set yet.
+    /// TRIG of the algorithm: the reference RTT and the subflow that set it. It is never reset. `None`: not set yet.
     trigger: Option<(SubflowId, Micros)>,
     closed: BTreeMap<SubflowId, Nanos>,
 }

@@ -36,10 +36,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The thresholds in Table III of `[MPTCP-D]` except the best, which is the default.
+    /// The thresholds in Table III of `[MPTCP-D]` except the best threshold, which is the default.
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
-    /// All methods with their default parameters, mpwatch's own method first; then both of MPTCP-D with the other published thresholds.
+    /// All methods with their default parameters, mpwatch's own method first; then both readings of ESE with other thresholds.
     pub fn all() -> Vec<Self> {
         let alpha = Parameters::default().alpha;
         let defaults = DetectionMethod::ALL.iter().map(|&method| Self {

@@ -103,7 +103,7 @@ impl Column {
         }
     }
 
-    /// The value by which a row is sorted. If only subflows have the metric, it is the largest value of an open subflow.
+    /// The value by which a row is sorted. If only subflows have the metric, this value is the largest among the open subflows.
     pub(crate) fn order(&self, row: &Row<'_>) -> Order {
         match (self.value, row.connection()) {
             (Value::Cell(_, order), _) => order(row),

@@ -34,7 +34,7 @@ pub(crate) fn ranks(orders: &[Order], reverse: bool) -> Vec<u64> {
     let directed = |rank: u64| if reverse { !rank } else { rank };
     let rank = |order: &Order| match order {
         Order::Unknown => u64::MAX,
-        // Larger numbers come first. The bits of a positive float grow with its value, the bits of a negative float shrink.
+        // Larger numbers come first. Read as integers, positive floats keep their order, and negative floats have the reverse order.
         Order::Number(value) => {
             let bits = value.to_bits();
             let ascending = if value.is_sign_negative() { !bits } else { bits | 1 << 63 };

@@ -62,7 +62,7 @@ impl Table {
         }))
     }
 
-    /// The column at `x` characters from the left edge. `None`: right of the last column.
+    /// The column at `x` characters from the left edge. `None`: `x` is right of the last column.
     pub(crate) fn column_at(&self, x: usize) -> Option<&'static str> {
         let mut left = 0;
         let ends = self.columns.iter().map(|(column, _, width)| {

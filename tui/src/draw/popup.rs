@@ -139,7 +139,7 @@ struct List {
     names: usize,
     /// For each line: the index of its choice, and the part of the choice's help text on this line.
     lines: Vec<(usize, String)>,
-    /// The first visible line.
+    /// Index of the first visible line.
     offset: usize,
 }
 

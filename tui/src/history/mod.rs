@@ -56,7 +56,7 @@ pub(crate) struct History {
     ticks: Tick,
     closed: VecDeque<ClosedConnection>,
     closed_ids: HashSet<ConnectionId>,
-    /// Number of closed connections that were dropped. It is also the number of the oldest remembered one.
+    /// Number of closed connections that were dropped, and so the number that identifies the oldest remembered connection.
     forgotten: u32,
 }
 
@@ -117,7 +117,7 @@ impl History {
         }
     }
 
-    /// Every [`FORGET_EVERY`] ticks, drops the values of flows that left the snapshots, except remembered closed ones.
+    /// Every [`FORGET_EVERY`] ticks, drops the values of flows that left the snapshots, except remembered closed flows.
     fn forget(&mut self, tick: Tick) {
         if tick.is_multiple_of(FORGET_EVERY) {
             let old = tick.saturating_sub(FORGET_EVERY);
@@ -139,7 +139,7 @@ impl History {
         self.ticks + 1 - self.frames.len() as Tick
     }
 
-    /// The snapshot of a tick. `None`: it is no longer kept or does not exist.
+    /// The snapshot of a tick. `None`: the snapshot is no longer kept, or no snapshot has this tick.
     pub(crate) fn frame(&self, tick: Tick) -> Option<&Arc<Digested>> {
         let back = usize::try_from(self.ticks.checked_sub(tick)?).ok()?;
         self.frames.len().checked_sub(back + 1).and_then(|place| self.frames.get(place))

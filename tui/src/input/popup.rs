@@ -67,7 +67,7 @@ impl App {
     }
 }
 
-/// The position after an action that moves, at most `max`. `None`: the action does not move.
+/// The position after an action that moves, at most `max`. `None`: the action is not a movement.
 fn moved(at: usize, action: Action, page: usize, max: usize) -> Option<usize> {
     Some(match action {
         Action::Up => at.saturating_sub(1),

@@ -75,7 +75,7 @@ pub struct App {
     pub(crate) history: History,
     /// The tick that is shown while the screen is frozen. `None`: the latest snapshot is shown.
     pub(crate) frozen: Option<Tick>,
-    /// The interval that the user chose. `None`: unchanged.
+    /// The interval that the user chose. `None`: the user has not chosen an interval.
     pub(crate) interval: Option<Duration>,
     pub(crate) tab: Tab,
     pub(crate) tables: [TableState; 5],
@@ -170,7 +170,7 @@ impl App {
         !is_of_energy(column.key) || self.knows_energy()
     }
 
-    /// The column by which the table is sorted unless the user chose another.
+    /// The column by which the table is sorted unless the user chose another column.
     pub(crate) fn default_sort(&self) -> &'static str {
         match self.tab {
             Tab::Energy if self.knows_energy() => "watts",

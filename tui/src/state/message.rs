@@ -20,7 +20,7 @@ pub enum Link {
     Blocked(Vec<String>),
     /// Snapshots arrive from this source.
     Up(Origin),
-    /// The source is gone, for this reason. The caller tries to reconnect.
+    /// The source is gone; the string is the reason. The caller tries to reconnect.
     Gone(String),
     /// The recording or the demo is over.
     Ended,
@@ -36,7 +36,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// Computes the digest of a snapshot. With many flows this takes longer than several frames: call it on the thread that delivers it.
+    /// Computes the digest of a snapshot. Call it on the thread that delivers snapshots: with many flows it takes several frames' time.
     pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         Self::Snapshot(Arc::new(Digested::new(snapshot)))
     }

@@ -168,7 +168,7 @@ struct Ranking {
     index: u32,
 }
 
-/// If both ends of a connection are on this machine, places the server below the client. The client mostly sends, so it has more data.
+/// If both ends of a connection are on this machine, places the server below the client, which mostly sends and so has more data.
 fn put_ends_together(shown: &[(Location, Entry<'_>)], rankings: &mut [Ranking]) {
     if !shown.iter().any(|(_, entry)| entry.digest.is_server) {
         return;

@@ -24,7 +24,7 @@ impl Corrupter {
     }
 }
 
-/// Offsets of the TCP header and of the payload in a frame. `None`: not TCP, or less than two bytes of payload.
+/// Offsets of the TCP header and of the payload in a frame. `None`: the frame is not TCP, or has less than two bytes of payload.
 fn segment(frame: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     let number = |at: usize| Some(usize::from(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?)));

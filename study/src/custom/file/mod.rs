@@ -18,7 +18,7 @@ use crate::data::quantity::Quantity;
 use crate::data::{Description, DetailPlot, Factor, Plot};
 use crate::experiment::{Cell, Experiment, Work};
 
-/// Quantities that only the lab can measure, because they need its queues, its switches, or loads that a file cannot describe.
+/// Quantities that only the lab can measure, because they need the lab's queues or switches, or loads that a file cannot describe.
 const LAB_ONLY: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::CoreUse,
@@ -29,7 +29,7 @@ const LAB_ONLY: [Quantity; 8] = [
     Quantity::ShortCompletion,
     Quantity::DeadlinesMissed,
 ];
-/// Maximum number of cells of an experiment. A file with more is probably a mistake.
+/// Maximum number of cells of an experiment. A file with more cells is probably a mistake.
 const MAX_CELLS: usize = 1_000;
 
 /// An experiment that a user's file describes.
@@ -38,7 +38,7 @@ pub(crate) struct CustomExperiment {
     pub(crate) experiment: Experiment,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    /// Number of runs of each cell. `None`: the default.
+    /// Number of runs of each cell. `None`: the default number.
     pub(crate) repeat: Option<u32>,
     /// The text of the file.
     pub(crate) text: String,

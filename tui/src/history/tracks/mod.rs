@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The latest values of many flows, stored as a column per tick. Read front to back: any other order causes cache misses.
+//! The latest values of many flows, stored as a column per tick. Read each column from front to back: any other order is slow.
 
 use std::cell::Cell;
 use std::hash::Hash;
@@ -20,7 +20,7 @@ pub(super) struct FlowValues {
     pub(super) active: Option<Microjoules>,
 }
 
-/// An index into every column, and the flow that uses it. In columns before tick `since`, it has the values of an earlier flow.
+/// The flow that uses an index of the columns. In columns before tick `since`, the values at this index belong to an earlier flow.
 #[derive(Clone, Copy, Debug)]
 struct Slot<Id> {
     id: Id,
