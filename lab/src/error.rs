@@ -88,6 +88,6 @@ fn advice(source: &io::Error) -> &'static str {
         }
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
         Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => "the path has failed",
-        _ => "try again, and report it if it persists",
+        _ => "try again; please report an error that persists",
     }
 }

@@ -113,7 +113,7 @@ impl Namespace {
         if !key.starts_with("net.") {
             return Err(Error::Invalid {
                 what: format!("sysctl `{key}` does not belong to a network namespace"),
-                advice: "the lab never writes the host's sysctls; use one that starts with `net.`",
+                advice: "the lab never writes the host's sysctls; use a key that starts with `net.`",
             });
         }
         // /proc/sys/net belongs to the namespace of the thread that opens it.

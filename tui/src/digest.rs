@@ -222,7 +222,7 @@ impl SubflowDigest {
         self.rates.map(|(send, receive)| send + receive)
     }
 
-    /// Current rates of sending and receiving. `None`: unknown, or closed (the rate of its last interval is not current).
+    /// Current rates of sending and receiving. `None`: unknown, or the flow is closed: the rates of the last interval are not current.
     pub(crate) fn current(&self) -> Option<(BitsPerSecond, BitsPerSecond)> {
         self.rates.filter(|_| self.is_open)
     }

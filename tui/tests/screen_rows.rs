@@ -80,7 +80,7 @@ fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
     stage.has("✗ 1 of 4: failed path  ! 1: fell back to TCP");
     open(normal, 200, 60).has("✗ 1 of 4: failed path  ! 1: fell back to TCP  ! 1: shared bottleneck");
     let mut found: Vec<String> = (0..3).map(|_| stage.press("!").line_with("▌")).collect();
-    assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "it has no problem: {found:?}");
+    assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "9f3c0a1b has no problem: {found:?}");
     found.sort();
     found.dedup();
     assert_eq!(found.len(), 3, "{found:?}");

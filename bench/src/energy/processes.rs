@@ -61,7 +61,7 @@ impl Drop for Process {
 
 /// The error that traffic failed or did not end within its timeout. The processes of both ends print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the traffic did not end, see above")]
+#[error("the traffic failed or did not end; the messages above give the reason")]
 pub struct Stopped;
 
 /// The processes of both ends of traffic. They are killed when the value is dropped.

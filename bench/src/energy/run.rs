@@ -49,7 +49,7 @@ pub struct Charged {
     pub cpu_time: u64,
     /// CPU time of kernel workers, nanoseconds.
     pub workers: u64,
-    /// CPU time of interrupts, nanoseconds; not charged to flows. The kernel counts it as time of the interrupted task, so interrupts of
+    /// CPU time of interrupts, nanoseconds; not charged to flows. The kernel adds this time to the interrupted task, so interrupts of
     /// the traffic's threads are part of the truth.
     pub interrupts: u64,
     /// CPU time of other flows on this machine, nanoseconds. Their applications are in the same account as the traffic's applications.

@@ -162,7 +162,7 @@ impl Host {
 
 /// Time from the start of a connection until half of [`PERIOD_NS`] before the next midnight, nanoseconds.
 fn shift_to_midnight(connection: &Connection) -> i64 {
-    let opened = connection.opened_at.expect("the template was seen to open").as_nanosecond();
+    let opened = connection.opened_at.expect("the template has a time of opening").as_nanosecond();
     let since_midnight = i64::try_from(opened.rem_euclid(i128::from(DAY_NS))).expect("less than a day");
     DAY_NS - since_midnight - PERIOD_NS / 2
 }

@@ -132,7 +132,7 @@ fn cost() -> String {
         assert_eq!(
             (all.rows, start.rows),
             (u64::from(COST_CONNECTIONS), 0),
-            "what is confirmed is not resent"
+            "confirmed rows are not repeated"
         );
         let rows = all.rows as f64;
         let cpu_us = (all.cpu_seconds - start.cpu_seconds) * 1e6 / rows;

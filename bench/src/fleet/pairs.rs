@@ -36,7 +36,7 @@ pub(super) fn query(engine: &Engine) -> Found {
         ))
     };
     let (from_pairs, by_join) = (engine.query(FROM_PAIRS), engine.query(BY_JOIN));
-    assert_eq!(from_pairs, by_join, "`pairs` has what a join of `ends` has");
+    assert_eq!(from_pairs, by_join, "`pairs` agrees with a join of `ends`");
     Found {
         ends: number("SELECT count() FROM mpwatch.ends FINAL"),
         pairs: number("SELECT count() FROM mpwatch.pairs"),

@@ -23,7 +23,7 @@ const HEADER: [&str; 5] = [
     "short connections missed",
     "facts missed",
 ];
-/// Time from the start of a tool to the measurement, in units of the effort's warm-up. It is long, because bpftrace compiles its script.
+/// Time from the start of a tool to the measurement, in units of the effort's warm-up. bpftrace needs this time to compile its script.
 const SETTLE: u32 = 12;
 /// The server port of short connections.
 const PORT: u16 = 5300;

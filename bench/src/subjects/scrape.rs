@@ -27,7 +27,7 @@ pub(crate) fn run(effort: Effort) -> String {
     let mut rows = Vec::new();
     for top_flows in [0, TOP_FLOWS] {
         for &flows in sizes {
-            eprintln!("bench: a scrape of {flows} connections, {top_flows} of them with series of their own");
+            eprintln!("bench: a scrape of {flows} connections, {top_flows} of them with separate series");
             rows.push(one_size(flows, top_flows, effort));
         }
     }

@@ -46,7 +46,7 @@ impl SocketInfo {
         let (Some(local), Some(remote)) = (local, remote) else {
             return Err(Error::Invalid {
                 what: "the socket has no addresses".to_owned(),
-                advice: "read the information while it is connected",
+                advice: "read the information while the socket is connected",
             });
         };
         Ok(Self {

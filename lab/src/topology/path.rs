@@ -160,11 +160,11 @@ impl<'a> Path<'a> {
                 endpoint::delete(self.endpoint_namespace(), self.endpoint_id())
             }
             (PathFailure::EndpointDeleted, JoinBy::ServerSignal) => Err(Error::Invalid {
-                what: "the client has no endpoint here".to_owned(),
+                what: "the client has no endpoint on this path".to_owned(),
                 advice: "build the topology with JoinBy::ClientSubflow",
             }),
             (PathFailure::PeerRemovesAddress, JoinBy::ClientSubflow) => Err(Error::Invalid {
-                what: "the server announced no address here".to_owned(),
+                what: "the server announced no address on this path".to_owned(),
                 advice: "build the topology with JoinBy::ServerSignal",
             }),
         }

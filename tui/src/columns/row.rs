@@ -32,7 +32,7 @@ pub(crate) enum Subject<'a> {
         sums: &'a Aggregate,
         /// Rate in each tick; empty unless the row is drawn.
         rates: &'a [f32],
-        /// Mean of the latest rates; zero unless rows are sorted by it.
+        /// Mean of the latest rates; zero unless rows are sorted by this mean.
         recent: f64,
     },
 }

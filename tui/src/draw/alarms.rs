@@ -36,7 +36,7 @@ pub(crate) fn lines(app: &App) -> Vec<Text> {
     lines
 }
 
-/// A line for each kind of data that is missing or simulated. The flag states whether the health view shows more about it.
+/// A line for each kind of data that is missing or simulated. The flag states whether the health view shows more about this data.
 pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
     let mut lines = Vec::new();
     if snapshot.losses.any() {

@@ -36,7 +36,7 @@ impl App {
                 }
                 let before = self.history.latest();
                 let tick = self.history.add(frame);
-                // A replay that is paused at the newest snapshot delivers a further one only if the user steps forward: show it.
+                // A replay that is paused at the newest snapshot delivers a snapshot only if the user steps forward: show this snapshot.
                 if self.is_replay() && self.frozen == Some(before) {
                     self.frozen = Some(tick);
                 }

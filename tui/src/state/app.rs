@@ -140,7 +140,7 @@ impl App {
         }
     }
 
-    /// Frees memory that is no longer needed. To be called after drawing, because it can take longer than drawing.
+    /// Frees memory that is no longer needed. To be called after drawing, because freeing can take longer than drawing.
     pub fn tidy(&mut self) {
         self.history.tidy();
     }
