@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_short_flows_that_began_under_the_whole_load_count() {
+    fn only_short_flows_that_began_under_the_whole_load_are_counted() {
         let counted = |load: &[f64]| Outcome::began_under(&[2.0, 5.0, 0.1, 0.1], load);
         assert_eq!(counted(&[6.0, 9.0]), [2.0, 5.0]);
         assert_eq!(counted(&[7.05, 9.0]), [2.0, 5.0, 0.1]);

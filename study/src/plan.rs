@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_runs_are_not_repeated_and_failed_ones_are() {
+    fn failed_runs_are_repeated_and_finished_runs_are_not() {
         let energy = experiment("energy");
         let planned = all(&energy, Scale::Quick, 1, 1);
         let record = |run: &PlannedRun<'_>, error| record(run, 0, error);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn all_methods_of_detection_judge_one_run_and_each_has_a_record() {
+    fn all_detection_methods_evaluate_one_run_and_each_has_a_record() {
         let detection = experiment("detection");
         let planned = all(&detection, Scale::Quick, 1, 1);
         assert_eq!((planned.len(), planned[0].cells.len()), (1, 5));

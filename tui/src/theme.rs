@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_theme_without_colours_has_none() {
+    fn the_theme_without_colours_draws_no_colours() {
         let inks = [
             Ink::Normal,
             Ink::Strong,

@@ -53,7 +53,7 @@ fn every_key_does_something_and_is_in_the_help() {
 }
 
 #[test]
-fn nothing_is_drawn_while_the_terminal_has_another_size_than_the_last_event_said() {
+fn nothing_is_drawn_while_the_size_of_the_terminal_differs_from_the_last_event() {
     for keys in ["1", "2", "3", "4", "5", "1 enter", "?"] {
         let mut stage = open(normal, 120, 40);
         let before = stage.press(keys).text();
@@ -97,7 +97,7 @@ fn a_filter_applies_while_it_is_typed_and_shows_its_errors() {
 }
 
 #[test]
-fn the_user_chooses_what_to_sort_by_and_reverses_it() {
+fn the_user_chooses_the_sort_column_and_reverses_the_order() {
     let mut stage = open(normal, 200, 60);
     let first = |stage: &mut Stage| stage.line_with("▾");
     stage.press("s").has("Sort by").has("the default order").press("down enter");
@@ -252,7 +252,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
 }
 
 #[test]
-fn shared_bottlenecks_and_failed_paths_are_seen_at_first_sight() {
+fn shared_bottlenecks_and_failed_paths_are_marked_at_every_size() {
     for (columns, rows) in [(80, 24), (120, 40), LARGE] {
         let mut stage = open(|| fixture::snapshot(vec![shared(0x77aa_0b2c)]), columns, rows);
         stage.has("share one bottleneck since +1.75 s").has("╭ shared A").has("│ shared A").has("╰ shared A");
@@ -363,7 +363,7 @@ fn the_selected_row_has_a_mark_and_the_same_sparklines_in_every_theme() {
 }
 
 #[test]
-fn the_theme_without_colours_shows_the_same() {
+fn the_theme_without_colours_shows_the_same_text() {
     for keys in ["1", "2", "3", "4", "5", "1 enter", "?", "s"] {
         let mut coloured = open(losses, 120, 40);
         let mut mono = Stage::with(Settings { theme: Theme::Mono, ..Settings::default() }, 120, 40);

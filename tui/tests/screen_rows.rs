@@ -117,7 +117,7 @@ fn connections_are_grouped_by_control_group() {
 }
 
 #[test]
-fn both_ends_of_a_connection_follow_each_other_the_client_first() {
+fn the_server_end_of_a_connection_follows_the_client_end() {
     let ends = || {
         let client = fixture::connection(0x0c11_e271, 2);
         let mut server = fixture::connection(0x05e7_7e71, 2);

@@ -72,7 +72,7 @@ fn findings_that_do_not_fit_end_with_an_ellipsis() {
 }
 
 #[test]
-fn without_joules_the_detail_has_no_column_of_energy_either() {
+fn the_detail_view_has_no_energy_columns_without_joules() {
     open(no_rapl, 200, 60).press("enter").has("SUBFLOW").lacks("ENERGY");
     open(normal, 200, 60).press("enter").has("SUBFLOW").has("ENERGY");
 }

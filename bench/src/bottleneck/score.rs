@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_counts_from_when_it_is_known() {
+    fn a_verdict_counts_from_the_time_at_which_it_is_known() {
         let score = only(&labels(Layout::Shared), &verdicts(3, Verdict::Shared, None));
         // Congestion begins at 1 s; the verdict uses samples up to 3 s and is known at 3.3 s.
         assert_eq!(score.times, [2.3]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn calling_disjoint_subflows_shared_is_a_false_positive() {
+    fn the_verdict_shared_on_disjoint_subflows_is_a_false_positive() {
         let score = only(&labels(Layout::Disjoint), &verdicts(0, Verdict::Shared, None));
         assert_eq!(score.at[2].precision().unwrap().counts, (0, 1));
         assert_eq!(score.at[2].false_positives().unwrap().counts, (1, 1));

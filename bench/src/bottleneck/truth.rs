@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_transfer_that_fills_no_queue_has_its_bottleneck_elsewhere() {
+    fn a_bulk_transfer_that_fills_no_queue_is_a_flaw() {
         let mut labels = labels(Layout::Disjoint, None);
         assert_eq!(labels.flaw(), None);
         for sample in &mut labels.queues {

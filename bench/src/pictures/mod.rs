@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documents_have_their_pictures_and_these_are_small() {
+    fn the_documents_show_the_pictures_and_the_pictures_are_small() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let plots = report::REPORTS.iter().flat_map(|report| report.plots);
         let plots = plots.map(|plot| (plot.name, plot.document));

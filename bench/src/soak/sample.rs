@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_the_sum_of_what_was_lost() {
+    fn losses_are_summed_over_their_metrics() {
         let text = "# HELP mpwatch_loss_x help 5\nmpwatch_loss_records_total 2\nmpwatch_loss_sent_bytes_total 99\n\
                     mpwatch_loss_store_flows_total 3\nmpwatch_loss_events_missed_total 7\nmpwatch_up 1\n";
         assert_eq!(Losses::from_metrics(text), Losses { lost: 5, missed: 7 });

@@ -97,7 +97,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn with_a_linear_model_every_joule_has_an_owner() {
+    fn in_a_linear_model_energy_above_idle_is_active_energy() {
         let power = PowerModel::Linear { idle: 40_000, dynamic: 60_000 };
         let machine = SimulatedMachine { packages: 1, cpus: 8, power };
         let idle = machine.energy(0, SECOND);

@@ -63,7 +63,7 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
 }
 
 #[test]
-fn ese_mistakes_equal_links_for_one_which_its_paper_does_not_mention() {
+fn ese_mistakes_two_links_with_equal_rtts_for_one_link() {
     let separate = [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }];
     assert_eq!(verdicts_by(DetectionMethod::Ese, &run(&[QUIET, QUIET], &separate, 4, 1)), [Verdict::Shared]);
 }

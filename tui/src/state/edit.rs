@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_completed_as_far_as_they_agree() {
+    fn a_word_is_completed_by_the_common_prefix_of_its_suggestions() {
         let complete = |text: &str| {
             let mut edit = Edit::new(text);
             let changed = edit.complete();

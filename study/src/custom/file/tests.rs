@@ -40,7 +40,7 @@ fn an_empty_command_is_this_machine_and_this_program() {
 }
 
 #[test]
-fn every_error_says_what_is_wrong_and_what_to_do() {
+fn every_error_states_the_problem_and_a_remedy() {
     let cases = [
         ("name = \"racks\"", "name = \"energy\"", "choose another name"),
         ("name = \"racks\"", "name = \"My racks\"", "lower-case"),

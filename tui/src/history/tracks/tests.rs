@@ -13,7 +13,7 @@ fn value(rate: u64) -> FlowValues {
 }
 
 #[test]
-fn a_reused_slot_shows_nothing_of_the_flow_before() {
+fn a_reused_slot_has_no_values_of_the_previous_flow() {
     let mut tracks: Tracks<u64> = Tracks::default();
     for tick in 1..=5 {
         tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
