@@ -25,8 +25,8 @@ macro_rules! quantities {
 }
 
 quantities! {
-    Goodput "goodput_bps" "goodput" BitsPerSecond "Payload of the measured connections over the time from the first connect to the last byte.";
-    Throughput "throughput_bps" "throughput" BitsPerSecond "All bytes on the wire of the measured connections (headers estimated) over the same time.";
+    Goodput "goodput_bps" "goodput" BitsPerSecond "Payload of the measured connections divided by the time from the first connect to the last byte.";
+    Throughput "throughput_bps" "throughput" BitsPerSecond "All bytes on the wire of the measured connections (headers estimated) divided by the time of the goodput.";
     SlowestFlow "slowest_flow_bps" "slowest flow" BitsPerSecond "Lowest goodput of a measured connection.";
     FlowJain "flow_jain_index" "Jain index of flows" Ratio "Jain's fairness index of the connections' goodput (1: equal).";
     Requests "requests_per_s" "requests per second" Count "Requests with a response per second, as the application reports them.";
@@ -34,17 +34,17 @@ quantities! {
     SlowestCompletion "slowest_completion_s" "slowest completion" Seconds "Longest time from connect to the last byte at the receiver of a connection.";
     Power "power_w" "power" Watts "Mean power of the machine's energy zones during the traffic, idle power included.";
     MachineEnergy "machine_j" "energy of the machine" Joules "Mean power times the time from the first connect to the last byte.";
-    FlowEnergy "flow_j" "energy of the flows" Joules "Energy above idle that is charged to the measured connections, both ends.";
-    EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte "The same per gigabyte (10^9 bytes) of payload.";
-    CpuTime "cpu_s" "CPU time of the flows" Seconds "CPU time of the network path that is charged to the measured connections, both ends.";
-    CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds "The same per gigabyte (10^9 bytes) of payload.";
+    FlowEnergy "flow_j" "energy of the flows" Joules "Energy above idle that is charged to both ends of the measured connections.";
+    EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte "Energy of the flows per gigabyte (10^9 bytes) of payload.";
+    CpuTime "cpu_s" "CPU time of the flows" Seconds "CPU time of the network path that is charged to both ends of the measured connections.";
+    CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds "CPU time of the flows per gigabyte (10^9 bytes) of payload.";
     Retransmitted "retransmitted_ratio" "retransmitted" Ratio "Retransmitted share of the bytes that the subflows sent.";
     Excess "excess_ratio" "excess traffic" Ratio "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";
     Rtt "rtt_s" "RTT" Seconds "Median round-trip time of the sending subflows, weighted by their samples.";
     SecondSubflow "second_subflow_s" "second subflow after" Seconds "Time until the second subflow was established.";
     SecondSubflowBytes "second_subflow_bytes" "bytes before the second subflow" Bytes "Payload sent before the second subflow was established.";
-    EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes "Payload that had arrived when the second subflow had carried 10 % of it.";
-    Outage "outage_s" "outage" Seconds "Longest outage of a connection: how long no subflow made progress.";
+    EffectiveBytes "effective_bytes" "bytes until the second subflow is effective" Bytes "Payload that had arrived when the second subflow had carried 10 % of this payload.";
+    Outage "outage_s" "outage" Seconds "Longest outage of a connection, in which no subflow made progress.";
     Completed "completed_ratio" "completed" Ratio "Share of the connections whose payload arrived completely.";
     Jain "jain_index" "Jain index" Ratio "Jain's fairness index of the subflows' rates (1: equal).";
     Utilization "path_utilization" "paths used" Ratio "Mean share of the paths that carried at least 10 % of a connection's payload.";
@@ -57,7 +57,7 @@ quantities! {
     Removed "removed_subflows" "subflows removed" Count "Extra subflows that elimination closed.";
     ShortCompletion "short_completion_s" "completion time of short flows" Seconds "Median time from connect to the last byte at the receiver of a short flow.";
     DeadlinesMissed "deadlines_missed_ratio" "deadlines missed" Ratio "Share of the short flows that took longer than 200 ms.";
-    RateCorrelation "rate_correlation" "correlation of rates" Count "Correlation of the rates of the first two subflows over snapshots (-1: what one gains the other loses).";
+    RateCorrelation "rate_correlation" "correlation of rates" Count "Correlation of the rates of the first two subflows over snapshots (-1: one rate decreases while the other increases).";
     Timeouts "timeouts" "timeouts" Count "Retransmission timeouts of all subflows.";
 }
 

@@ -35,9 +35,9 @@ pub(super) fn experiment() -> Experiment {
                  whole path, and how soon does it decide?"
             .into(),
         method: "Table III: five MPTCP connections upload over two links of 100 and 20 Mbit/s with an RTT \
-                 of 20 ms and a queue of 50 ms, with as many subflows on each link as the factor subflows \
-                 says; 8 means eight and one, as the kernel allows nine. All methods judge the same runs. \
-                 The paper had 200 connections; it gives no share of paths that are closed, and no \
+                 of 20 ms and a queue of 50 ms. The factor subflows is the number of subflows on each \
+                 link; 8 means eight and one, because the kernel allows nine. All methods evaluate the \
+                 same runs. The paper had 200 connections; it reports no share of closed paths and no \
                  decision time. concordance is the method of mpwatch; ese is the paper's (alpha 1.3)."
             .into(),
         quantities: vec![Found, FalselyClosed, DecisionTime],

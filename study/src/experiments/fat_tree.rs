@@ -28,10 +28,10 @@ pub(super) fn experiment() -> Experiment {
         question: "Do more paths shorten flows, and what traffic do they add?".into(),
         method: "One upload between two pods of a fat tree (16 hosts, 20 switches, 48 links of 20 Mbit/s \
                  with a queue of 20 ms). Forwarding: ecmp chooses among shortest paths by a hash of \
-                 addresses and ports, spray at random for each packet (nftables). MPTCP has four \
-                 subflows. In the noisy network 14 other hosts upload by TCP to a fixed partner. The \
-                 quantity core switches used counts the traffic of all flows. The paper ran 128 kB \
-                 queries in the silent network, and Mininet."
+                 addresses and ports, spray chooses randomly for each packet (nftables). MPTCP has four \
+                 subflows. In the noisy network, 14 other hosts upload by TCP, each to a fixed partner. \
+                 The quantity core switches used counts the traffic of all flows. The paper ran 128 kB \
+                 queries in the silent network, and used Mininet."
             .into(),
         quantities: vec![CompletionTime, Goodput, Throughput, Excess, Retransmitted, CoreUse, CpuTime],
         baseline: factors(&[("transport", "tcp"), ("forwarding", "ecmp")]),

@@ -29,14 +29,14 @@ pub(super) fn experiment() -> Experiment {
         name: "mptcpd".into(),
         title: "congestion control that prefers short paths".into(),
         paper: "MPTCP-D".into(),
-        question: "Does mptcpd save energy of long flows, and power and completion time of short ones?"
+        question: "Does mptcpd save energy of long flows, and power and completion time of short flows?"
             .into(),
         method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of \
-                 10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, \
-                 four at a time. All sockets use the factor congestion; mptcpd is registered \
-                 during a run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the \
-                 others drop from the tail. Elimination: mpwatch closes extra subflows one second after \
-                 it found them; short flows end before that."
+                 10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, four \
+                 at a time. All sockets use the congestion control of the factor congestion; mptcpd is \
+                 registered during a run. For dctcp, links mark packets (RED with ECN) from 10 ms of queue \
+                 on; otherwise they drop from the tail. Elimination: mpwatch closes an extra subflow one \
+                 second after finding it; short flows end earlier."
             .into(),
         quantities: vec![
             CompletionTime,

@@ -27,12 +27,12 @@ pub(super) fn experiment() -> Experiment {
         name: "sharing".into(),
         title: "several subflows on each of one or two links".into(),
         paper: "MPTCP-D".into(),
-        question: "What do subflows that share a link cost, and what do they bring?".into(),
+        question: "What do subflows that share a link cost, and what do they gain?".into(),
         method: "Long flows upload for a fixed time over links of 50 Mbit/s and 10 ms; each has the same \
-                 number of subflows on each link (factor subflows). In parallel, plain TCP flows of 100 \
-                 kB run one after the other over the first link; their deadline is 200 ms. The kernel \
-                 allows nine subflows, so that eight on each of two links are left out; the paper had 200 \
-                 connections, here up to 50."
+                 number of subflows on each link (factor subflows). In parallel, plain TCP flows of 100 kB \
+                 run one after the other over the first link; their deadline is 200 ms. The kernel allows \
+                 nine subflows, so there is no cell of eight subflows on each of two links. The paper had \
+                 200 connections; here the maximum is 50."
             .into(),
         quantities: vec![
             Goodput,
