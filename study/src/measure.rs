@@ -166,7 +166,7 @@ impl<'a> MeasuredConnections<'a> {
 
     /// The longest outage of any connection in seconds; zero without an outage. `None`: outages are not recorded.
     fn outage(&self) -> Option<f64> {
-        // mpwatch records stalls only of MPTCP connections.
+        // Outages are computed from stalls, which mpwatch records only for MPTCP connections.
         let has_stalls = self.run.transport == Transport::Mptcp && !self.flows.is_empty();
         let longest = self.senders().flat_map(outages).map(|outage| outage.duration.seconds());
         has_stalls.then(|| longest.fold(0.0, f64::max))

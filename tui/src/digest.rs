@@ -125,9 +125,9 @@ pub(crate) struct Entry<'a> {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Open connections.
+    /// Number of open connections.
     pub(crate) connections: usize,
-    /// Open subflows of these connections.
+    /// Number of open subflows of these connections.
     pub(crate) subflows: usize,
     /// Sum of the known rates of open connections. `None`: there are open connections, and all their rates are unknown.
     pub(crate) send: Option<BitsPerSecond>,

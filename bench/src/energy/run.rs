@@ -122,7 +122,7 @@ enum RunningBystander {
     Burn {
         _process: processes::Bystander,
     },
-    /// `_ends` is dropped before `_network`.
+    /// `_ends` is dropped before `_network`, so that the traffic ends before its network is removed.
     Tcp {
         _ends: Ends,
         _network: Box<Topology>,

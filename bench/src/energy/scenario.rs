@@ -23,7 +23,7 @@ pub struct Scenario {
 /// Connections of one kind.
 #[derive(Clone, Copy)]
 pub struct Flows {
-    /// CPUs of client and server.
+    /// Numbers of the CPUs on which client and server run.
     pub pins: [usize; 2],
     /// Total number of connections.
     pub connections: u32,

@@ -17,7 +17,7 @@ pub(super) struct Exported {
     /// Compressed size in bytes.
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-    /// CPU time of the exporting process, in user mode and in the kernel.
+    /// CPU time of the exporting process in user mode and in the kernel, seconds.
     pub(super) cpu_seconds: f64,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Maximum time of one read or poll. Afterwards the worker checks the deadline and the control.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Length of the listener's accept queue.
+/// Maximum number of connections in the listener's accept queue.
 const BACKLOG: i32 = 4096;
 
 /// Converts an IPv4 address to an IPv4-mapped IPv6 address if `spec.mapped` is set.

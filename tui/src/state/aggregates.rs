@@ -28,8 +28,8 @@ pub(crate) struct Scope {
 struct Numbers {
     keys: Vec<AggregateKey>,
     of_key: HashMap<AggregateKey, u32>,
-    /// The number that the next key probably has. Keys mostly arrive in the order of the previous snapshot, so this saves most lookups
-    /// in `of_key`.
+    /// The number that the next key probably has. Keys mostly arrive in the order of the previous snapshot, so this guess saves most
+    /// lookups in `of_key`.
     next: u32,
 }
 
