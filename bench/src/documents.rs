@@ -38,14 +38,14 @@ const METRICS_INTRODUCTION: &str = "\
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated -->
 
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
-bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only what came after the daemon started.
-If both ends of a connection are on this machine, sums have both: its payload once as sent and once as received.
+bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only traffic after the daemon's start.
+If both ends of a connection are on this machine, sums contain its payload once as sent and once as received.
 
 The number of series does not grow with the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each; the
 rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N
-largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
-`connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that all series
-always add up to the total of the host.
+largest connections and up to 8 subflows of each have separate series, as have up to N connections closed in the last five minutes;
+`connection=\"__other__\"` is the sum of all other connections. The counters of a connection start when it becomes one of the largest, so that all
+series always add up to the total of the host.
 ";
 
 const SCREEN_INTRODUCTION: &str = "
