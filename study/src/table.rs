@@ -41,7 +41,7 @@ pub(crate) fn energy_note(study: &Study) -> String {
         None => "No run has energy figures.".to_owned(),
         Some(EnergySource::Simulated) => {
             "Energy is simulated (source `simulated`): this machine has no energy counters. The joules follow the CPU time of both ends by \
-             a fixed power law, so that only their ratios mean something."
+             a fixed power law, so only their ratios are meaningful."
                 .to_owned()
         }
         Some(source) if source.is_measured() => format!("Energy is measured (source `{}`).", source.as_str()),
