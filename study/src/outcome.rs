@@ -84,11 +84,12 @@ fn is_complete(connection: &ConnectionReport) -> bool {
     connection.error.is_none() && !connection.reset
 }
 
-/// Completion time in seconds and payload in bytes. `None`: the server did not receive all bytes that the client sent.
+/// Completion time in seconds and payload in bytes. `None`: one end did not receive all bytes that the other end sent.
 fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64, u64)> {
     let is_other_end = |other: &&ConnectionReport| other.remote == client.local;
-    let server =
-        server.connections.iter().find(is_other_end).filter(|server| server.received == client.sent)?;
+    let is_whole =
+        |server: &&ConnectionReport| (server.received, server.sent) == (client.sent, client.received);
+    let server = server.connections.iter().find(is_other_end).filter(is_whole)?;
     // The end of the stream comes too late: the sender waits for all acknowledgements before, and a failed subflow never gets them.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
