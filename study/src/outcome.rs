@@ -97,7 +97,42 @@ fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64,
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// A connection as one end reports it. Its peer's address is the same for both ends here.
+    fn end(sent: u64, received: u64) -> ConnectionReport {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let second = Duration::from_secs(1);
+        ConnectionReport {
+            local: address,
+            remote: address,
+            sent,
+            received,
+            sent_hash: 0,
+            received_hash: 0,
+            exchanges: 0,
+            connect_time: second,
+            open_time: second,
+            transfer_time: second,
+            receive_time: second,
+            reset: false,
+            socket_info: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_was_cut_in_either_direction_has_no_completion_time() {
+        let server = |sent, received| TrafficReport {
+            connections: vec![end(sent, received)],
+            ..TrafficReport::default()
+        };
+        assert_eq!(completion(&end(10, 900), &server(900, 10)), Some((2.0, 910)));
+        assert_eq!(completion(&end(10, 899), &server(900, 10)), None, "a download");
+        assert_eq!(completion(&end(900, 0), &server(0, 899)), None, "an upload");
+    }
 
     fn with_rates(rates: &[f64]) -> Outcome {
         Outcome {
