@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: replaces addresses with their ports, processes, namespaces and hosts by pseudonyms, on the screen and in exports.
+//! The privacy mask: replaces addresses (and removes their ports), processes, namespaces and hosts by pseudonyms, on the screen and in
+//! exports.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Gives pseudonyms to all names of these connections.
+    /// Assigns pseudonyms to the names in `connections`. Does nothing while the mask is off.
     pub(crate) fn learn<'a>(&mut self, connections: impl IntoIterator<Item = &'a Connection>) {
         if !self.is_on {
             return;
@@ -33,7 +34,7 @@ impl Mask {
             }
             let process = connection.process.map(|process| process.comm);
             for name in process.iter().map(Name::text).chain([Cow::from(&connection.netns)]) {
-                // Most names already have a pseudonym: this lookup avoids an allocation for each connection.
+                // Most names have a pseudonym already. `entry` would allocate the name for every connection.
                 if !self.names.contains_key(&*name) {
                     self.names.insert(name.into_owned(), self.names.len() + 1);
                 }
@@ -54,7 +55,7 @@ impl Mask {
     }
 
     pub(crate) fn address(&self, address: SocketAddr) -> String {
-        // A port identifies the service, and together with a time the connection.
+        // The mask removes the port: a port identifies the service and, together with a time, the connection.
         if self.is_on { self.ip(address.ip()) } else { address.to_string() }
     }
 
@@ -67,7 +68,8 @@ impl Mask {
         }
     }
 
-    /// The report without names and addresses: `host-3` of the screen becomes 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544, 3849), without a port.
+    /// The report with pseudonyms instead of names and addresses: `host-3` on the screen is exported as 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544,
+    /// 3849), without a port.
     pub(crate) fn report(&self, mut report: Report) -> Report {
         "masked: names and addresses are pseudonyms".clone_into(&mut report.run.host.name);
         report.run.host.boot_id.clear();
@@ -95,7 +97,7 @@ impl Mask {
         }
     }
 
-    /// A documentation address with the number that the screen shows.
+    /// A documentation address whose last part is the number of the pseudonym on the screen.
     fn pseudonym(&self, ip: IpAddr) -> IpAddr {
         let number = self.number(ip).unwrap_or(0);
         let [.., high, low] = number.to_be_bytes();
