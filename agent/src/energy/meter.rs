@@ -84,8 +84,8 @@ impl Meter {
         tracer: &Tracer,
         in_windows: InWindows,
         charges: bool,
-        tick: Tick,
-    ) -> anyhow::Result<Tick> {
+        tick: &mut Tick,
+    ) -> anyhow::Result<()> {
         let (cpus, load, mut outcome) = (&mut self.cpus, &mut self.load, Ok(()));
         let mut sampling = None;
         self.sampler.window(&mut self.window, &mut self.ledger, |ledger| match tracer.cpus() {
@@ -99,7 +99,9 @@ impl Meter {
             Err(error) => outcome = Err(error),
         });
         outcome.context("cannot settle the CPU ledger")?;
-        Ok(Tick { cpus: self.cpus.clone(), energy: Some(self.window.clone()), sampling, ..tick })
+        (tick.cpus, tick.energy) = (self.cpus.clone(), Some(self.window.clone()));
+        tick.sampling = sampling;
+        Ok(())
     }
 }
 

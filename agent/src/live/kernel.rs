@@ -256,13 +256,14 @@ impl Live {
         self.tracer.snapshot(sink)?;
         let (counters, losses) = self.tracer.counters()?;
         let losses = Losses { ticks_failed: self.failures.count, ..losses };
-        let tick = Tick { at: clock::boot_now()?, losses, counters, ..Tick::default() };
+        let mut tick = Tick { at: clock::boot_now()?, losses, counters, ..Tick::default() };
         let Some(meter) = &mut self.meter else { return Ok(tick) };
         let charges = self.windows.as_mut().is_some_and(|windows| windows.charge_if_due(Instant::now()))
             || self.has_ended;
         let in_windows = self.windows.as_ref().map(|windows| windows.counted).unwrap_or_default();
-        let tick = meter.read(&self.tracer, in_windows, charges, tick)?;
-        Ok(Tick { at: clock::boot_now()?, ..tick })
+        meter.read(&self.tracer, in_windows, charges, &mut tick)?;
+        tick.at = clock::boot_now()?;
+        Ok(tick)
     }
 }
 
