@@ -13,7 +13,7 @@ use crate::client::{AttachError, Daemon};
 use crate::error::exit;
 use crate::live::session::{self, TrackerSettings};
 use crate::screen::{Screen, load_settings};
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Time between two snapshots unless an option sets it.
 pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);

@@ -19,6 +19,7 @@ mod record;
 mod replay;
 mod report;
 mod selftest;
+pub(crate) mod sheet;
 mod show;
 mod top;
 mod trace;

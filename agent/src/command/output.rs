@@ -10,10 +10,11 @@ use anyhow::Context as _;
 use mpwatch_model::flow::series::CounterSeries;
 use mpwatch_model::snapshot::{Report, Snapshot};
 use mpwatch_report::json::{self, Layout};
-use mpwatch_report::{csv, html, links, markdown, text};
-use mpwatch_store::{Sheet, SheetKind};
+use mpwatch_report::{html, links, markdown, text};
+use mpwatch_store::SheetKind;
 
 use super::files::{Content, ensure_distinct};
+use super::sheet::sheet;
 use crate::cli::{Format, ReportOptions};
 use crate::error::Failure;
 use crate::screen::is_ascii;
@@ -46,12 +47,6 @@ pub(super) fn print_report(
         Format::Links => links::per_minute(report, series)?,
     };
     write(&text, options.output.as_deref())
-}
-
-/// A report as CSV, with the columns of the database's views (docs/store.md). `samples`: counters over time, which only a database has.
-pub(crate) fn sheet(report: &Report, samples: &CounterSeries, what: SheetKind) -> anyhow::Result<String> {
-    let Sheet { columns, rows } = Sheet::new(report, samples, what)?;
-    Ok(csv::table(&columns, &rows)?)
 }
 
 /// Prints a report on a terminal. A long report is only summarized, unless `full`.

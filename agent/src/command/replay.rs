@@ -13,9 +13,9 @@ use mpwatch_tui::screen::{Link, Origin, Settings};
 use super::database::Database;
 use super::output::{check_outputs, on_a_terminal, print_line, print_report};
 use crate::cli::ReplayOptions;
-use crate::live::EventSource as _;
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
+use crate::live::source::EventSource as _;
 use crate::screen::{FOREVER, Screen, ensure_cursor, load_settings};
 use crate::system::stop_flag;
 

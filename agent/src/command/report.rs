@@ -8,7 +8,8 @@ use mpwatch_model::snapshot::Report;
 use mpwatch_store::{Archive, Period, SheetKind};
 
 use super::files;
-use super::output::{print_report, sheet, write_pieces};
+use super::output::{print_report, write_pieces};
+use super::sheet::sheet;
 use crate::cli::{Format, PeriodOptions};
 use crate::time_spec::period;
 

@@ -12,7 +12,8 @@ use mpwatch_report::json::{self, Layout};
 use mpwatch_report::text;
 use mpwatch_store::SheetKind;
 
-use super::output::{print, print_table, sheet};
+use super::output::{print, print_table};
+use super::sheet::sheet;
 use crate::cli::{ListOptions, ShowOptions, ViewOptions};
 use crate::client::Daemon;
 use crate::error::{Failure, NO_SUCH_CONNECTION, exit};

@@ -2,7 +2,7 @@
 //! Environment variables of mpwatch. As in files, a misspelt name is an error: users would expect an ignored variable to have an effect.
 
 use super::keys::{Key, keys};
-use super::suggest;
+use super::nearest::suggest;
 use crate::error::Failure;
 
 const PREFIX: &str = "MPWATCH_";

@@ -4,6 +4,7 @@
 pub(crate) mod environment;
 mod form;
 mod keys;
+mod nearest;
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use toml::de::{DeInteger, DeTable, DeValue};
 
 pub(crate) use keys::Config;
+pub use nearest::suggest;
 
 use crate::error::Failure;
 use crate::system::paths;
@@ -45,18 +47,6 @@ fn without_password(value: &str) -> String {
         (Some(scheme), Some(at)) if scheme < at => format!("{}...{}", &value[..scheme + 3], &value[at..]),
         _ => value.to_owned(),
     }
-}
-
-/// A hint with the name that is most similar to a wrong one. `None`: no name is similar.
-pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
-    // A key in the wrong table is as likely as a typing error.
-    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
-    let likeness = |name: &str| {
-        let whole = strsim::normalized_damerau_levenshtein(name, wrong);
-        whole.max(strsim::normalized_damerau_levenshtein(&last(name), &last(wrong)))
-    };
-    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-    (likeness(nearest) > 0.5).then(|| format!("did you mean `{nearest}`?"))
 }
 
 /// A configuration, and the origin of each value in the order of `keys`.

@@ -29,9 +29,9 @@ use crate::config::{Config, Layers};
 use crate::error::Failure;
 #[cfg(not(feature = "control"))]
 use crate::error::KERNEL;
-use crate::live::EventSource;
 use crate::live::kernel::Live;
 use crate::live::session::{self, TrackerSettings};
+use crate::live::source::EventSource;
 use crate::system::privilege::{drop_to_kept, without_any};
 use crate::system::{companion, lock, stop_flag_for};
 #[cfg(feature = "control")]

@@ -10,7 +10,7 @@ use mpwatch_model::host::energy::EnergySource;
 use crate::energy::discovery::{Hardware, Note};
 use crate::energy::sampler::Sampler;
 use crate::energy::zone_reader::ZoneReport;
-use crate::system::read_file as read;
+use crate::system::procfs::read_file as read;
 
 #[derive(Clone, Debug)]
 pub(super) struct Energy {
@@ -76,7 +76,7 @@ fn chosen(modes: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
 
     /// The facts of a machine with these files.
     fn facts_of(files: &[(&str, &str)]) -> Facts {

@@ -10,7 +10,7 @@ use mpwatch_model::host::energy::power::MeasuredZone;
 use mpwatch_model::host::setup::{cpu_model, cpuinfo_field};
 use serde::{Deserialize, Serialize};
 
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Version of the file's format.
 const SCHEMA: u32 = 1;
@@ -143,7 +143,7 @@ mod tests {
     use mpwatch_model::host::energy::power::CurvePoint;
 
     use super::*;
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
 
     fn file() -> PowerFile {
         let machine = MachineSetup {

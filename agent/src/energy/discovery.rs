@@ -155,7 +155,7 @@ pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Note {
 mod tests {
     use super::*;
     use crate::energy::tests::tree;
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
     use mpwatch_lab::raplsim::{Fault, Platform, SysfsLayout};
 
     fn hardware(root: &Path) -> Hardware {

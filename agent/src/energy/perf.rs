@@ -11,7 +11,7 @@ use perf_event::events::Software;
 use super::powercap::{FoundZone, ReadCounter};
 use super::topology::CpuTopology;
 use super::zone::{Backend, CpuLocation, Zone};
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Opens a counter. Readings are in the unit of the counter.
 pub(crate) type Open = fn(Event) -> io::Result<ReadCounter>;
@@ -129,7 +129,7 @@ fn parse_config(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::energy::zone::{Role, assign_roles};
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
 
     const SCALE: &str = "2.3283064365386962890625e-10\n";
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::zone::{Backend, Zone};
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Reads a counter in microjoules.
 pub(crate) type ReadCounter = Box<dyn FnMut() -> io::Result<u64> + Send>;

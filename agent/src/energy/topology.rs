@@ -8,7 +8,7 @@ use std::path::Path;
 use mpwatch_model::host::energy::window::Cpus;
 
 use super::zone::CpuLocation;
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Locations of all CPUs of the machine, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use mpwatch_lab::Error as LabError;
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::StoreError;
 
-use super::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
+use super::failure::{Failure, KERNEL, PERMISSION, RUNTIME, USAGE};
 use crate::client::AttachError;
 
 pub(crate) fn code(error: &anyhow::Error) -> ExitCode {

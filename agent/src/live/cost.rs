@@ -10,7 +10,7 @@ use mpwatch_ebpf::tracer::Tracer;
 use mpwatch_model::unit::Nanos;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 const TASKS: &str = "/proc/self/task";
 /// Prefixes of the names of threads that serve clients of the web server and of the Unix socket.
@@ -70,7 +70,7 @@ fn own_cpu_time(tasks: &Path) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
 
     #[test]
     fn threads_that_serve_clients_do_not_count() {

@@ -22,12 +22,12 @@ use crate::live::budget::{Budget, Reducible};
 use crate::live::cost::CostMeter;
 use crate::live::owners::OwnerSearch;
 use crate::live::playback::Playback;
+use crate::live::source::{EventSink, EventSource};
 use crate::live::windows::Windows;
-use crate::live::{EventSink, EventSource};
 use crate::names::Names;
 use crate::system::clock::{self, ClockPair};
 use crate::system::mib::Mib;
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 use crate::system::setup;
 
 /// Wait for final records after the stop signal: a socket is removed from the kernel's tables shortly before its end is traced.

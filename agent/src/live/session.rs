@@ -10,8 +10,8 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
-use crate::live::EventSource;
 use crate::live::recording::Recorder;
+use crate::live::source::EventSource;
 use crate::system::companion;
 
 /// Maximum time between two returns of free memory to the kernel.

@@ -14,7 +14,7 @@ use mpwatch_report::markdown;
 use mpwatch_store::SheetKind;
 use mpwatch_tui::screen::ExportFormat;
 
-use crate::command::output::sheet;
+use crate::command::sheet::sheet;
 
 /// Maximum number of files with the same name.
 const MAX_FILES: u32 = 1_000;

@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 use nix::sys::time::TimeValLike as _;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Smaller differences between two measurements are noise, or come from a slewed clock, whose difference soon exceeds the tolerance.
 const TOLERANCE_NS: u64 = 1_000_000;

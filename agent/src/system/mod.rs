@@ -6,10 +6,9 @@ pub(crate) mod companion;
 pub(crate) mod mib;
 pub(crate) mod paths;
 pub(crate) mod privilege;
+pub(crate) mod procfs;
 pub(crate) mod setup;
 
-use std::fs;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,21 +32,4 @@ pub(crate) fn stop_flag_for(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> 
         signal_hook::flag::register(*signal, Arc::clone(&stop)).context("cannot listen for signals")?;
     }
     Ok(stop)
-}
-
-/// The content of a small file of `/proc` or `/sys`, without blanks around it. `None`: it cannot be read.
-pub(crate) fn read_file(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// A folder with these files.
-#[cfg(test)]
-pub(crate) fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = root.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    root
 }

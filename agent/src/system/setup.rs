@@ -9,7 +9,7 @@ use std::time::Duration;
 use mpwatch_ebpf::namespace;
 use mpwatch_model::host::setup::{Setup, cpu_model};
 
-use crate::system::read_file;
+use crate::system::procfs::read_file;
 
 /// Directory of the sysctls of MPTCP. It shows the sysctls of the reader's network namespace.
 const SYSCTLS: &str = "/proc/sys/net/mptcp";
@@ -51,7 +51,7 @@ fn governor(cpus: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::folder_with;
+    use crate::system::procfs::folder_with;
 
     #[test]
     fn settings_are_read_from_files() {

@@ -23,7 +23,7 @@ use mpwatch_report::{html, links, markdown, text};
 use mpwatch_store::SheetKind;
 
 use crate::client::Daemon;
-use crate::command::output::sheet;
+use crate::command::sheet::sheet;
 use crate::config::Layers;
 use crate::energy::calibration::PowerFile;
 use crate::energy::discovery::Hardware;

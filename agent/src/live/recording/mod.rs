@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use serde::{Deserialize, Serialize};
 
-use crate::live::{EventSink, EventSource};
+use crate::live::source::{EventSink, EventSource};
 
 /// Version of the format. A file with a newer version is rejected.
 const VERSION: u32 = 1;
