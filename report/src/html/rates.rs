@@ -87,20 +87,23 @@ impl<'a> Sampled<'a> {
             return Vec::new();
         }
         let start = subflow.created_at.map(|at| (clock.at(at), 0));
-        let known =
-            samples.iter().map(|sample| (clock.at(sample.at), sample.bytes_sent.0 + sample.bytes_received.0));
         let last = subflow.closed.map_or(clock.end, |closed| clock.at(closed.at));
+        let known = samples
+            .iter()
+            .map(|sample| (clock.at(sample.at), sample.bytes_sent.0 + sample.bytes_received.0))
+            .filter(|(at, _)| *at < last);
         let end = (last, subflow.bytes_sent.0 + subflow.bytes_received.0);
         let mut totals = start.into_iter().chain(known).chain([end]);
         let Some(mut before) = totals.next() else { return Vec::new() };
         let mut steps: Vec<Step> = Vec::new();
         for (at, bytes) in totals {
-            let (at, carried) = (before.0.max(at), bytes.saturating_sub(before.1));
-            let is_short = |step: &&mut Step| at - step.from < clock.end / f64::from(MAX_STEPS);
-            match steps.last_mut().filter(|step| at <= before.0 || is_short(step)) {
+            if at <= before.0 {
+                continue;
+            }
+            let carried = bytes.saturating_sub(before.1);
+            match steps.last_mut().filter(|step| at - step.from < clock.end / f64::from(MAX_STEPS)) {
                 Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
-                None if at > before.0 => steps.push(Step { from: before.0, to: at, bytes: carried }),
-                None => continue,
+                None => steps.push(Step { from: before.0, to: at, bytes: carried }),
             }
             before = (at, bytes);
         }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(feature = "fuzz")]
 pub(super) use load::check_text;
-use load::{TlsAcceptor, Users, load};
+use load::{TlsAcceptor, Users};
 
 /// Why a web-config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +89,13 @@ impl Access {
         let outcome = loaded.map(|rules| state.rules = Arc::new(rules));
         (Arc::clone(&state.rules), Some(outcome))
     }
+}
+
+fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
+    let mut note = |file: &Path| drop(versions.insert(file.to_owned(), version_of(file)));
+    let (tls, users, is_authenticated) =
+        load::load(path, &mut note).map_err(|reason| WebConfigError { path: path.to_owned(), reason })?;
+    Ok(Rules { tls, users, is_authenticated })
 }
 
 fn version_of(file: &Path) -> Option<Version> {

@@ -7,8 +7,6 @@ use std::path::Path;
 
 use tokio::net::TcpStream;
 
-use super::{Rules, Versions, WebConfigError};
-
 pub(in crate::http) enum TlsAcceptor {}
 pub(in crate::http) enum Users {}
 
@@ -24,7 +22,8 @@ impl Users {
     }
 }
 
-pub(super) fn load(path: &Path, _: &mut Versions) -> Result<Rules, WebConfigError> {
-    let reason = "this mpwatch was built without the cargo feature `web-config`".to_owned();
-    Err(WebConfigError { path: path.to_owned(), reason })
+pub(super) type Loaded = (Option<TlsAcceptor>, Option<Users>, bool);
+
+pub(super) fn load(_: &Path, _: &mut dyn FnMut(&Path)) -> Result<Loaded, String> {
+    Err("this mpwatch was built without the cargo feature `web-config`".to_owned())
 }
