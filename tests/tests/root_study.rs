@@ -185,9 +185,13 @@ fn a_study_in_which_every_run_fails_fails_and_keeps_the_reasons() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("own.toml"), folder.path().join("out"));
-    // No machine has this address (RFC 5737), so the server cannot listen.
-    let text = "name = \"own\"\ntitle = \"\"\nrepeat = 2\nquantities = [\"goodput_bps\"]\n[client]\n\
-                [server]\naddress = \"192.0.2.1\"\n[traffic]\nbytes = 1000\n";
+    // The port is in use, so the server cannot listen.
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let text = format!(
+        "name = \"own\"\ntitle = \"\"\nrepeat = 2\nquantities = [\"goodput_bps\"]\n[client]\n\
+         [server]\naddress = \"127.0.0.1\"\nport = {port}\n[traffic]\nbytes = 1000\n"
+    );
     std::fs::write(&file, text).unwrap();
     let [file, out] = [&file, &out].map(|path| path.to_str().unwrap());
     for options in [&[][..], &["--resume"]] {
@@ -197,7 +201,7 @@ fn a_study_in_which_every_run_fails_fails_and_keeps_the_reasons() {
         assert!(error.contains(&format!("every run failed; {out} has the reasons")), "{error}");
         let study = results(Path::new(out));
         let cell = &list(&list(&study, "experiments")[0], "cells")[0];
-        assert!(list(cell, "failures")[0].as_str().unwrap().contains("192.0.2.1"), "{cell:#}");
+        assert!(list(cell, "failures")[0].as_str().unwrap().contains("in use"), "{cell:#}");
     }
 }
 
