@@ -6,11 +6,14 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::finding::{Finding, Format, Severity, of_connection, unmeasured};
 use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::flow::class::FlowClass;
+use mpwatch_model::flow::class_totals::completion_times;
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::pairing::flows;
 use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
-use mpwatch_model::kernel::lifecycle::CloseReason;
-use mpwatch_model::unit::Micros;
+use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::unit::{Bytes, Micros};
 
 fn texts(connection: &Connection) -> Vec<String> {
     let mark = |finding: &Finding| match finding.severity() {
@@ -160,4 +163,56 @@ fn a_path_that_can_hold_up_the_others_is_a_problem() {
     assert!(texts(&connection).iter().any(|found| found.starts_with(text)), "{:?}", texts(&connection));
     connection.subflows[1].backup = true;
     assert!(!slow(&connection), "a backup carries nothing");
+}
+
+#[test]
+fn a_subflow_that_did_not_join_is_neither_a_path_nor_a_failed_path() {
+    let join = "subflow 2 (10.0.2.1 -> 10.0.2.2 over eth2) did not join";
+    for (reason, why) in [
+        (Some(CloseReason::Refused), "refused (the handshake was answered with RST)"),
+        (Some(CloseReason::Unanswered), "unanswered (no answer to the SYN)"),
+        (Some(CloseReason::OptionRemoved), "MP_JOIN removed on the path"),
+        (None, "unanswered (no answer to the SYN)"),
+    ] {
+        let mut connection = fixture::connection(1, 2);
+        (connection.second_path, connection.bottlenecks) = (None, None);
+        let subflow = &mut connection.subflows[1];
+        (subflow.handshake, subflow.bytes_acked, subflow.bytes_received) = (None, Bytes(0), Bytes(0));
+        subflow.state = TcpState::SynSent;
+        subflow.closed = reason.map(|reason| Closed { at: fixture::at(5_000_000), reason });
+        let found = texts(&connection);
+        assert_eq!(found[0], format!("! {join}: {why}"), "{found:?}");
+        assert!(found[1].starts_with("! long flow over one path only"), "{found:?}");
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}
+
+#[test]
+fn a_connection_without_an_answer_is_a_finding_and_not_a_completed_flow() {
+    let mut connection = fixture::closed(1);
+    assert_eq!(completion_times(&flows(&[connection.clone()])), [12.0]);
+    connection.subflows.truncate(1);
+    let subflow = &mut connection.subflows[0];
+    (subflow.handshake, subflow.bytes_acked, subflow.bytes_received) = (None, Bytes(0), Bytes(0));
+    for (reason, text) in [
+        (CloseReason::Unanswered, "✗ unanswered: no answer to the SYN, the connection was never established"),
+        (CloseReason::Refused, "✗ refused: the peer answered the SYN with a reset"),
+    ] {
+        connection.subflows[0].closed.as_mut().unwrap().reason = reason;
+        let found = texts(&connection);
+        assert_eq!(found[0], text, "{found:?}");
+        assert!(!found.iter().any(|found| found.contains("failed")), "{found:?}");
+        assert!(completion_times(&flows(&[connection.clone()])).is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_does_not_read_limits_the_connection() {
+    let mut connection = fixture::connection(1, 2);
+    let subflow = &mut connection.subflows[0];
+    (subflow.progress, subflow.progress_since) = (Progress::LimitedByReceiver, Some(fixture::at(2_000_000)));
+    let text = "· limited by the receiver's window since +2.000000 s: the program there does not read";
+    let found = texts(&connection);
+    assert!(found.contains(&text.to_owned()), "{found:?}");
+    assert!(!found.iter().any(|found| found.contains("outage") || found.contains("failed")), "{found:?}");
 }

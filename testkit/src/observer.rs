@@ -74,6 +74,11 @@ impl Observer {
         self.child.id()
     }
 
+    /// The recording, which is being written.
+    pub fn recording(&self) -> PathBuf {
+        self.folder.path().join("run.mpw")
+    }
+
     /// Waits until the kernel has removed all sockets of a lab's connections, then stops mpwatch and reads its report.
     pub fn finish_after_close(self, lab: &Topology) -> Report {
         for namespace in [lab.client(), lab.server()] {
@@ -88,7 +93,7 @@ impl Observer {
     /// Waits until the recording has the end of every connection and subflow of these labs, then stops mpwatch and reads its report. A
     /// socket leaves the kernel's list before its end is recorded, so [`Observer::finish_after_close`] is faster but may miss ends.
     pub fn finish_after_recorded_ends(self, labs: &[Topology]) -> Report {
-        let recording = self.folder.path().join("run.mpw");
+        let recording = self.recording();
         for namespace in labs.iter().flat_map(|lab| [lab.client(), lab.server()]) {
             wait_for_recorded_ends(&recording, namespace, TIMEOUT);
         }

@@ -6,10 +6,24 @@
 #[path = "checksum/upload.rs"]
 mod upload;
 
+use std::env;
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::Workload;
-use mpwatch_tests::{list, may_run_as_root, number};
+use mpwatch_lab::{Topology, poll_until};
+use mpwatch_tests::{Observer, emulation, lines, list, may_run_as_root, mpwatch, number, wait};
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use upload::{closed, counted, upload};
+
+/// Variable that makes a child process a server: its address.
+const SERVER: &str = "MPWATCH_TEST_SERVER";
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_wrong_checksum_on_one_of_two_subflows_resets_that_one_only() {
@@ -37,4 +51,82 @@ fn a_wrong_checksum_on_one_of_two_subflows_resets_that_one_only() {
         let of_reset = ends.iter().filter(|(_, reason)| *reason == reset).count() as u64;
         assert_eq!(of_reset, resets, "resets against the kernel's counter");
     }
+}
+
+/// mpwatch reads the counters of a namespace through a process in it. These processes end before the next tick, and the last one has no error.
+#[test]
+fn wrong_checksums_at_short_processes_are_counted() {
+    const PROCESSES: u64 = 5;
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::disjoint(&[LinkSpec::default()]).unwrap();
+    for end in [lab.client(), lab.server()] {
+        end.sysctl("net.mptcp.checksum_enabled", "1").unwrap();
+    }
+    // Changes two bytes behind the longest header. Without hardware, nobody checks TCP's checksum.
+    let chain = "add table ip t; add chain ip t c { type filter hook prerouting priority 0; };";
+    let rule = "add rule ip t c meta l4proto tcp meta length > 1000 @th,480,16 set 0xdead";
+    lab.server().nft(&format!("{chain} {rule}")).unwrap();
+    let observer = Observer::start_every("1s", &[]);
+    for _ in 0..PROCESSES {
+        let (mut server, mut client) = connect_to_process(&lab);
+        client.write_all(&[7; 1_200]).unwrap();
+        drop(client);
+        assert!(wait(&mut server).success());
+    }
+    let wrong = counted(&lab, "DataCsumErr")[1];
+    assert_eq!(wrong, PROCESSES);
+    let (mut server, client) = connect_to_process(&lab);
+    let recording = observer.recording();
+    let found = || {
+        let replayed = mpwatch(&["replay", recording.to_str().unwrap(), "--format", "json"]);
+        let report: Value = serde_json::from_str(&replayed.stdout).ok()?;
+        report["counters"]["mapping_problems"]["bad_checksum"].as_u64().filter(|found| *found >= wrong)
+    };
+    let found = poll_until("mpwatch to count the wrong checksums", emulation::timeout(TIMEOUT), found);
+    drop(client);
+    assert!(wait(&mut server).success());
+    assert_eq!(found.unwrap(), wrong);
+    let counters = &observer.finish_after_close(&lab).json["counters"];
+    assert_eq!(number(&counters["mapping_problems"], "bad_checksum"), wrong, "{counters:#}");
+}
+
+/// Starts a process that accepts one connection, and connects to it.
+fn connect_to_process(lab: &Topology) -> (Child, Socket) {
+    let address = lab.traffic(Workload::upload(1)).unwrap().server;
+    let start = || {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "one_server", "--nocapture"])
+            .env(SERVER, address.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut server = lab.server().enter(start).unwrap();
+    let output = lines(server.stdout.take().unwrap());
+    while !output.recv_timeout(emulation::timeout(TIMEOUT)).unwrap().contains("listening") {}
+    let connect = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+        socket.connect(&address.into()).unwrap();
+        socket
+    };
+    (server, lab.client().enter(connect).unwrap())
+}
+
+/// The process of a server. Without the variable, which only [`connect_to_process`] sets, it does nothing.
+#[test]
+fn one_server() {
+    let Ok(address) = env::var(SERVER) else { return };
+    let address: SocketAddr = address.parse().unwrap();
+    let listener = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+    listener.set_reuse_address(true).unwrap();
+    listener.bind(&address.into()).unwrap();
+    listener.listen(1).unwrap();
+    println!("listening");
+    let mut socket = listener.accept().unwrap().0;
+    // After a wrong checksum the connection may be reset.
+    let _ = socket.read_to_end(&mut Vec::new());
+    // Nobody reads the output of the test harness.
+    std::process::exit(0);
 }

@@ -146,6 +146,52 @@ fn a_refused_join_is_not_initial_and_lends_no_address_to_its_connection() {
     assert_eq!(number(connection, "bytes_reinjected"), sent_by_subflows - 2 * PAYLOAD.len() as u64);
 }
 
+/// The client resets a join if a middlebox removes MPTCP's option from the SYN or from its answer. A server that accepts no more subflows
+/// resets it after the handshake of TCP.
+#[test]
+fn a_join_that_does_not_succeed_is_not_a_failed_path() {
+    for (expected, removed_at_server) in
+        [("option_removed", Some(true)), ("option_removed", Some(false)), ("refused", None)]
+    {
+        if !may_run_as_root() {
+            return;
+        }
+        let lab = lab(JoinBy::ClientSubflow);
+        let path = lab.path(1).unwrap();
+        let (end, interface) = match removed_at_server {
+            Some(false) => (lab.client(), path.client_interface()),
+            _ => (lab.server(), path.server_interface()),
+        };
+        if removed_at_server.is_some() {
+            let chain = "add table ip t; add chain ip t c { type filter hook prerouting priority 0; };";
+            let rule = format!("add rule ip t c iifname {interface} reset tcp option mptcp");
+            end.nft(&format!("{chain} {rule}")).unwrap();
+        } else {
+            endpoint::set_limits(end, Limits { subflows: 0, add_addr_accepted: 0 }).unwrap();
+        }
+        let observer = Observer::start(&[]);
+        let server = serve(&lab, Protocol::MPTCP, 1, false);
+        lab.client()
+            .enter(|| {
+                let mut socket = stream(Protocol::MPTCP);
+                socket.connect(&address(&lab).into()).unwrap();
+                socket.write_all(&PAYLOAD).unwrap();
+                let resets = |end| mib::read(end).unwrap()["TcpOutRsts"];
+                let is_reset = || (resets(lab.client()) + resets(lab.server()) >= 1).then_some(());
+                poll_until("the join and its reset", JOIN_DEADLINE, is_reset).unwrap();
+            })
+            .unwrap();
+        assert_eq!(server(), [PAYLOAD.len()]);
+        let report = observer.finish_after_close(&lab);
+        let connection = report.only_connection_in(lab.client().name());
+        let subflows = list(connection, "subflows").iter();
+        let ends: Vec<_> =
+            subflows.map(|of| (text(&of["closed"], "reason"), number(of, "path_failures"))).collect();
+        assert_eq!(ends, [("fin", 0), (expected, 0)], "{connection:#}");
+        assert!(connection["second_path"].is_null(), "{connection:#}");
+    }
+}
+
 #[test]
 fn connections_that_the_process_never_accepts_are_whole() {
     const COUNT: usize = 20;

@@ -179,6 +179,33 @@ fn an_own_experiment_runs_between_two_namespaces() {
 }
 
 #[test]
+fn a_study_in_which_every_run_fails_fails_and_keeps_the_reasons() {
+    if !may_run_as_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("own.toml"), folder.path().join("out"));
+    // The port is in use, so the server cannot listen.
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let text = format!(
+        "name = \"own\"\ntitle = \"\"\nrepeat = 2\nquantities = [\"goodput_bps\"]\n[client]\n\
+         [server]\naddress = \"127.0.0.1\"\nport = {port}\n[traffic]\nbytes = 1000\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let [file, out] = [&file, &out].map(|path| path.to_str().unwrap());
+    for options in [&[][..], &["--resume"]] {
+        let output = output(study(&["run", "--file", file, "--out", out]).args(options));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(&format!("every run failed; {out} has the reasons")), "{error}");
+        let study = results(Path::new(out));
+        let cell = &list(&list(&study, "experiments")[0], "cells")[0];
+        assert!(list(cell, "failures")[0].as_str().unwrap().contains("in use"), "{cell:#}");
+    }
+}
+
+#[test]
 fn an_own_experiment_that_cannot_run_says_why_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("own.toml"), folder.path().join("out"));

@@ -8,6 +8,7 @@ mod stage;
 use std::time::Duration;
 
 use mpwatch_fixtures as fixture;
+use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Nanos;
 use mpwatch_tui::screen::{
@@ -289,6 +290,15 @@ fn states_are_named() {
     open(estimated, 120, 40).press("3").has("~ ESTIMATED").has("~1.05W");
     open(losses, 120, 40).has("INCOMPLETE: final records lost").press("5").has("✗ final records lost");
     open(normal, 40, 8).has("mpwatch needs 60x10.");
+}
+
+#[test]
+fn what_the_budget_reduces_is_not_a_lack_of_the_kernel() {
+    let mut snapshot = losses();
+    open(losses, 120, 40).has("not available on this kernel: what").lacks("reduced by trace.budget");
+    snapshot.host.missing[0].why = format!("see {}", MissingHook::BUDGET);
+    let mut stage = Stage::new(120, 40);
+    stage.show(snapshot).has("reduced by trace.budget: what").lacks("not available on this kernel");
 }
 
 #[test]

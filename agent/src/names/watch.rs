@@ -287,6 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_called_host_is_not_the_own_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host");
+        fs::write(&path, "").unwrap();
+        let (sender, changes) = mpsc::channel();
+        let cookie = |path: &Path| Ok(Some(NetnsCookie(if path == Path::new(OWN) { 1 } else { 2 })));
+        let mut names = Learner::new(Box::new(cookie), sender).unwrap();
+        names.learn_own();
+        names.learn(&path);
+        let named = changes.try_iter().map(|change| match change {
+            Change::Named(netns, name) => (netns.0, name.name),
+            Change::Removed(_) => panic!("{change:?}"),
+        });
+        let expected = [(1, "host".to_owned()), (2, path.to_str().unwrap().to_owned())];
+        assert_eq!(named.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn a_file_is_tried_again_after_a_shortage_of_descriptors() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("name");

@@ -91,8 +91,13 @@ pub(super) fn subflow(
 ) -> SubflowRecord {
     let flag = |bit: u32| flags & bit != 0;
     let join = flag(abi::MPW_SF_MP_JOIN);
-    // TCP may be established although the peer refuses the MP_JOIN.
-    let established = nanos(established_ns).filter(|_| join || !flag(abi::MPW_SF_ASKED_JOIN));
+    // TCP may be established although the peer refuses the MP_JOIN, or resets the subflow instead of acknowledging the join. A subflow that
+    // an MP_FASTCLOSE ends later has no more segments, so the time decides: two round trips, and 10 ms for a busy peer.
+    let is_soon = closed_ns <= established_ns + 2_000 * u64::from(handshake_us) + 10_000_000;
+    let is_refused = is_soon && flag(abi::MPW_SF_RST_RECEIVED) && raw_tcp.segs_in <= 2;
+    let has_joined =
+        if join { !is_refused || flag(abi::MPW_SF_PASSIVE) } else { !flag(abi::MPW_SF_ASKED_JOIN) };
+    let established = nanos(established_ns).filter(|_| has_joined);
     let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
     let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
@@ -248,6 +253,28 @@ mod tests {
         }
         let order: Vec<u64> = stalls(raw, 6).iter().map(|stall| stall.from.0).collect();
         assert_eq!(order, [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_join_that_is_reset_before_it_is_acknowledged_is_not_established() {
+        let is_established = |flags, closed_ns, segs_in| {
+            let flags = flags | abi::MPW_SF_MP_JOIN;
+            let observed = abi::mpw_observed {
+                established_ns: 1,
+                handshake_us: 20_000,
+                closed_ns,
+                flags,
+                ..Default::default()
+            };
+            let tcp = abi::mpw_tcp { segs_in, ..Default::default() };
+            subflow(abi::mpw_subflow { observed, tcp, ..Default::default() }).established.is_some()
+        };
+        let reset = abi::MPW_SF_RST_RECEIVED;
+        assert!(!is_established(reset, 21_000_000, 2));
+        assert!(is_established(reset, 21_000_000, 3), "acknowledged, and reset later");
+        assert!(is_established(reset, 60_000_000, 2), "MP_FASTCLOSE on another subflow");
+        assert!(is_established(reset | abi::MPW_SF_PASSIVE, 21_000_000, 2), "accepted here");
+        assert!(is_established(0, 0, 1), "not acknowledged yet");
     }
 
     /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the BPF programs.

@@ -16,8 +16,9 @@ const EHOSTUNREACH: u32 = 113;
 /// The reason for the end of a subflow, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     let is_open_tcp = record.seen_open && !record.passive && !record.end.never_established;
-    if record.mp_join && record.established.is_none() && is_open_tcp && record.end.reset_sent {
-        return CloseReason::OptionRemoved;
+    let EndFlags { reset_sent, reset_received, .. } = record.end;
+    if record.mp_join && record.established.is_none() && is_open_tcp && (reset_sent || reset_received) {
+        return if reset_received { CloseReason::Refused } else { CloseReason::OptionRemoved };
     }
     reason_for(record.error, record.end)
 }

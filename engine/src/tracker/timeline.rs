@@ -108,3 +108,27 @@ impl Timeline {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_model::id::SocketCookie;
+
+    use super::*;
+
+    #[test]
+    fn the_first_and_the_last_entries_and_failures_between_them_are_kept() {
+        const ADDED: usize = 10 * MAX_ENTRIES;
+        let subflow = SubflowId { cookie: SocketCookie(1), generation: 0 };
+        let mut timeline = Timeline::default();
+        for n in 0..ADDED {
+            let failure = TimelineEvent::SubflowClosed { subflow, reason: CloseReason::Timeout };
+            let event = if n == ADDED / 2 { failure } else { TimelineEvent::SubflowOpened { subflow } };
+            timeline.traced(Nanos(n as u64), event);
+        }
+        let times: Vec<usize> = timeline.entries().iter().map(|entry| entry.at.0 as usize).collect();
+        let last = ADDED - (MAX_ENTRIES - FIRST_ENTRIES - 1)..ADDED;
+        let expected: Vec<usize> = (0..FIRST_ENTRIES).chain([ADDED / 2]).chain(last).collect();
+        assert_eq!(times, expected);
+        assert_eq!(timeline.take_dropped(), (ADDED - MAX_ENTRIES) as u64);
+    }
+}

@@ -90,7 +90,7 @@ json_words! {
         RemovedByPeer = "removed_by_peer",
         /// The peer closed only this subflow, without withdrawing its address.
         ClosedByPeer = "closed_by_peer",
-        /// A reset answered its SYN.
+        /// A reset answered its handshake.
         Refused = "refused",
         /// Nothing answered its SYN until it was closed.
         Unanswered = "unanswered",
@@ -113,7 +113,7 @@ impl CloseReason {
             Self::RemovedByAdmin => "removed by this host (endpoint deleted, or socket destroyed)",
             Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
             Self::ClosedByPeer => "closed by the peer, address not withdrawn",
-            Self::Refused => "refused (the SYN was answered with RST)",
+            Self::Refused => "refused (the handshake was answered with RST)",
             Self::Unanswered => "unanswered (no answer to the SYN)",
             Self::OptionRemoved => "MP_JOIN removed on the path",
             Self::Unknown => "unknown",

@@ -85,6 +85,8 @@ fn an_error_names_the_wrong_value_and_the_valid_ones() {
         assert_fails(&mpwatch(&["config", "check", "--interval", wrong]), 2, rule);
     }
     assert_fails(&mpwatch(&["demo", "--seconds", "0"]), 2, &["0", "2..=3600"]);
+    assert_fails(&mpwatch(&["top", "--batch", "-n", "0"]), 2, &["0", "a whole number above 0"]);
+    assert_fails(&mpwatch(&["top", "--batch", "--netns", "no-such"]), 2, &["no network namespace `no-such`"]);
     assert_fails(&mpwatch(&["top", "--ring-size", "3M"]), 2, &["3M", "power of two"]);
 }
 

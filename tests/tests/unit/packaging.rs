@@ -77,6 +77,20 @@ fn the_service_may_open_more_files_than_usual() {
     assert!(limit.parse::<u64>().unwrap() > 1_024, "{limit}");
 }
 
+/// Energy counters leak what other programs compute (PLATYPUS), and users join the group of the service to read its socket.
+#[test]
+fn energy_counters_are_for_the_user_of_the_service_and_not_for_its_group() {
+    let rules = read("packaging/systemd/mpwatch.tmpfiles");
+    let rules: Vec<Vec<&str>> =
+        rules.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect()).collect();
+    assert!(!rules.is_empty());
+    for rule in rules {
+        let [kind, path, mode, user, group, age] = rule[..] else { panic!("{rule:?}") };
+        assert!(path.starts_with("/sys/devices/virtual/powercap/") && path.ends_with("/energy_uj"), "{path}");
+        assert_eq!((kind, mode, user, group, age), ("z", "0400", "mpwatch", "root", "-"), "{path}");
+    }
+}
+
 /// The sample configuration, generated from the schema of the program.
 fn sample(head: &str) -> String {
     let schema: Value = serde_json::from_str(&mpwatch(&["config", "schema"]).stdout).unwrap();

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use mpwatch_tests::{CommandOutput, list, mpwatch, number};
+use mpwatch_tests::{CommandOutput, list, mpwatch, number, output, program, skip, text};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -39,6 +40,46 @@ fn a_database_gives_the_report_of_the_replay_that_filled_it() {
             assert_eq!(report, printed, "{case} as {format}");
         }
     }
+}
+
+#[test]
+fn a_report_that_does_not_fit_into_memory_has_the_latest_connections_and_says_so() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount"]);
+        command
+    };
+    if !output(unshare().arg("true")).status.success() {
+        return skip("this user may not create a mount namespace");
+    }
+    let (folder, db, _) = filled("requests", "json");
+    for case in CASES.iter().filter(|case| **case != "requests") {
+        good(mpwatch(&["replay", &recording(case), "--db", &db]));
+    }
+    let printed = good(mpwatch(&["report", "--db", &db, "--format", "json"]));
+    let meminfo = folder.path().join("meminfo");
+    // Half of it is enough for four connections of 5 kB.
+    std::fs::write(&meminfo, "MemTotal: 40 kB\nMemAvailable: 40 kB\n").unwrap();
+    let report = |format: &str| {
+        let script = format!("mount --bind '{}' /proc/meminfo && exec \"$@\"", meminfo.display());
+        let mut command = unshare();
+        command.args(["sh", "-c", &script, "sh"]).arg(program());
+        good(output(command.args(["report", "--db", &db, "--format", format])).into())
+    };
+    let ids = |printed: &str| -> Vec<String> {
+        let report: Value = serde_json::from_str(printed).unwrap();
+        list(&report, "connections").iter().map(|connection| text(connection, "id").to_owned()).collect()
+    };
+    let (all, short) = (ids(&printed), report("json"));
+    assert!(all.len() > 4, "{all:?}");
+    assert!((1..=4).contains(&ids(&short).len()) && all.ends_with(&ids(&short)), "{:?}", ids(&short));
+    let left_out = all.len() - ids(&short).len();
+    let reason = format!("{left_out} older connections do not fit into memory");
+    assert!(report("text").contains(&reason), "{}", report("text"));
+    assert_eq!(
+        report("csv-connections"),
+        good(mpwatch(&["report", "--db", &db, "--format", "csv-connections"]))
+    );
 }
 
 #[test]
