@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles and links `src/bpf/*.bpf.c` and `src/congestion/*.bpf.c` with clang and generates Rust types from the ABI header. libbpf's headers come from libbpf-sys.
+//! Compiles and links `src/bpf/*.bpf.c` and `src/congestion/*.bpf.c` with clang and generates Rust types from the ABI headers. libbpf's headers come from libbpf-sys.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::Linker;
+use libbpf_rs::btf::types::{Array, Enum, Int, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
 
 const HEADERS: &str = "include";
-const ABI_HEADER: &str = "include/mpwatch_abi.h";
+const ABI_HEADERS: [&str; 2] = ["include/mpwatch_settings.h", "include/mpwatch_abi.h"];
 const PROGRAMS: &str = "src/bpf";
 /// Compiled into an object of its own, because a kernel without struct_ops refuses the whole object.
 const CONGESTION: &str = "src/congestion";
@@ -20,10 +24,10 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={HEADERS}");
     println!("cargo:rerun-if-changed={PROGRAMS}");
     println!("cargo:rerun-if-changed={CONGESTION}");
-    let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is set by cargo")?);
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("cargo did not set OUT_DIR")?);
     link_programs(&compile_programs(PROGRAMS, &out)?, &out.join("mpwatch.bpf.o"))?;
     link_programs(&compile_programs(CONGESTION, &out)?, &out.join("congestion.bpf.o"))?;
-    generate_abi(&out.join("abi.rs"))
+    generate_abi(&out)
 }
 
 fn compile_programs(folder: &str, out: &Path) -> Result<Vec<PathBuf>> {
@@ -36,7 +40,7 @@ fn compile_programs(folder: &str, out: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf> {
-    let name = source.file_stem().context("a source has a name")?;
+    let name = source.file_stem().context("a source has no name")?;
     let object = out.join(name).with_extension("o");
     let mut clang = Command::new("clang");
     clang.args(["-target", "bpf", "-g", "-O2", "-c"]).args(arguments).arg(source).arg("-o").arg(&object);
@@ -46,7 +50,7 @@ fn compile(source: &Path, out: &Path, arguments: &[OsString]) -> Result<PathBuf>
 }
 
 fn clang_arguments() -> Result<Vec<OsString>> {
-    let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys has no headers")?;
+    let headers = env::var_os("DEP_BPF_INCLUDE").context("libbpf-sys did not set DEP_BPF_INCLUDE")?;
     let flags = [
         "-Wall",
         "-Wextra",
@@ -61,11 +65,11 @@ fn clang_arguments() -> Result<Vec<OsString>> {
     Ok(flags.into_iter().map(OsString::from).chain(others).collect())
 }
 
-/// For asm/types.h: clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the directory of the target
-/// may be missing; the directory of this machine has the same types.
+/// Arguments to find asm/types.h, because clang does not search Debian's multiarch directory for the target `bpf`. When cross-compiling, the
+/// directory of the target may be missing; the directory of this machine has the same types.
 fn multiarch_arguments() -> Result<[String; 4]> {
-    let target = env::var("CARGO_CFG_TARGET_ARCH").context("CARGO_CFG_TARGET_ARCH is set by cargo")?;
-    let host = env::var("HOST").context("HOST is set by cargo")?;
+    let target = env::var("CARGO_CFG_TARGET_ARCH").context("cargo did not set CARGO_CFG_TARGET_ARCH")?;
+    let host = env::var("HOST").context("cargo did not set HOST")?;
     let host = host.split('-').next().unwrap_or_default();
     let folder = |architecture: &str| format!("/usr/include/{architecture}-linux-gnu");
     Ok(["-idirafter".to_owned(), folder(&target), "-idirafter".to_owned(), folder(host)])
@@ -79,32 +83,51 @@ fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
     linker.link().context("linking the BPF objects")
 }
 
-fn generate_abi(output: &Path) -> Result<()> {
-    bindgen::Builder::default()
-        .header(ABI_HEADER)
-        .clang_args(["-include", "linux/types.h"])
-        .clang_args(multiarch_arguments()?)
-        .allowlist_item("mpw_.*|MPW_.*")
-        .prepend_enum_name(false)
-        .default_enum_style(bindgen::EnumVariation::Consts)
-        .derive_default(true)
-        .generate_comments(true)
-        .parse_callbacks(Box::new(PlainData))
-        .generate()
-        .context("reading the ABI header (is libclang installed? `./dev setup` installs it)")?
-        .write_to_file(output)
-        .context("writing the ABI types")
-}
-
-/// Records are plain data: any bytes of the right length are valid. bytemuck checks at compile time that no type has padding.
-#[derive(Debug)]
-struct PlainData;
-
-impl bindgen::callbacks::ParseCallbacks for PlainData {
-    fn add_derives(&self, info: &bindgen::callbacks::DeriveInfo<'_>) -> Vec<String> {
-        match info.kind {
-            bindgen::callbacks::TypeKind::Struct => vec!["bytemuck::Pod".into(), "bytemuck::Zeroable".into()],
-            _ => Vec::new(),
+/// Writes the constants and structs of the ABI header in Rust, from the BTF that clang makes of them.
+fn generate_abi(out: &Path) -> Result<()> {
+    let headers = ABI_HEADERS.map(fs::read_to_string).into_iter().collect::<io::Result<String>>()?;
+    let mut text = String::from("#include <linux/types.h>\n#include \"mpwatch_abi.h\"\n");
+    // clang describes only types that a variable has.
+    for (number, name) in headers.lines().filter_map(|line| line.strip_suffix(" {")).enumerate() {
+        writeln!(text, "{name} variable_{number};")?;
+    }
+    let source = out.join("abi.c");
+    fs::write(&source, text)?;
+    let btf = Btf::from_path(compile(&source, out, &clang_arguments()?)?)?;
+    let mut text = String::new();
+    for enumeration in btf.type_by_kind::<Enum<'_>>() {
+        for constant in enumeration.iter() {
+            writeln!(text, "pub const {}: u32 = {};", name_of(constant.name)?, constant.value)?;
         }
     }
+    for structure in btf.type_by_kind::<Struct<'_>>() {
+        let name = name_of(structure.name())?;
+        writeln!(text, "#[repr(C)] #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]")?;
+        writeln!(text, "pub struct {name} {{")?;
+        for member in structure.iter() {
+            let field = btf.type_by_id(member.ty).context("a member has a type")?;
+            writeln!(text, "    pub {}: {},", name_of(member.name)?, rust_type(field)?)?;
+        }
+        writeln!(
+            text,
+            "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() }} }}"
+        )?;
+    }
+    fs::write(out.join("abi.rs"), text).context("writing the ABI types")
+}
+
+/// The Rust type of a member. All integers of the header are unsigned, and bytemuck checks at compile time that no struct has padding.
+fn rust_type(declared: BtfType<'_>) -> Result<String> {
+    let resolved = declared.skip_mods_and_typedefs();
+    if let Ok(integer) = Int::try_from(resolved) {
+        Ok(format!("u{}", integer.bits))
+    } else if let Ok(array) = Array::try_from(resolved) {
+        Ok(format!("[{}; {}]", rust_type(array.contained_type())?, array.capacity()))
+    } else {
+        Ok(name_of(resolved.name())?.to_owned())
+    }
+}
+
+fn name_of(name: Option<&OsStr>) -> Result<&str> {
+    name.and_then(OsStr::to_str).context("types, members and constants of the ABI have names")
 }

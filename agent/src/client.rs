@@ -65,7 +65,7 @@ pub(crate) enum AttachError {
     TooLong { path: PathBuf, what: &'static str, limit: usize },
     #[error("the daemon at {path} serves its maximum of clients, or is stopping; try again")]
     Full { path: PathBuf },
-    #[error("{options}: only the daemon at {path} decides how it traces; omit this, or --socket")]
+    #[error("{options}: only the daemon at {path} decides how it traces; omit these options, or --socket")]
     TracingOptions { path: PathBuf, options: String },
     #[error("the daemon at {path} does not answer; it may be stopped or overloaded")]
     Silent { path: PathBuf },
@@ -82,7 +82,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Attaches if a daemon listens. `None`: none listens, or options set how to trace, so the command must trace by itself. Such options
+    /// Attaches if a daemon listens. `None`: no daemon listens, or options set how to trace, so the command itself must trace. Such options
     /// together with a named socket are an error. `interval`: whether an interval was given.
     pub(crate) fn find(
         options: &ViewOptions,
@@ -190,7 +190,7 @@ impl Daemon {
     }
 }
 
-/// The given options that a daemon cannot follow: the command must trace by itself.
+/// The given options that set how to trace. A daemon cannot apply them, so the command must trace by itself.
 fn tracing_options(options: &ViewOptions, interval: bool) -> Vec<&'static str> {
     let trace = &options.trace;
     let given = [
@@ -235,11 +235,11 @@ mod tests {
         let (mut server, client) = UnixStream::pair().unwrap();
         writeln!(server, "{}", serde_json::to_string(&Greeting::default()).unwrap()).unwrap();
         let mut snapshot = serde_json::to_value(mpwatch_fixtures::snapshot(Vec::new())).unwrap();
-        // The first interval is longer than the clock can count, the second does not fit into a duration.
+        // The first interval overflows an `Instant`, the second a `Duration`.
         let intervals = [1e19_f64, 1e300];
         for interval in intervals {
             snapshot["interval_s"] = interval.into();
-            // Written at once: the buffer of the socket does not hold many small writes.
+            // A single write, because the socket's buffer does not hold many small ones.
             server.write_all(format!("{snapshot}\n").as_bytes()).unwrap();
         }
         drop(server);

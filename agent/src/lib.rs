@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program `mpwatch`: parses the command line, runs the command, returns its exit code. A library for the program `mpwatch-study`,
-//! which uses [`shared`] only, and for the fuzz targets.
+//! The program `mpwatch`: parses the command line, runs the command, returns its exit code. The program `mpwatch-study`, which uses only
+//! [`shared`], and the fuzz targets use this crate as a library.
 
 mod cli;
 mod client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of the quantities of the command line and the configuration.
+//! Parses quantities of the command line and the configuration, and checks their limits.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use mpwatch_model::quantity::parse_duration;
 use mpwatch_model::quantity::{parse_duration_up_to, parse_size};
 
-/// A retention time, 1 h to 3650 d.
+/// Parses a retention time of 1 h to 3650 d.
 #[cfg(feature = "clickhouse")]
 pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_hours(1)..=Duration::from_hours(3_650 * 24);
@@ -16,7 +16,7 @@ pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "use a number with d or h, 1h to 3650d".to_owned())
 }
 
-/// A whole number above 0.
+/// Parses a whole number above 0.
 pub(crate) fn parse_count<T: FromStr + Default + PartialOrd>(text: &str) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| *number > T::default());
     number.ok_or_else(|| "use a whole number above 0".to_owned())
@@ -25,17 +25,17 @@ pub(crate) fn parse_count<T: FromStr + Default + PartialOrd>(text: &str) -> Resu
 /// Longest time between two snapshots.
 pub(crate) const MAX_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Time between two snapshots, 100 ms to [`MAX_INTERVAL`].
+/// Parses the time between two snapshots, 100 ms to [`MAX_INTERVAL`].
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_duration_up_to(MAX_INTERVAL, text)
 }
 
-/// A duration of 100 ms to 10 min.
+/// Parses a duration of 100 ms to 10 min.
 pub(crate) fn parse_step(text: &str) -> Result<Duration, String> {
     parse_duration_up_to(Duration::from_mins(10), text)
 }
 
-/// Size of a ring buffer. The kernel wants a power of two of at least one page.
+/// Parses the size of a ring buffer in bytes. The kernel requires a power of two of at least one page.
 pub(crate) fn parse_ring_size(text: &str) -> Result<u32, String> {
     let size = text.parse().ok().or_else(|| parse_size(&text.to_uppercase()));
     size.filter(|size| size.is_power_of_two() && (4096..=1 << 30).contains(size))
@@ -48,7 +48,7 @@ pub(crate) fn in_percent(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }
 
-/// Share of the machine's CPU time, 0 to 1.
+/// Parses a percentage of the machine's CPU time. Returns a share, above 0 and up to 1.
 pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
     let percent = percent.filter(|percent| *percent > 0.0 && *percent <= 100.0);
@@ -58,7 +58,7 @@ pub(crate) fn parse_budget(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Probability of a verdict. Below 0.5 the opposite verdict would be more probable.
+/// Parses the probability of a verdict. Below 0.5 the opposite verdict would be more probable.
 #[cfg(feature = "control")]
 pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| (0.5..=1.0).contains(value));

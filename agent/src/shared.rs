@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by the programs `mpwatch` and `mpwatch-study`: the live loop with its energy counters, errors with exit codes, output, man pages.
+//! The parts of this crate that `mpwatch-study` uses: the live loop with its energy counters, errors with exit codes, output, man pages.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub fn mpwatch_with_methods(new: NewMethod, arguments: Vec<OsString>) -> ExitCod
     run_program("mpwatch", || crate::command::run(&cli))
 }
 
-/// Checks the environment, runs a command of the program with this name, prints its error and returns its exit code.
+/// Checks the environment, runs a command of the program `name`, prints the command's error and returns its exit code.
 pub fn run_program(name: &str, command: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let outcome = environment::check(variables).map_err(anyhow::Error::from);

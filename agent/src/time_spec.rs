@@ -42,7 +42,7 @@ impl TimeSpec {
         }
     }
 
-    /// As [`Self::resolve`], but a time of the day is the first one after `begin`.
+    /// As [`Self::resolve`], but a time of the day means its first occurrence from `begin` on.
     fn resolve_after(self, begin: Timestamp, now: &Zoned) -> Result<Timestamp, jiff::Error> {
         let Self::Clock(time) = self else { return self.resolve(now) };
         let begin = begin.to_zoned(now.time_zone().clone());
@@ -123,7 +123,7 @@ mod tests {
             ("2026-02-28 13:00:05Z", "2026-02-28T13:00:05Z"),
             ("2026-02-28T13:00+03:00", "2026-02-28T10:00:00Z"),
             ("11:59", "2026-03-01T10:59:00Z"),
-            // Not yet: the last one was yesterday.
+            // Today's 14:05 is in the future, so yesterday's is meant.
             ("14:05", "2026-02-28T13:05:00Z"),
             ("today", "2026-02-28T23:00:00Z"),
             ("yesterday", "2026-02-27T23:00:00Z"),

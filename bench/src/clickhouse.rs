@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine of ClickHouse from chDB (`MPWATCH_PYTHON`), served over HTTP, with the tables of mpwatch.
+//! Runs the engine of ClickHouse with the tables of mpwatch and serves it over HTTP. Uses the Python package chDB (`MPWATCH_PYTHON`).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use mpwatch_testkit::mpwatch;
 
-/// A running engine. Dropping it ends it.
+/// A running engine. It ends when it is dropped.
 pub struct Engine {
     process: Child,
     port: u16,
@@ -19,7 +19,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts the engine and creates the tables. The error names what is missing and how to install it.
+    /// Starts the engine and creates the tables. The error states what is missing and how to install it.
     pub fn start() -> Result<Self, &'static str> {
         let python = PathBuf::from(std::env::var_os("MPWATCH_PYTHON").unwrap_or_default());
         let imports = Command::new(&python).args(["-c", "import chdb"]).output();
@@ -33,29 +33,29 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Its port on 127.0.0.1.
+    /// The port of the engine on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its process.
+    /// The process id of the engine.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends the engine with SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
-    /// Kills it and starts it again with the same data, on the same port.
+    /// Kills the engine and starts it again with the same data and port.
     pub fn restart(&mut self) {
         self.kill();
         (self.process, self.port) = serve(&self.python, self.folder.path(), self.port);
     }
 
-    /// Executes statements.
+    /// Executes a sequence of statements. Panics if a statement fails.
     #[track_caller]
     pub fn apply(&self, sql: &str) {
         for statement in statements(sql) {
@@ -63,7 +63,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a statement.
+    /// Executes a statement and returns the answer. Panics if the statement fails.
     #[track_caller]
     pub fn query(&self, sql: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
@@ -100,7 +100,7 @@ pub fn schema(more: &[&str]) -> String {
     outcome.stdout
 }
 
-/// The statements of a file of SQL.
+/// Splits SQL text into statements.
 pub fn statements(sql: &str) -> Vec<String> {
     sql.split(";\n")
         .map(str::trim)

@@ -13,7 +13,7 @@ const USAGE: &str =
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
        ./dev bench bottleneck [OPTIONS]";
 
-/// Whether these arguments request a measurement that needs root: it creates namespaces or traces.
+/// Whether these arguments request a measurement that needs root, because it creates namespaces or traces the kernel.
 pub fn needs_root(arguments: &[String]) -> bool {
     let is_unprivileged = arguments.first().is_some_and(|first| ["store", "fleet"].contains(&first.as_str()));
     let is_offline = |two: &[String]| two[0] == "--only" && ["score", "fit"].contains(&two[1].as_str());

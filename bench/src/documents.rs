@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test compares them with the files, so they are always
-//! current.
+//! Generates docs/json.md and METRICS.md from the schemas and the metric table. A test fails if a file is not current.
 
 use std::fmt::Write as _;
 
@@ -39,14 +38,14 @@ const METRICS_INTRODUCTION: &str = "\
      MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated -->
 
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
-bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only what came after the daemon started.
-If both ends of a connection are on this machine, sums have both: its payload once as sent and once as received.
+bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only traffic after the daemon's start.
+If both ends of a connection are on this machine, sums contain its payload once as sent and once as received.
 
 The number of series does not grow with the number of flows. Interfaces have at most 64 label values, peers and control groups 100 each; the
 rest is summed in `__other__`. Interfaces with the same name in several namespaces share a label value. With `--metrics.top-flows N`, the N
-largest connections and up to 8 subflows of each have their own series, and so do as many that closed within the last five minutes;
-`connection=\"__other__\"` is the sum of all others. The counters of a connection start when it becomes one of the largest, so that all series
-always add up to the total of the host.
+largest connections and up to 8 subflows of each have separate series, as have up to N connections closed in the last five minutes;
+`connection=\"__other__\"` is the sum of all other connections. The counters of a connection start when it becomes one of the largest, so that all
+series always add up to the total of the host.
 ";
 
 const SCREEN_INTRODUCTION: &str = "
@@ -61,7 +60,7 @@ pub fn json_md() -> String {
     let mut text = JSON_INTRODUCTION.to_owned();
     text.push_str(&object("Snapshot", &snapshot, &snapshot));
     text.push_str(&object("Report", &report, &report));
-    // Definitions of the report come first, then definitions that only a snapshot has.
+    // The definitions in the report's schema come first, then definitions that are only in the snapshot's schema.
     let definitions_of = |root: &'_ Value| root["$defs"].as_object().cloned().unwrap_or_default();
     let shared = definitions_of(&report);
     let snapshot_only = definitions_of(&snapshot).into_iter().filter(|(name, _)| !shared.contains_key(name));
@@ -149,7 +148,7 @@ fn row(label: &str, field: &str, property: &Value, root: &Value) -> String {
     format!("| {label} | {} | {unit} | {} | {} |\n", kind(property, root), cell(&meaning), cell(&null))
 }
 
-/// The rows of one timeline event: its tag, then its own fields.
+/// The rows of one timeline event: a row for its tag, then a row for each of its fields.
 fn variant_rows(variant: &Value, root: &Value) -> String {
     let mut text = String::new();
     for (field, property) in variant["properties"].as_object().into_iter().flatten() {
@@ -188,7 +187,7 @@ fn is_enumeration(schema: &Value) -> bool {
     schema["enum"].is_array() || (schema["oneOf"].is_array() && !schema["properties"].is_object())
 }
 
-/// The type of a property; objects and enumerations link to their section.
+/// The type of a property. For an object or an enumeration, a link to its section.
 fn kind(property: &Value, root: &Value) -> String {
     let is_list = |types: &Value| {
         types == "array" || types.as_array().is_some_and(|list| list.contains(&"array".into()))
@@ -211,7 +210,7 @@ fn kind(property: &Value, root: &Value) -> String {
     }
 }
 
-/// The name of the definition that a property refers to, directly or as an alternative to `null`.
+/// The name of the definition to which a property refers, directly or as an alternative to `null`. `None`: no definition.
 fn definition_name(property: &Value) -> Option<&str> {
     let direct = property["$ref"].as_str();
     let or_null = || property["anyOf"].as_array()?.iter().find_map(|variant| variant["$ref"].as_str());

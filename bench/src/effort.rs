@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Durations, repetitions and sizes of measurements.
+//! The effort of measurements: durations, repetitions and sizes.
 
 use std::time::Duration;
 
 /// Durations, repetitions and sizes of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Repetitions of every comparison.
+    /// Number of repetitions of every comparison.
     pub(crate) rounds: usize,
-    /// Warm-up of traffic and tracing before a measurement.
+    /// Time for which traffic and tracing run before a measurement.
     pub(crate) warm_up: Duration,
     /// Length of one measurement.
     pub(crate) window: Duration,
-    /// Length of the traffic whose energy is compared with the truth.
+    /// Duration of the traffic whose energy is compared with the truth.
     pub(crate) traffic: Duration,
-    /// Number of short connections, of which tools may miss some.
+    /// Number of short connections in the comparison of tools, which may miss some of these connections.
     pub(crate) short_connections: u32,
     /// Numbers of subflows in measurements of a snapshot.
     pub(crate) subflows: &'static [u32],
-    /// Number of idle subflows of the subject `scale`, and of short connections that are opened in parallel.
+    /// Number of idle subflows in the subject `scale`, and number of short connections that are opened in parallel.
     pub(crate) many: [u32; 2],
     /// Number of connections that are opened and closed one after the other.
     pub(crate) new_connections: u32,
     /// Duration of the measurement of an idle mpwatch.
     pub(crate) idle: Duration,
-    /// Workloads of bottleneck detection.
+    /// Workloads of the subject `detection`.
     pub(crate) workloads: &'static [DetectionWorkload],
-    /// Measurements of these workloads are divided into slices of this length.
+    /// Length of the slices into which measurements of these workloads are divided.
     pub(crate) slice: Duration,
-    /// Number of frames of the live view, of each kind.
+    /// Number of measured frames of the live view, for each kind of frame.
     pub(crate) frames: usize,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct DetectionWorkload {
     pub(crate) connections: u32,
     /// Number of paths, and so of subflows per connection.
     pub(crate) paths: usize,
-    /// Rate of a path divided by its subflows, Mbit/s.
+    /// Rate of a path divided by the number of its subflows, Mbit/s.
     pub(crate) mbit_per_subflow: f64,
     /// Length of a path's queue in time.
     pub(crate) queue: Duration,
 }
 
-/// 1 000 slow subflows; 200 subflows that are fast enough for verdicts (two CPUs cannot carry more at that rate); and 200 in connections of
-/// two, with one verdict each. Some of the 28 verdicts of a connection with eight subflows keep changing.
+/// 1 000 slow subflows; 200 subflows that are fast enough for verdicts (two CPUs cannot carry more at this rate); 200 subflows in pairs,
+/// with one verdict per connection. Of the 28 verdicts of a connection with eight subflows, some change all the time.
 const WORKLOADS: [DetectionWorkload; 3] = [
     DetectionWorkload {
         connections: 125,
@@ -69,7 +69,7 @@ const SMALL_WORKLOADS: [DetectionWorkload; 3] = [
 ];
 
 impl Effort {
-    /// Effort for published figures.
+    /// The effort for published figures.
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),
@@ -85,7 +85,7 @@ impl Effort {
         slice: Duration::from_secs(2),
         frames: 200,
     };
-    /// A quick check that the bench works. Its figures have no meaning.
+    /// The effort for a quick check that the bench works. Its figures have no meaning.
     pub(crate) const QUICK: Self = Self {
         rounds: 1,
         warm_up: Duration::from_millis(20),

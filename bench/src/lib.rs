@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::missing_panics_doc,
-    reason = "a bench stops where it cannot measure"
+    reason = "a bench panics if it cannot measure"
 )]
 
 pub mod bottleneck;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine that runs the bench, and its load.
+//! Describes the machine that runs the bench, and its load.
 
 use std::fs;
 
 use mpwatch_model::host::setup::cpu_model;
 
-/// Processor, number of CPUs, kernel.
+/// Processor, number of CPUs, and kernel of the machine.
 pub(crate) fn description() -> String {
     let cpuinfo = read("/proc/cpuinfo");
     let of_cpu = |field: &str| {
@@ -24,15 +24,15 @@ pub(crate) fn load_average() -> String {
     read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Seconds that all CPUs together have been idle since the machine was started.
+/// Sum of the idle times of all CPUs since the machine was started, in seconds. Includes the time of waiting for I/O.
 pub(crate) fn idle_time() -> f64 {
     let stat = read("/proc/stat");
     let field = |index: usize| stat.split_whitespace().nth(index)?.parse::<f64>().ok();
-    // user nice system idle iowait, in hundredths of a second
+    // The fields after `cpu` are user, nice, system, idle and iowait, in hundredths of a second.
     (field(4).unwrap_or(0.0) + field(5).unwrap_or(0.0)) / 100.0
 }
 
-/// CPUs that this process may use.
+/// Number of CPUs that this process may use.
 pub(crate) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

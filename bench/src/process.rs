@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// CPU time of all threads that still run.
+/// CPU time of the threads of a process that still run.
 pub(crate) fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
     let of_thread = |folder: fs::DirEntry| {
@@ -17,14 +17,14 @@ pub(crate) fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(of_thread).sum())
 }
 
-/// CPU time of a process during this time, in percent of one CPU.
+/// Measures the CPU time of a process for a time of `length`, in percent of one CPU.
 pub(crate) fn cpu_percent(pid: u32, length: Duration) -> f64 {
     let (start, before) = (Instant::now(), cpu_time(pid));
     thread::sleep(length);
     cpu_time(pid).saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64() * 100.0
 }
 
-/// Peak resident memory, MiB.
+/// Peak resident memory of a process, MiB.
 pub(crate) fn peak_memory(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -32,7 +32,7 @@ pub(crate) fn peak_memory(pid: u32) -> f64 {
     kib.unwrap_or(f64::NAN) / 1024.0
 }
 
-/// CPU time of this process so far, ended threads included.
+/// CPU time of this process so far, including ended threads.
 pub(crate) fn own_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Linux has this clock").into()
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics of paired measurements: the median, its confidence interval for any distribution, and whether a target is met.
+//! Statistics of paired measurements: the median, its confidence interval (valid for any distribution), and the comparison with a target.
 
 use crate::table::figure;
 
-/// The median; 0 of an empty list.
+/// The median; 0 for an empty list.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     match sorted.len() {
@@ -13,7 +13,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The 95 % confidence interval of the median: the values of two ranks, by the sign test. `None`: too few values.
+/// The 95 % confidence interval of the median by the sign test. Its ends are two of the values. `None`: there are too few values.
 pub(crate) fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let count = sorted.len();
@@ -38,7 +38,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The cost of a tool: how much slower work is with it, in percent of the rate without it.
+/// The cost of a tool: the reduction of the rate of work by the tool, in percent of the rate without the tool.
 pub(crate) struct Cost {
     percent: f64,
     interval: Option<(f64, f64)>,
@@ -52,7 +52,7 @@ impl Cost {
         Self { percent: median(&costs), interval: interval(&costs) }
     }
 
-    /// The median and its confidence interval.
+    /// The median cost and its confidence interval.
     pub(crate) fn text(&self) -> String {
         match self.interval {
             Some((low, high)) => format!("{:.1} % ({low:+.1} to {high:+.1})", self.percent),
@@ -60,7 +60,7 @@ impl Cost {
         }
     }
 
-    /// Whether the cost is at most `target` percent.
+    /// States whether the cost is at most `target` percent.
     pub(crate) fn verdict(&self, target: f64) -> &'static str {
         match self.interval {
             None => "unknown",
@@ -81,7 +81,7 @@ pub(crate) fn spread(values: &[f64], unit: &str) -> String {
     }
 }
 
-/// Median and worst of relative errors, in percent. The worst is furthest from 0.
+/// The median and, in parentheses, the worst of relative errors, in percent. The worst error is the furthest from 0.
 pub(crate) fn median_and_worst(errors: &[f64]) -> String {
     let worst = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()));
     worst
@@ -97,7 +97,7 @@ mod tests {
         let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
         assert_eq!(interval(&values(5)), None);
         assert_eq!(interval(&values(6)), Some((1.0, 6.0)));
-        // Tables of the sign test: the 2nd and 9th of 10, the 6th and 15th of 20.
+        // According to tables of the sign test, the ends are the 2nd and 9th of 10 values, and the 6th and 15th of 20.
         assert_eq!(interval(&values(10)), Some((2.0, 9.0)));
         assert_eq!(interval(&values(20)), Some((6.0, 15.0)));
         assert!((median(&values(10)) - 5.5).abs() < 1e-9);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Speed and size of the store: connections of two subflows written per second and per second of CPU time, their size in the file, and the
-//! time to read them. `./dev bench store [CONNECTIONS]`.
+//! `./dev bench store [CONNECTIONS]`: measures the connections written per second and per second of CPU time, their size in the file, and
+//! the time to read them. Each connection has two subflows.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 fn measure(file: &Path, wanted: u32, size: &str, divisor: u64) -> Vec<String> {
-    // A previous measurement may have left it.
+    // The file may exist from the previous measurement.
     let _ = fs::remove_file(file);
     let count = wanted.div_ceil(PER_SNAPSHOT) * PER_SNAPSHOT;
     let snapshots = snapshots(count, divisor);
@@ -81,7 +81,7 @@ fn measure(file: &Path, wanted: u32, size: &str, divisor: u64) -> Vec<String> {
     ]
 }
 
-/// Closed connections, 1 000 per snapshot.
+/// Snapshots with `count` closed connections, 1 000 per snapshot.
 fn snapshots(count: u32, divisor: u64) -> Vec<Arc<Snapshot>> {
     let template = fixture::closed(1);
     let of_second = |second: u32| {
@@ -94,7 +94,7 @@ fn snapshots(count: u32, divisor: u64) -> Vec<Arc<Snapshot>> {
     (0..count / PER_SNAPSHOT).map(of_second).collect()
 }
 
-/// A connection with its own token, cookies, ports, times and counters. Its byte counters are the template's, divided by `divisor`.
+/// A connection with token, cookies, ports, times and counters that depend on `number`. Byte counters are divided by `divisor`.
 pub(crate) fn connection(template: &Connection, number: u32, divisor: u64) -> Connection {
     let mut connection = template.clone();
     let token = Token(number.wrapping_mul(0x9e37_79b9));
@@ -130,7 +130,7 @@ fn vary(subflow: &mut Subflow, delay: SignedDuration, scale: impl Fn(Bytes) -> B
     }
 }
 
-/// Replaces the ids of the template's subflows. The cookie of the second subflow ends with the digit 2.
+/// Replaces the template's subflow ids in a timeline entry. The template's second subflow has a cookie whose last hexadecimal digit is 2.
 fn rename(entry: &mut TimelineEntry, ids: &[SubflowId]) {
     if let TimelineEvent::SubflowOpened { subflow }
     | TimelineEvent::SubflowEstablished { subflow }

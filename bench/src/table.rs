@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables in Markdown.
+//! Formats tables in Markdown.
 
 use std::fmt::Write as _;
 
-/// A table. The columns after the first are aligned to the right.
+/// Formats a table. All columns except the first are aligned to the right.
 pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let mut text = line(&header.iter().map(|&cell| cell.to_owned()).collect::<Vec<_>>());
@@ -14,7 +14,7 @@ pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A number with three significant digits.
+/// Formats a number with at most two decimals. Numbers from 1 to 1 000 have three significant digits.
 pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         large if large >= 99.95 => 0,

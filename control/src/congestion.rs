@@ -8,12 +8,12 @@ use mpwatch_ebpf::tracer::TracerError;
 
 use super::kernel::ControlError;
 
-/// Registers `mptcpd` until the value is dropped. Fails if it is registered already, the kernel lacks something or a capability is missing.
+/// Registers `mptcpd` until the value is dropped. Fails if `mptcpd` is already registered, or a kernel feature or capability is missing.
 pub fn register() -> Result<Registration, ControlError> {
     Registration::new().map_err(|error| explain(&error))
 }
 
-/// The error with its cause and advice.
+/// Appends advice to the message of an error.
 pub fn explain(error: &CongestionError) -> ControlError {
     let (variant, advice): (fn(String) -> ControlError, &str) = match error {
         CongestionError::Unsupported(_) => (
@@ -22,7 +22,7 @@ pub fn explain(error: &CongestionError) -> ControlError {
         ),
         CongestionError::Registered => (
             ControlError::Failed,
-            "another `mpwatch control congestion` or a daemon with control.congestion = true registered it, which is enough: sockets of all namespaces can select it. On Linux before 6.4 it also stays if its process was killed, until the next boot",
+            "another `mpwatch control congestion` or a daemon with control.congestion = true registered it. One registration serves all network namespaces. Before Linux 6.4, it stays registered until the next boot if that process was killed",
         ),
         CongestionError::Kernel(TracerError::Support(SupportError::NoBtf { .. })) => {
             (ControlError::Unsupported, "boot a kernel with BTF; `mpwatch doctor` checks this")
@@ -32,7 +32,7 @@ pub fn explain(error: &CongestionError) -> ControlError {
         }
         CongestionError::Kernel(_) => (
             ControlError::Failed,
-            "`mpwatch doctor` checks what the kernel needs; MPWATCH_LIBBPF_LOG=1 shows its messages",
+            "`mpwatch doctor` checks the features of the kernel; MPWATCH_LIBBPF_LOG=1 prints libbpf's messages",
         ),
     };
     variant(format!("{error}; {advice}"))

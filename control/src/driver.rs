@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One round of elimination per snapshot: decides, has the decisions carried out, and returns the steps.
+//! One round of elimination per snapshot: decides which subflows to remove, removes them, and returns a report of each step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,14 +22,14 @@ pub struct Driver {
     actuator: Option<Actuator>,
 }
 
-/// A step, with the facts about its connection that people need to identify it.
+/// An elimination step, with the namespace, addresses and subflow numbers by which a user identifies the connection.
 pub struct StepReport {
     /// The step.
     pub record: EliminationRecord,
     at: Timestamp,
     netns: String,
     addresses: String,
-    /// Position of each subflow in its connection, from 1.
+    /// Position of each subflow in the connection, counted from 1.
     numbers: BTreeMap<SubflowId, usize>,
 }
 
@@ -43,14 +43,14 @@ struct JsonLine<'a> {
 }
 
 impl Driver {
-    /// Without an actuator this is a dry run: nothing is changed.
+    /// Without an actuator, the driver does a dry run: it reports removals but changes nothing.
     pub fn new(policy: EliminationPolicy, actuator: Option<Actuator>) -> Self {
         Self { eliminator: Eliminator::new(policy), actuator }
     }
 
-    /// Decides on a snapshot and acts. Subflows are removed from selected connections only. A connection that is watched after a removal
-    /// is watched to the end even if it is no longer selected: a filter may select by rate or by the number of subflows, which the removal
-    /// has changed.
+    /// Evaluates a snapshot and carries out the decisions. Subflows are removed from selected connections only. After a removal, the
+    /// throughput of the connection is watched to the end even if the connection is no longer selected: the filter may select by rate or by
+    /// the number of subflows, which the removal has changed.
     pub fn run(&mut self, snapshot: &Snapshot, is_selected: &dyn Fn(&Connection) -> bool) -> Vec<StepReport> {
         let can_send = |connection: &&Connection| {
             connection.is_open()
@@ -77,7 +77,7 @@ impl Driver {
         steps.collect()
     }
 
-    /// `None`: nothing to report.
+    /// Carries out a decision. `None`: there is no step to report.
     fn carry_out(&mut self, decision: Decision, connection: &Connection) -> Option<EliminationStep> {
         match (decision, &mut self.actuator) {
             (Decision::Record(_, step), _) => Some(step),

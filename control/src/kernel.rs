@@ -22,10 +22,10 @@ pub enum ControlError {
     /// A capability is missing.
     #[error("{0}")]
     Permission(String),
-    /// The kernel lacks something.
+    /// The kernel lacks a required feature.
     #[error("{0}")]
     Unsupported(String),
-    /// Anything else.
+    /// Any other failure.
     #[error("{0}")]
     Failed(String),
 }
@@ -60,7 +60,7 @@ pub fn check(action: EliminationAction) -> Result<(), ControlError> {
 pub enum Change {
     /// Remove the subflow.
     Apply,
-    /// End the backup role that [`Self::Apply`] gave it.
+    /// End the backup role that [`Self::Apply`] gave the subflow.
     Undo,
 }
 
@@ -96,8 +96,8 @@ pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Res
     })
 }
 
-/// Fails unless the subflow that is kept makes progress now: its path may have failed since the snapshot that caused the removal, and then the
-/// other subflow is the last that works.
+/// Fails unless the kept subflow makes progress now. Its path may have failed since the snapshot that caused the removal; then the subflow to
+/// be removed may be the only one that works.
 fn check_progress(kept: &Candidate) -> io::Result<()> {
     let read = || {
         let progress = socket_diag::progress(kept.subflow.cookie, kept.local, kept.remote);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The only part of mpwatch that changes connections: [`driver::Driver`] removes extra subflows, [`congestion`] registers `mptcpd`. Removal
-//! needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter other network namespaces. The feature `control` of the program includes it.
+//! needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter other network namespaces. mpwatch contains it only if built with the feature `control`.
 
 pub mod congestion;
 pub mod driver;

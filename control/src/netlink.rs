@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Netlink requests, each on a socket of its own in the calling thread's network namespace. Numbers of messages and attributes come
-//! from the C library.
+//! Netlink requests, each on a socket of its own in the calling thread's network namespace.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -17,7 +16,7 @@ const HEADER: usize = 16;
 const TIMEOUT_SECONDS: i64 = 2;
 const BUFFER: usize = 1 << 16;
 
-/// Sends a request. Returns the bodies of the answers before the acknowledgement, or before the end of a list.
+/// Sends a request. Returns the bodies of all answers up to the acknowledgement or the end of the dump.
 pub(super) fn request(
     protocol: SockProtocol,
     kind: i32,
@@ -29,7 +28,7 @@ pub(super) fn request(
     let mut message = u32::try_from(HEADER + body.len()).map_err(io::Error::other)?.to_ne_bytes().to_vec();
     message.extend(half(kind));
     message.extend(half(NLM_F_REQUEST | flags));
-    // There is one request, so its sequence number does not matter; port 0 is the kernel.
+    // Sequence number and port. A socket sends one request, so the number does not matter; port 0 is the kernel.
     message.extend([0; 8]);
     message.extend(body);
     send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
@@ -38,7 +37,7 @@ pub(super) fn request(
         let length = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
         for (kind, body) in messages(&buffer[..length]) {
             match kind {
-                // A list may end with an error as well.
+                // The end of a dump may carry an error number, too.
                 NLMSG_ERROR | NLMSG_DONE => return status(body).map(|()| answers),
                 _ => answers.push(body.to_vec()),
             }
@@ -46,7 +45,7 @@ pub(super) fn request(
     }
 }
 
-/// A type or flags: 16 bits, which the C library defines as `int`.
+/// A message type or flags as 16 bits. The C library defines the constants as `int`.
 fn half(number: i32) -> [u8; 2] {
     u16::try_from(number).unwrap_or_default().to_ne_bytes()
 }

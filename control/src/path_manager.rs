@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a single subflow a backup, or ends that role: MPTCP_PM_CMD_SET_FLAGS with a token
-//! (Documentation/netlink/specs/mptcp_pm.yaml). The kernel accepts a token only for connections of the userspace path manager. Without a
-//! token it would change an endpoint and so all connections of the namespace. mpwatch therefore always sends a token.
+//! (Documentation/netlink/specs/mptcp_pm.yaml). The kernel accepts a token only for connections of the userspace path manager. mpwatch always
+//! sends a token, because without one the command changes an endpoint, and so all connections of the namespace.
 
 use std::io;
 use std::net::SocketAddr;

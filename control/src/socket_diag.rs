@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Aborts one TCP socket of another process (`SOCK_DESTROY` of sock_diag, include/uapi/linux/inet_diag.h). The socket is found by its
-//! cookie, so no other socket can be hit, even if the same ports are in use again.
+//! cookie, so no other socket can be aborted, even if its ports were reused.
 
 use std::io;
 use std::net::SocketAddr;
@@ -90,8 +90,8 @@ fn find(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Resu
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel has sock_diag and can abort sockets. The request names a socket that cannot exist; the error distinguishes a kernel that
-/// cannot abort from a socket that it did not find.
+/// Whether the kernel has sock_diag and can abort sockets. Requests to abort a socket that cannot exist: the error code shows whether the
+/// kernel lacks the operation or did not find the socket.
 pub(super) fn can_abort() -> bool {
     let answer = netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID]));
     let code = answer.err().and_then(|error| error.raw_os_error()).map(Errno::from_raw);
@@ -156,7 +156,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
-        // No socket has this cookie, so nothing is aborted, with or without rights.
+        // No socket has this cookie, so nothing is aborted, with or without CAP_NET_ADMIN.
         let error = abort(SocketCookie(u64::MAX), ends.0, ends.1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
         assert_eq!(client.take_error().unwrap().map(|error| error.kind()), None);

@@ -16,7 +16,7 @@ const CAPABILITIES: [Capability; 3] = [CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTR
 
 type Request = (Connection, Removal, Change, Sender<Result<(), String>>);
 
-/// Starts the thread, which ends when the returned actuator is dropped. In it, `drop_to` gives up all capabilities but the given ones.
+/// Starts the thread, which ends when the returned actuator is dropped. The thread first calls `drop_to` to drop all other capabilities.
 pub fn start(
     drop_to: impl FnOnce(&[Capability]) -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<Actuator> {
@@ -29,7 +29,7 @@ pub fn start(
             return;
         }
         for (connection, removal, change, answer) in received {
-            // The daemon waits for the answer, unless it is stopping.
+            // Fails only if the daemon no longer waits for the answer because it is stopping.
             let _ = answer.send(kernel::change(&connection, &removal, change));
         }
     };

@@ -67,7 +67,7 @@ async function ask(target) {
     return (await answer(`${url}/api/v1/${request}`)).data.result;
 }
 
-/** Most of Grafana's code is editors and maps, which our panels do not use. */
+/** Omits editors and maps, which are most of Grafana's code and which our panels do not use. */
 const leftOut = {
     name: "left out",
     setup(build) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The page of which draw.mjs takes a screenshot: panels of a dashboard, drawn by Grafana's own components from answers of its data source.
-// Default options and other additions of Grafana's panels to these components are here.
+// This file also has the default options that Grafana's panels pass to these components.
 
 import {
     EventBusSrv, FieldType, createTheme, dateTime, getDisplayProcessor, getFieldDisplayName, reduceField,
@@ -25,7 +25,7 @@ const LINES = {
     scaleDistribution: { type: "linear" }, stacking: { mode: "none", group: "A" },
     hideFrom: { viz: false, legend: false, tooltip: false }, thresholdsStyle: { mode: "off" },
 };
-/** Defaults of its stat and table panels. */
+/** Defaults of Grafana's stat and table panels. */
 const THRESHOLDS = {
     mode: "absolute", steps: [{ value: -Infinity, color: "green" }, { value: 80, color: "red" }],
 };
@@ -34,7 +34,7 @@ standardTransformersRegistry.setInit(() =>
     [standardTransformers.organizeFieldsTransformer, standardTransformers.mergeTransformer]
         .map((one) => ({ ...one, transformation: async () => one })));
 
-/** Frames of a line for each series. */
+/** Frames for a chart with a line for each series. */
 function lines(target, answer) {
     const named = (name, times, values) => toDataFrame({
         refId: target.refId,

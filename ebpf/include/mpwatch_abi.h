@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* Records and limits that BPF programs and user space share. Plain C without kernel types, for clang and bindgen. Fixed-width types, largest
- * first, no implicit padding, no bitfields, no kernel pointer. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Records are zeroed first. */
+/* Records and limits that BPF programs and user space share, in plain C that the build script translates to Rust. Fixed-width types, largest
+ * first; no implicit padding, bitfields or kernel pointers. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Members that are not set are 0. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
 #include "mpwatch_settings.h"
 
-/* Log-linear RTT histogram: 8 buckets per octave, from 2^4 to 2^24 us; see rtt_bucket(). */
-#define MPW_RTT_BUCKETS		160
-#define MPW_RTT_SUB_BUCKET_BITS 3
-#define MPW_RTT_LOWEST_OCTAVE	4
-#define MPW_RTT_MAX_US		((1 << 24) - 1)
-#define MPW_WORK_PER_PACKET	32	  /* work units of a packet; a KiB of payload is 1 unit */
-#define MPW_STALLS		4	  /* kept per subflow; a new stall overwrites the oldest */
-#define MPW_STALL_UNUSED	2	  /* mpw_stall.unacked */
-#define MPW_MIN_STALL_NS	100000000 /* a retransmission timeout is at least 200 ms */
-#define MPW_MIN_WINDOW \
-	1280 /* a smaller receive window admits no segment, even with the minimum MTU of IPv6 */
-#define MPW_RM_IDS	   8 /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
-#define MPW_NAME_LEN	   16
-#define MPW_CGROUP_LEVELS  16	     /* of a control group's path */
-#define MPW_CGROUP_NAME	   256	     /* bytes of one level: NAME_MAX and a NUL */
-#define MPW_BATCH_SAMPLES  32	     /* RTT samples in one batch */
-#define MPW_EVENTS_BYTES   (8 << 20) /* default sizes of the ring buffers */
-#define MPW_OVERFLOW_BYTES (4 << 20)
-#define MPW_SAMPLES_BYTES  (4 << 20)
+enum mpw_limit {
+	MPW_RTT_BUCKETS = 160, /* log-linear: 8 per octave, from 2^4 to 2^24 us */
+	MPW_RTT_SUB_BUCKET_BITS = 3,
+	MPW_RTT_LOWEST_OCTAVE = 4,
+	MPW_RTT_MAX_US = (1 << 24) - 1,
+	MPW_WORK_PER_PACKET = 32,     /* work units of a packet; a KiB of payload is 1 unit */
+	MPW_STALLS = 4,		      /* kept per subflow; a new stall overwrites the oldest */
+	MPW_STALL_UNUSED = 2,	      /* mpw_stall.unacked: nothing in flight */
+	MPW_MIN_STALL_NS = 100000000, /* half of the shortest retransmission timeout */
+	MPW_MIN_WINDOW = 1280, /* a smaller one admits no segment, even with IPv6's minimum MTU */
+	MPW_RM_IDS = 8,	       /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
+	MPW_NAME_LEN = 16,
+	MPW_CGROUP_LEVELS = 16,	    /* of a control group's path */
+	MPW_CGROUP_NAME = 256,	    /* bytes of one level: NAME_MAX and a NUL */
+	MPW_BATCH_SAMPLES = 32,	    /* RTT samples in one batch */
+	MPW_EVENTS_BYTES = 8 << 20, /* default sizes of the ring buffers */
+	MPW_OVERFLOW_BYTES = 4 << 20,
+	MPW_SAMPLES_BYTES = 4 << 20,
+};
 
 enum mpw_record_kind {
 	MPW_RECORD_SUBFLOW = 1,
 	MPW_RECORD_CONNECTION = 2,
-	/* Replaces a full record in a snapshot if nothing but the time has changed. */
+	/* Replaces a full record in a snapshot if only the time has changed. */
 	MPW_RECORD_UNCHANGED_SUBFLOW = 3,
 	MPW_RECORD_UNCHANGED_CONNECTION = 4,
 	MPW_RECORD_SAMPLE_BATCH = 5,
@@ -48,13 +48,13 @@ enum mpw_subflow_flag {
 	/* The peer, or this host, requested to use this subflow as a backup only. */
 	MPW_SF_BACKUP_BY_PEER = 1u << 4,
 	MPW_SF_BACKUP_BY_US = 1u << 5,
-	/* The kernel no longer waits for acknowledgements here and reinjects elsewhere. */
+	/* The kernel no longer waits for acknowledgements on it and reinjects its data on others. */
 	MPW_SF_STALE = 1u << 6,
 	/* The record holds final counters, read when the socket reached CLOSE. */
 	MPW_SF_FINAL = 1u << 7,
 	/* This host accepted the subflow. */
 	MPW_SF_PASSIVE = 1u << 8,
-	/* How it ended; several may be set. The peer's MP_FASTCLOSE on another subflow counts as a reset received. */
+	/* How the subflow ended; several may be set. The peer's MP_FASTCLOSE on another subflow counts as a reset received. */
 	MPW_SF_RST_SENT = 1u << 9,
 	MPW_SF_RST_RECEIVED = 1u << 10,
 	MPW_SF_FIN_SENT_FIRST = 1u << 11,
@@ -80,7 +80,7 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_QUEUED = 1u << 22,
 	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
 	MPW_SF_FIN_RECEIVED = 1u << 23,
-	/* MPW_SF_RM_ADDR_* shifted by this: the REMOVE_ADDR is older than the subflow. Only the programs use it. */
+	/* MPW_SF_RM_ADDR_* shifted left by this: the REMOVE_ADDR is older than the subflow. Only BPF programs use these flags. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
 
@@ -93,11 +93,11 @@ enum mpw_msk_flag {
 	MPW_MSK_HAS_RETRANS = 1u << 2,
 	/* The record was made when the socket reached CLOSE. */
 	MPW_MSK_FINAL = 1u << 3,
-	/* No byte counts: the kernel has no counters, and the connection fell back, so its only subflow has all bytes. */
+	/* No byte counts: the kernel has no counters per connection, and the connection fell back. Its only subflow has all bytes. */
 	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
 	/* cpu_ns of the connection's record is known. */
 	MPW_MSK_HAS_CPU = 1u << 5,
-	/* Byte counts are in the connection's own records only, or counted as lost. */
+	/* No byte counts here: only the connection's own records have them, or they were counted as lost. */
 	MPW_MSK_BYTES_APART = 1u << 6,
 };
 
@@ -107,21 +107,21 @@ enum mpw_counter {
 	MPW_COUNT_RING_RECORDS,
 	/* Of those, records that did not fit and went to the overflow ring. */
 	MPW_COUNT_RING_FULL,
-	/* Of those, records that did not fit there either. They are lost; the next two count payload that is in no record. */
+	/* Of those, records that did not fit there either. They are lost; the next two count the payload that no record reports. */
 	MPW_COUNT_RECORDS_LOST,
 	MPW_COUNT_LOST_BYTES_SENT,
 	MPW_COUNT_LOST_BYTES_RECEIVED,
-	/* The kernel could not allocate storage for a socket. Its next event tries again. */
+	/* The kernel could not allocate storage for a socket. The socket's next event tries again. */
 	MPW_COUNT_STORAGE_FAILED,
 	/* tcp_retransmit_synack: SYN-ACKs retransmitted. */
 	MPW_COUNT_SYNACK_RETRANSMITS,
-	/* Sockets for which the ledger had no slot. Their CPU time is in net_shared. */
+	/* Sockets for which the CPU ledger had no free slot. Their CPU time stays in accounts such as MPW_ACCOUNT_NET_SHARED. */
 	MPW_COUNT_COSTS_FULL,
 	/* RTT samples that did not fit into their ring. */
 	MPW_COUNT_SAMPLES_LOST,
 	/* Runs of the program on the packet path: one per segment, also for TCP connections that are not traced. */
 	MPW_COUNT_SEGMENTS,
-	/* Work units of all subflows while the ledger is sampled (`work` in struct mpw_observed), and the part in sampling windows. */
+	/* Work units of all subflows with a sampled ledger (`work` in struct mpw_observed), and the part in sampling windows. */
 	MPW_COUNT_WORK,
 	MPW_COUNT_WINDOW_WORK,
 	MPW_COUNTERS,
@@ -131,7 +131,7 @@ struct mpw_counters {
 	__u64 values[MPW_COUNTERS];
 };
 
-/* Accounts of a CPU's time. Eight of them, so that an index can be masked. */
+/* Accounts of a CPU's time. Their number is a power of two, so that an index can be masked. */
 enum mpw_account {
 	/* Work for a traced socket: see mpw_cpu_class. */
 	MPW_ACCOUNT_FLOW,
@@ -189,13 +189,13 @@ struct mpw_address {
 
 /* The MPTCP socket of a subflow or connection, when the record was made. */
 struct mpw_msk {
-	__u64 cookie; /* 0 until the kernel has assigned one */
+	__u64 cookie; /* 0: the kernel has not assigned one yet */
 	__u64 bytes_sent;
 	__u64 bytes_received;
 	__u64 bytes_acked;
-	/* Retransmitted by the MPTCP timer, without data reinjected at the end of a subflow. */
+	/* Retransmitted by the MPTCP timer. Excludes data reinjected at the end of a subflow. */
 	__u64 bytes_retrans;
-	/* Payload that is not assigned to a subflow yet, and payload without a DATA_ACK. */
+	/* Payload that the scheduler has not assigned to a subflow yet, and assigned payload without a DATA_ACK. */
 	__u64 unsent;
 	__u64 unacked;
 	/* The peer's receive window, from the first byte without a DATA_ACK. Data in flight does not reduce it. */
@@ -220,7 +220,7 @@ struct mpw_tcp {
 	__u64 bytes_received;
 	/* Includes retransmissions that a queue of this host refused. */
 	__u64 bytes_retrans;
-	/* Payload that was sent at least once: acknowledged or in flight. For an adopted subflow, the SYN may count as one byte. */
+	/* Payload sent at least once: acknowledged or in flight. If tracing began later than the subflow, its SYN may count as a byte. */
 	__u64 payload_sent;
 	__u32 srtt_us;
 	__u32 rttvar_us;
@@ -244,7 +244,7 @@ struct mpw_tcp {
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
-	/* 1: sent data was unacknowledged when the stall began, so the application was not idle; 2: this subflow had nothing in flight. */
+	/* 0: no data was unacknowledged when the stall began, so the application may have been idle; 1: data was; 2: MPW_STALL_UNUSED. */
 	__u32 unacked;
 	__u32 _reserved;
 };
@@ -262,7 +262,7 @@ struct mpw_unchanged {
 	__u64 cookie;
 };
 
-/* State of a subflow that the kernel does not keep, or clears at close. Lives in socket storage; copied into each record. */
+/* State of a subflow that the kernel does not keep, or clears at close. Kept in socket storage, and copied into each record. */
 struct mpw_observed {
 	__u64 cookie;
 	__u64 created_ns; /* SYN sent, or SYN-ACK sent */
@@ -279,10 +279,10 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
-	/* Last ACK, and since when data has been queued or in flight (0: none is); to the precision of a timer tick. */
+	/* Times of the last ACK, and since when data has been queued or in flight (0: none is). Precision: one timer tick. */
 	__u64 ack_ns;
 	__u64 busy_ns;
-	/* Retransmitted payload, without segments that a queue of this host refused. 0: none, or the hook is missing. */
+	/* Retransmitted payload, excluding segments that a queue of this host refused. 0: none, or tcp_retransmit_skb is not traced. */
 	__u64 bytes_resent;
 	/* Payload in packets that queues of this host dropped. The kernel informs TCP only if the queue refused the whole packet. */
 	__u64 bytes_dropped;
@@ -297,7 +297,7 @@ struct mpw_observed {
 	struct mpw_owner owner;
 	struct mpw_stall stalls[MPW_STALLS];
 	__u32 flags; /* enum mpw_subflow_flag */
-	/* How often this socket has connected again. */
+	/* Number of times that this socket has connected again. */
 	__u32 generation;
 	/* 0: unknown. */
 	__u32 handshake_us;
@@ -387,7 +387,7 @@ struct mpw_sample_batch {
 	struct mpw_delay_sample samples[MPW_BATCH_SAMPLES];
 };
 
-/* Path of a control group; if it has too many levels, only the inner ones. Bytes after a NUL are arbitrary. */
+/* Path of a control group; is_cut: only its MPW_CGROUP_LEVELS innermost levels. Bytes after a NUL are arbitrary. */
 struct mpw_cgroup {
 	__u32 kind;
 	/* Names in this record, innermost first. */

@@ -3,10 +3,10 @@
 #ifndef MPWATCH_SETTINGS_H
 #define MPWATCH_SETTINGS_H
 
-/* Set before the programs are loaded. Constants for the verifier. */
+/* Set before the programs are loaded, so that the verifier treats them as constants. */
 struct mpw_settings {
 	/* Process id of mpwatch. */
-	__u32 self;
+	__u32 self_pid;
 	/* Slots for the CPU time of sockets, including slot 0, which belongs to no socket. */
 	__u32 cost_slots;
 	/* Nanoseconds from one timer tick of the kernel to the next (1 / CONFIG_HZ). */
@@ -15,7 +15,7 @@ struct mpw_settings {
 	__u8 trace_tcp;
 	/* 1: keep the CPU ledger. */
 	__u8 ledger;
-	/* 1: keep it in sampling windows only, which user space opens and closes (`ledger_open`, `ledger_close`). */
+	/* 1: keep the CPU ledger in sampling windows only, which user space opens and closes (`ledger_open`, `ledger_close`). */
 	__u8 ledger_sampled;
 	/* 1: take RTT samples to detect shared bottlenecks. */
 	__u8 samples;
@@ -28,7 +28,7 @@ struct mpw_settings {
 
 /* Sampling rate of received segments. User space may reduce it at any time to save CPU time. */
 struct mpw_sampling_rate {
-	/* In each tick of the kernel's timer, the first segments of a subflow are sampled, then every n-th (a power of two). */
+	/* In each timer tick, the first segments_per_tick segments of a subflow are sampled, then every every_nth (a power of two). */
 	__u32 segments_per_tick;
 	__u32 every_nth;
 	/* Factor on the interval between two delay samples. */

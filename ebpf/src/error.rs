@@ -7,7 +7,7 @@ use crate::support::kernel::SupportError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages show the fields")]
 pub enum TracerError {
-    /// This kernel lacks something that mpwatch needs.
+    /// This kernel lacks features that mpwatch needs.
     #[error("this kernel cannot be traced: {}. `mpwatch doctor` lists what is needed", .0.join("; "))]
     Unsupported(Vec<String>),
     /// The kernel's BTF cannot be read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The heap of the C library, which Rust and SQLite use. In this crate because it needs `unsafe`.
+//! The heap of the C library, which Rust and SQLite use. The module is in this crate because it needs `unsafe`.
 
 /// Returns free pages of the heap to the kernel. glibc by itself returns only pages at the end of the heap, where a small allocation is almost
 /// always in use: after a burst of connections, most of the heap was free and stayed resident. Costs a few milliseconds for a heap of 100 MB.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel side of mpwatch: all C, libbpf and `unsafe` outside of the lab. Other crates get
+//! The kernel side of mpwatch: all C code, `unsafe` code and calls of libbpf, except in the lab. Other crates get
 //! [`mpwatch_model::kernel::event::KernelEvent`]s.
 //!
 //! [`support`]: which programs a kernel can run. [`tracer`]: loads and attaches them, reads their records. [`decode`]: bytes to events.
-//! [`congestion`]: the congestion control, in an object of its own.
+//! [`congestion`]: the congestion control `mptcpd`, in a BPF object of its own.
 
 mod abi;
 pub mod congestion;

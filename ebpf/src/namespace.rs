@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network namespaces of this machine: of processes, and bound under `/run/netns`.
+//! Finds and enters the network namespaces of this machine that processes use or that are bound under `/run/netns`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,11 +14,11 @@ use nix::sys::statfs::{FsType, fstatfs, statfs};
 /// A namespace that can be entered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
-    /// Inode, as `readlink /proc/PID/ns/net` shows it.
+    /// Inode number, as `readlink /proc/PID/ns/net` prints it.
     pub inode: u32,
     /// Name under `/run/netns`, or [`OWN_NAME`].
     pub name: Option<String>,
-    /// A path by which it can be opened.
+    /// A path by which the namespace can be opened.
     pub path: PathBuf,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program for comparison. Only bench uses them.
+//! The kernel's run-time statistics of BPF programs (`BPF_ENABLE_STATS`), and an empty program for comparison. Only the crate bench uses this.
 
 use std::ffi::CStr;
 use std::io;
@@ -26,8 +26,8 @@ pub struct EmptyProgram {
 }
 
 impl EmptyProgram {
-    /// Attaches it to a tracepoint such as `sys_enter`.
-    /// Fails if the kernel refuses to load or attach it.
+    /// Loads the program and attaches it to a tracepoint such as `sys_enter`.
+    /// Fails if the kernel refuses to load or attach the program.
     pub fn attach(tracepoint: &CStr) -> io::Result<Self> {
         // r0 = 0; exit
         let instructions = [0xb7, 0x95].map(|code: u8| bpf_insn { code, ..bpf_insn::default() });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Error of the calendar clock. In this crate because reading it needs `unsafe`.
+//! Reads the error of the calendar clock. The module is in this crate because it needs `unsafe`.
 
 use std::mem::MaybeUninit;
 

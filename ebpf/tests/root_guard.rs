@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests on other kernels detect a forgotten guard: exactly the kernels that lack a field reject an object that reads it without a guard.
+//! Checks that tests on other kernels detect a forgotten guard: kernels that lack a field, and only these, reject an object that reads the field
+//! without a guard.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use libbpf_rs::{ObjectBuilder, PrintLevel};
@@ -15,7 +16,7 @@ const FIELD: (&str, u32) = ("tcp_sock.total_rto", 2);
 const FIELD_BYTE_SIZE: u32 = 1;
 
 /// Our object with broken guards of a field: they ask for the field's size (`bytes`, never 0) instead of its existence. A kernel without the
-/// field rejects that. `None`: no program guards this field.
+/// field rejects this object. `None`: no program guards this field.
 fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     let mut object = mpwatch_ebpf::OBJECT.to_vec();
     let is_guard = |access: &Access| access.is_guard && access.field == field;
@@ -28,7 +29,7 @@ fn object_with_broken_guard(field: &str, bytes: u32) -> Option<Vec<u8>> {
     (!guards.is_empty()).then_some(object)
 }
 
-/// Whether the running kernel accepts an object. It reads all fields by helper calls.
+/// Whether the running kernel accepts an object. Without settings, the object reads all fields by helper calls.
 fn loads(object: &[u8], plan: &AttachPlan) -> Result<(), String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
     let mut open = ObjectBuilder::default().open_memory(object).expect("the object can be opened");

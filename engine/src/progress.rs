@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Derives the state of a subflow and of a connection from the kernel's state at one instant. Pure. All reports of stalls, failures, outages
-//! and recoveries follow from it, at any load and whether or not segments arrive.
+//! Derives the state of a subflow and of a connection from the kernel's state at one instant. All reports of stalls, failures, outages and
+//! recoveries are derived from these states, so they do not depend on the arrival of segments.
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::unit::{Bytes, Nanos};
 
-/// Retransmission timeouts in a row, or unanswered probes, after which a path has failed. Fewer also occur on a path with heavy loss.
+/// Number of consecutive retransmission timeouts, or of unanswered probes, after which a path has failed. Fewer also occur with heavy loss.
 const MAX_MISSED: u8 = 3;
-/// A path has also failed if data in flight was not acknowledged for this many timeouts and this long: a busy host may answer late.
+/// A path has also failed if data in flight is unacknowledged for this many timeouts and for this time, because a busy host answers late.
 const MAX_SILENT_TIMEOUTS: u64 = 4;
 const MAX_SILENT: Nanos = Nanos(2_000_000_000);
-/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the one before the first RTT sample.
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its timeout before the first RTT sample.
 const MIN_RTO: Nanos = Nanos(200_000_000);
 pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 
@@ -18,30 +18,30 @@ pub(crate) const INITIAL_RTO: Nanos = Nanos(1_000_000_000);
 #[allow(clippy::struct_excessive_bools, reason = "independent facts of the kernel")]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathEvidence {
-    /// Segments in flight.
+    /// Number of segments in flight.
     pub(crate) in_flight: u32,
-    /// Data is queued or in flight.
+    /// Whether data is queued or in flight.
     pub(crate) is_busy: bool,
-    /// The peer's window admits no segment.
+    /// Whether the peer's window has no room for a segment.
     pub(crate) is_window_closed: bool,
-    /// Retransmission timeouts in a row without an answer, and earlier ones in this row that say nothing about the path.
+    /// Consecutive retransmission timeouts that count against the path, and earlier consecutive timeouts that do not (`PathState::excused`).
     pub(crate) backoff: u8,
     pub(crate) excused: u8,
-    /// Probes without an answer.
+    /// Number of unanswered probes.
     pub(crate) probes: u8,
-    /// Retransmission timeout before it was doubled.
+    /// Retransmission timeout without exponential backoff.
     pub(crate) rto: Nanos,
-    /// Time since the last acknowledgement, or since data in flight was sent if that is shorter. `None`: unknown.
+    /// Time since the last acknowledgement, or since data in flight was sent if that was later. `None`: unknown.
     pub(crate) silent: Option<Nanos>,
-    /// It carried or acknowledged data since the previous evaluation.
+    /// Whether the path carried or acknowledged data since the previous evaluation.
     pub(crate) has_moved: bool,
-    /// The kernel has marked the subflow as stale.
+    /// Whether the kernel has marked the subflow as stale.
     pub(crate) is_stale: bool,
-    /// It had failed, and nothing was acknowledged since.
+    /// Whether the path failed earlier and no acknowledgement has ended the failure.
     pub(crate) stays_failed: bool,
 }
 
-/// The timeout that the kernel computes from these RTTs (RFC 6298).
+/// The retransmission timeout that the kernel computes from the smoothed RTT and its variation (RFC 6298).
 pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
     if srtt.0 == 0 { INITIAL_RTO } else { srtt + Nanos(variation.0 * 4).max(MIN_RTO) }
 }
@@ -49,7 +49,7 @@ pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
 /// The state of a subflow.
 pub(crate) fn of_path(path: &PathEvidence) -> Progress {
     let silent = path.silent.unwrap_or_default();
-    // The kernel probes a closed window, and retransmits, at intervals that double.
+    // The intervals between the kernel's probes of a closed window, and between its retransmissions, double.
     let rto = Nanos(path.rto.0 << path.excused.min(10));
     let is_silent = silent >= Nanos(rto.0 * MAX_SILENT_TIMEOUTS).max(MAX_SILENT);
     let missed = path.in_flight > 0 && (is_silent || (path.backoff >= MAX_MISSED && !path.is_window_closed));
@@ -69,16 +69,16 @@ pub(crate) fn of_path(path: &PathEvidence) -> Progress {
 /// The kernel's state of an open connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConnectionEvidence {
-    /// Payload without a DATA_ACK, and payload that was not sent on any subflow yet.
+    /// Payload without a DATA_ACK, and payload that was not yet sent on any subflow.
     pub(crate) unacked: Bytes,
     pub(crate) unsent: Bytes,
-    /// The peer's window admits nothing.
+    /// Whether the peer's window has no room.
     pub(crate) is_window_closed: bool,
-    /// The window was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
+    /// Whether the window was closed a short time ago: the peer may have discarded data, which is retransmitted after a timeout.
     pub(crate) was_window_closed: bool,
-    /// It is plain TCP: the data of its subflow counts instead of `unacked` and `unsent`.
+    /// Whether the connection is plain TCP. The data of its subflow is used instead of `unacked` and `unsent`.
     pub(crate) is_tcp: bool,
-    /// Time without an acknowledgement on any subflow, ended ones included.
+    /// Time without an acknowledgement of data on any subflow, including ended subflows.
     pub(crate) silent: Nanos,
     /// Time without an ACK of any kind on paths with data in flight: the peer may answer without accepting data.
     pub(crate) unanswered: Nanos,
@@ -86,9 +86,9 @@ pub(crate) struct ConnectionEvidence {
     pub(crate) undelivered: Nanos,
 }
 
-/// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. While one of them could carry
-/// data, the kernel sends the data of a failed path there, and a DATA_ACK may be late although TCP has acknowledged everything: both are an
-/// outage only after `MAX_SILENT`.
+/// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. If one of them is not stuck,
+/// the kernel may still move the data of a failed path to it, or a DATA_ACK may be late although TCP has acknowledged all data: then the
+/// connection is in an outage only after `MAX_SILENT`.
 pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence, Progress)]) -> bool {
     let is_stuck =
         |&(_, state): &(PathEvidence, Progress)| matches!(state, Progress::Stalled | Progress::Failed);
@@ -106,8 +106,8 @@ pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence,
     waits && !connection.is_window_closed && connection.silent >= least
 }
 
-/// Whether the connection is in an outage although paths work: the peer accepts nothing. In Linux 6.18, data after a gap can fill its receive
-/// buffer, so that it has no room for the data that is missing.
+/// Whether the connection is in an outage although paths work: the peer accepts no data. In Linux 6.18, data after a gap can fill the
+/// peer's receive buffer, so that it has no room for the missing data.
 pub(crate) fn is_undelivered(connection: &ConnectionEvidence) -> bool {
     let is_limited = connection.is_window_closed || connection.was_window_closed;
     connection.undelivered >= MAX_SILENT && !is_limited

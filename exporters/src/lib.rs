@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]), and, as cargo features,
-//! records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and for Parquet files (`parquet`).
+//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]). Cargo features
+//! add the server's TLS and users (`web-config`), and records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP,
+//! and for Parquet files (`parquet`).
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;
@@ -10,6 +11,7 @@ pub mod options;
 pub mod otlp;
 #[cfg(feature = "parquet")]
 pub mod parquet;
+#[cfg(any(feature = "send", feature = "web-config"))]
 mod pem;
 #[cfg(any(feature = "clickhouse", feature = "parquet"))]
 mod percent;

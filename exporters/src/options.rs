@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of an export over HTTP. The command line, the configuration and their help follow from the declarations here. Secrets are in
+//! The options of an export over HTTP. The command line, the configuration and their help are derived from them. Secrets are in
 //! files that are read for each request, so that they can be replaced at any time.
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const MAX_BATCH: u32 = 100_000;
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 words! {
-    /// How requests are compressed. The word is also the value of the header `content-encoding`.
+    /// Compression of requests. The word is also the value of the header `content-encoding`.
     pub enum Compression {
         /// Takes a tenth of the CPU time of gzip, and its results are smaller.
         Zstd = "zstd",
@@ -24,30 +24,30 @@ words! {
     }
 }
 
-/// Where connections are sent, and how.
+/// The target of an export, and how connections are sent there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetOptions {
-    /// `None`: nowhere.
+    /// Address of the server. `None`: nothing is sent.
     pub url: Option<String>,
     /// Name of the database; only for ClickHouse.
     pub database: String,
-    /// `None`: requests have no user name.
+    /// User name. `None`: requests have no user name.
     pub user: Option<String>,
-    /// Its first line is the password of the user.
+    /// File whose first line is the password of the user. `None`: no password.
     pub password_file: Option<PathBuf>,
-    /// Its first line is a bearer token.
+    /// File whose first line is a bearer token. `None`: no token.
     pub token_file: Option<PathBuf>,
     /// Trusted certificate authorities (PEM). `None`: the system's.
     pub ca_file: Option<PathBuf>,
-    /// Client certificate (PEM).
+    /// Client certificate (PEM). `None`: no certificate is sent.
     pub cert_file: Option<PathBuf>,
     /// Private key (PEM) of the client certificate.
     pub key_file: Option<PathBuf>,
     /// Maximum number of connections in a request.
     pub batch: u32,
-    /// `None`: zstd for ClickHouse, gzip for OTLP, whose receivers need not support anything else.
+    /// Compression of requests. `None`: zstd for ClickHouse, gzip for OTLP, whose receivers need not support anything else.
     pub compression: Option<Compression>,
-    /// Connections with at least this payload, in bytes, are always sent. `None`: all are sent.
+    /// Connections with at least this payload, in bytes, are always sent, other connections are sampled. `None`: all are sent.
     pub sample: Option<u64>,
     /// Longest time that the daemon lets connections wait for a request.
     pub every: Duration,
@@ -88,7 +88,7 @@ pub struct TargetOption {
     pub needs: Option<&'static str>,
     /// Another option that contradicts this option.
     pub excludes: Option<&'static str>,
-    /// Parses and sets the value; empty: none. The error describes a valid value.
+    /// Parses and sets the value. Empty text: no value. The error describes a valid value.
     pub set: fn(&mut TargetOptions, &str) -> Result<(), String>,
     /// The value as [`Self::set`] reads it. Empty: none.
     pub show: fn(&TargetOptions) -> String,
@@ -100,7 +100,7 @@ trait Value {
     fn show(&self) -> String;
 }
 
-/// Empty text: `None`.
+/// An empty text sets `None`.
 impl<T: for<'a> From<&'a str> + AsRef<Path>> Value for Option<T> {
     fn set(&mut self, text: &str) -> Result<(), String> {
         *self = (!text.is_empty()).then(|| text.into());
@@ -216,7 +216,7 @@ impl TargetOptions {
     }
 }
 
-/// Parses the address of a server. Empty text: `None`.
+/// Parses the address of a server. `None`: the text is empty.
 fn address(text: &str) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removes namespaces: on drop, on a signal, and after a crash of an earlier process.
-//! Keeps the names of all namespaces of this process. The kernel removes links, rules, queues and
-//! endpoints with their namespace.
+//! Removes network namespaces: on drop, on a signal, and after a crash of an earlier process.
+//! Keeps a list of the namespaces that this process created. The kernel removes links, rules, queues and
+//! endpoints together with their namespace.
 
 use crate::error::{Error, Result};
 use nix::mount::{MntFlags, umount2};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// Directory in which `ip netns` keeps a file per named namespace.
+/// Directory in which `ip netns` creates a file for each named namespace.
 pub(crate) const NETNS_DIR: &str = "/run/netns";
 const PREFIX: &str = "mpw-";
 const MAX_LABEL_LENGTH: usize = 16;
@@ -23,7 +23,7 @@ static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static SIGNALS: OnceLock<()> = OnceLock::new();
 
-/// Chooses an unused name and keeps it until [`remove`].
+/// Chooses an unused name and lists it as in use until [`remove`].
 pub(crate) fn register(label: &str) -> String {
     let label: String =
         label.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(MAX_LABEL_LENGTH).collect();
@@ -39,7 +39,7 @@ pub(crate) fn remove(name: &str) {
     live().remove(name);
 }
 
-/// Removes every namespace of this process now.
+/// Removes every namespace that this process created.
 pub fn remove_all() {
     let names: Vec<String> = live().iter().cloned().collect();
     for name in names {
@@ -47,7 +47,7 @@ pub fn remove_all() {
     }
 }
 
-/// Installs handlers for SIGINT, SIGTERM and SIGHUP that remove this process's namespaces and then run the
+/// On SIGINT, SIGTERM and SIGHUP, removes the namespaces that this process created and then performs the
 /// default action of the signal. A second call does nothing.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ fn live() -> MutexGuard<'static, BTreeSet<String>> {
 
 fn unmount(name: &str) {
     let path = Path::new(NETNS_DIR).join(name);
-    // Both calls fail if the namespace is already gone. That is fine.
+    // Errors are ignored: both calls fail if the namespace is already gone.
     let _ = umount2(&path, MntFlags::MNT_DETACH);
     let _ = fs::remove_file(&path);
 }
@@ -106,7 +106,7 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }
 
-/// Whether a process has this id. If another program reuses the id, a stale file stays, which is better
+/// Whether a process with this id runs. If another program reuses the id, a stale file stays. This is better
 /// than removing the namespaces of a running lab.
 fn is_running(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `ip`, `tc`, `ss` and `nft` inside a namespace, in batches.
-//! Two tools cover links, rules, tbf, statistics and MPTCP endpoints; five netlink crates would be needed instead,
-//! with an async runtime and without tbf. Tools are called by full path, because busybox has applets of the same
-//! names with fewer functions.
+//! `ip` and `tc` configure links, rules, tbf and MPTCP endpoints, and print statistics. Without `ip` and `tc` the lab needs five netlink
+//! crates and an async runtime, and still has no tbf. Tools are called by full path, because busybox has applets of the same names with
+//! fewer functions.
 
 use crate::error::{Error, Result};
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Ip,
-    /// `ip -6`: in a batch, rules and routes have no other way to select IPv6.
+    /// `ip -6`, the only way to select IPv6 for the rules and routes of a batch.
     Ip6,
     Tc,
     Ss,
@@ -43,7 +43,7 @@ impl Program {
             })
     }
 
-    /// Arguments to read commands from standard input.
+    /// Arguments that make the program read commands from standard input.
     fn batch_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Ip | Self::Tc => &["-batch", "-"],
@@ -54,7 +54,7 @@ impl Program {
     }
 }
 
-/// Runs lines as a `-batch` in the network namespace of the calling thread. The error names the first line
+/// Runs lines as a batch in the network namespace of the calling thread. The error names the first line
 /// that failed.
 pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
     if lines.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn batch(program: Program, lines: &[String]) -> Result<()> {
         .spawn()
         .map_err(Error::os("start", path.as_str()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Fails if the child has already ended; the error below then contains the child's own message.
+        // Fails if the child has already ended. The error below then contains the child's message.
         let _ = stdin.write_all((lines.join("\n") + "\n").as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::os("wait for", path.as_str()))?;
@@ -98,13 +98,13 @@ pub(crate) fn output(program: Program, arguments: &str) -> Result<String> {
     })
 }
 
-/// Aborts the connected TCP sockets that a filter of `ss` selects; empty: all. Their programs get `ECONNABORTED`, and the peers a RST. Needs
-/// `CONFIG_INET_DIAG_DESTROY`. Returns their number.
+/// Aborts the connected TCP sockets that a filter of `ss` selects (empty: all). Programs get `ECONNABORTED`, peers a RST. Needs
+/// `CONFIG_INET_DIAG_DESTROY`. Returns the number of aborted sockets.
 pub(crate) fn abort_sockets(filter: &str) -> Result<usize> {
     Ok(output(Program::Ss, &format!("--tcp --kill --no-header --numeric {filter}"))?.lines().count())
 }
 
-/// iproute2 ends a failed batch with "Command failed -:LINE".
+/// The line that failed: iproute2 ends the message of a failed batch with "Command failed -:LINE".
 fn failed_line(stderr: &str, lines: &[String]) -> String {
     stderr
         .rsplit_once("-:")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lab's error type. Every variant names the operation and the object; its message ends with advice.
+//! The lab's error type. Every variant names the operation and its object; the messages end with advice.
 
 use std::io;
 use std::time::Duration;
@@ -13,21 +13,21 @@ pub enum Error {
     Os {
         /// The operation, an English verb phrase.
         operation: &'static str,
-        /// Its object: a namespace, an address, a file.
+        /// The object of the operation: a namespace, an address, a file.
         object: String,
         /// The kernel's error.
         source: io::Error,
     },
-    /// `ip` or `tc` failed.
+    /// `ip`, `tc`, `ss` or `nft` failed.
     #[error(
         "`{program}` failed on `{input}`: {stderr}; check that the kernel has this feature (`mpwatch doctor`)"
     )]
     Command {
         /// Full path of the program.
         program: String,
-        /// Its arguments, or the line of its input that failed.
+        /// The arguments, or the line of the batch that failed.
         input: String,
-        /// Its output on standard error.
+        /// The output on standard error.
         stderr: String,
     },
     /// A program or kernel feature is missing.
@@ -35,7 +35,7 @@ pub enum Error {
     Missing {
         /// The program or feature.
         what: String,
-        /// How to get it.
+        /// How to install or enable it.
         advice: &'static str,
     },
     /// A condition did not become true in time.
@@ -45,7 +45,7 @@ pub enum Error {
     Timeout {
         /// The condition.
         what: String,
-        /// The timeout.
+        /// The time that was waited.
         waited: Duration,
     },
     /// An invalid request, such as path 5 of 2.
@@ -88,6 +88,6 @@ fn advice(source: &io::Error) -> &'static str {
         }
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (`ulimit -n`)",
         Some(libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH) => "the path has failed",
-        _ => "try again, and report it if it persists",
+        _ => "try again; please report an error that persists",
     }
 }

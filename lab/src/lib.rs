@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Test networks for mpwatch: private network namespaces, paths with a rate limit and a delay, MPTCP
 //! endpoints, real traffic, simulated energy counters, and the kernel's own counters for comparison.
-//! The demo, `selftest`, root tests and benches use it. It changes nothing outside the namespaces that
-//! it creates. It removes them on drop, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
-//! It does not use eBPF.
+//! The demo, `selftest`, root tests and benches use the lab. It changes nothing outside the namespaces that
+//! it creates. It removes these namespaces on drop, after a panic, and (see [`install_signal_cleanup`]) on Ctrl-C.
+//! The lab does not use eBPF.
 
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     clippy::module_name_repetitions,
-    reason = "rates, byte counts and durations cross between f64 and integers far below 2^52"
+    reason = "rates, byte counts and durations, all far below 2^52, are converted between f64 and integers"
 )]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -20,7 +20,7 @@ pub fn read(namespace: &Namespace) -> Result<Counters> {
     Ok(texts?.iter().flat_map(|text| parse(text)).collect())
 }
 
-/// Differences of the counters that increased between two readings.
+/// The increases of counters between two readings. Unchanged counters are absent.
 #[must_use]
 pub fn difference(before: &Counters, after: &Counters) -> Counters {
     after
@@ -33,7 +33,7 @@ pub fn difference(before: &Counters, after: &Counters) -> Counters {
         .collect()
 }
 
-/// Lines come in pairs: `Group: name name ...`, then `Group: number number ...`.
+/// Parses pairs of lines: `Group: name name ...`, then `Group: number number ...`.
 fn parse(text: &str) -> Counters {
     let lines: Vec<&str> = text.lines().collect();
     let (pairs, _) = lines.as_chunks::<2>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A private network namespace that exists as long as its value, and threads inside it.
-//! `ip netns` shows it. Code runs inside on separate threads, so the caller's namespace never changes.
+//! A private network namespace that exists as long as its Rust value, and threads inside it.
+//! `ip netns` lists the namespace. Code inside runs on separate threads, so the caller's namespace never changes.
 
 use crate::cleanup::{self, NETNS_DIR};
 use crate::command::{self, Program};
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
-/// A named network namespace with `lo` up. Dropping it removes it.
+/// A named network namespace whose interface `lo` is up. It is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -66,8 +66,8 @@ impl Namespace {
         self.inode
     }
 
-    /// Runs `work` on a new thread inside the namespace and waits for it. Threads and processes that it
-    /// starts are inside as well.
+    /// Runs `work` on a new thread inside the namespace and waits for the result. Threads and processes that `work`
+    /// starts are also inside.
     ///
     /// # Errors
     /// If the namespace cannot be entered, or `work` panics.
@@ -85,10 +85,10 @@ impl Namespace {
         })
     }
 
-    /// Starts `work` on a thread called `name` inside the namespace. Join it with [`join`].
+    /// Starts `work` on a thread called `name` inside the namespace. Wait for the thread with [`join`].
     ///
     /// # Errors
-    /// If the thread cannot be started. If it cannot enter the namespace, the join returns the error.
+    /// If the thread cannot be started. If the thread cannot enter the namespace, [`join`] returns the error.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -108,12 +108,12 @@ impl Namespace {
     /// Writes a sysctl of this namespace, for example `net.mptcp.enabled`.
     ///
     /// # Errors
-    /// If it does not start with `net.`, does not exist, or rejects the value.
+    /// If the key does not start with `net.` or does not exist, or the kernel rejects the value.
     pub fn sysctl(&self, key: &str, value: &str) -> Result<()> {
         if !key.starts_with("net.") {
             return Err(Error::Invalid {
                 what: format!("sysctl `{key}` does not belong to a network namespace"),
-                advice: "the lab never writes the host's sysctls; use one that starts with `net.`",
+                advice: "the lab never writes the host's sysctls; use a key that starts with `net.`",
             });
         }
         // /proc/sys/net belongs to the namespace of the thread that opens it.
@@ -121,14 +121,14 @@ impl Namespace {
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
     }
 
-    /// The lab needs no detection, which takes one to two seconds. Without a link-local address a router cannot resolve neighbours
-    /// during that time and drops packets: the first SYN over a path, or a join.
+    /// Duplicate address detection takes one to two seconds. Until then a router has no link-local address, cannot resolve neighbours,
+    /// and drops packets: the first SYN over a path, or a join.
     fn disable_duplicate_address_detection(&self) -> Result<()> {
         self.sysctl("net.ipv6.conf.all.accept_dad", "0")?;
         self.sysctl("net.ipv6.conf.default.accept_dad", "0")
     }
 
-    /// Runs lines of `ip -batch` inside.
+    /// Runs lines of `ip -batch` inside the namespace.
     ///
     /// # Errors
     /// If a line fails.
@@ -136,20 +136,20 @@ impl Namespace {
         self.enter(|| command::batch(Program::Ip, lines))?
     }
 
-    /// Runs commands of `nft` inside.
+    /// Runs commands of `nft` inside the namespace.
     ///
     /// # Errors
-    /// If one fails, or the package nftables is not installed.
+    /// If a command fails, or the package nftables is not installed.
     pub fn nft(&self, commands: &str) -> Result<()> {
         self.enter(|| command::batch(Program::Nft, &[commands.to_owned()]))?
     }
 
-    /// Runs lines of `ip -6 -batch` inside.
+    /// Runs lines of `ip -6 -batch` inside the namespace.
     pub(crate) fn ip6(&self, lines: &[String]) -> Result<()> {
         self.enter(|| command::batch(Program::Ip6, lines))?
     }
 
-    /// Runs lines of `tc -batch` inside.
+    /// Runs lines of `tc -batch` inside the namespace.
     pub(crate) fn tc(&self, lines: &[String]) -> Result<()> {
         self.enter(|| command::batch(Program::Tc, lines))?
     }
@@ -157,8 +157,8 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Data queued for a failed path keeps its socket, and with it the namespace, for minutes. If aborting
-        // fails, the namespace exists for that time.
+        // Data queued for a failed path keeps its socket, and so the namespace, alive for minutes. If aborting
+        // the sockets fails, the namespace exists for this time.
         let _ = self.enter(|| command::abort_sockets(""));
         cleanup::remove(&self.name);
     }
@@ -167,7 +167,7 @@ impl Drop for Namespace {
 /// Waits for a thread of [`Namespace::spawn`].
 ///
 /// # Errors
-/// The thread's own, or [`Error::Panicked`].
+/// The error that the thread returned, or [`Error::Panicked`].
 pub fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     let name = thread.thread().name().unwrap_or("lab").to_owned();
     thread.join().unwrap_or_else(|_| Err(panicked(&name)))
@@ -193,8 +193,8 @@ fn create(path: &Path) -> Result<()> {
     bind(Path::new("/proc/thread-self/ns/net"), path, MsFlags::MS_BIND)
 }
 
-/// Makes `/run/netns` a shared mount, as `ip netns add` does. Our namespaces then appear in other mount
-/// namespaces, too, and a later `ip netns add` does not hide them under a mount of its own.
+/// Makes `/run/netns` a shared mount, as `ip netns add` does. The lab's namespaces then appear in other mount
+/// namespaces, and a later `ip netns add` does not hide them under its own mount.
 fn prepare_netns_dir() -> Result<()> {
     let folder = Path::new(NETNS_DIR);
     fs::create_dir_all(folder).map_err(Error::os("create", NETNS_DIR))?;

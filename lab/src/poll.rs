@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting for a condition with a timeout.
+//! Waits for a condition, with a timeout.
 
 use crate::error::{Error, Result};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The pause between two checks grows from the first value to the second. A short wait ends quickly, and a
-/// long wait leaves the CPU to other work.
+/// The pause between two checks grows from `MIN_PAUSE` to `MAX_PAUSE`: a short wait ends quickly, and a
+/// long wait uses little CPU time.
 const MIN_PAUSE: Duration = Duration::from_millis(2);
 const MAX_PAUSE: Duration = Duration::from_millis(40);
-/// After a check that took time T, the pause is at least four times T: checks take at most a fifth of the time.
+/// After a check that took time T, the pause is at least this multiple of T: checks take at most a fifth of the time.
 const PAUSE_PER_CHECK: u32 = 4;
 
-/// Calls `condition` until it returns `Some`, and returns that. `what` names the condition in the error.
+/// Calls `condition` until it returns `Some`, and returns the value. `what` names the condition in the error.
 ///
 /// # Errors
 /// [`Error::Timeout`] after `timeout`.

@@ -7,7 +7,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of a seed.
+    /// Starts the sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -19,18 +19,18 @@ impl Random {
         mix(self.0)
     }
 
-    /// Uniform in 0..limit; 0 if `limit` is 0.
+    /// The next random number, uniform in 0..limit; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.bits() % limit.max(1)
     }
 
-    /// Uniform in 0..1.
+    /// The next random number, uniform in 0..1.
     pub fn unit(&mut self) -> f64 {
         to_unit(self.bits())
     }
 }
 
-/// Uniform in 0..1, as a function of seed and position.
+/// A random number, uniform in 0..1, that depends only on `seed` and `position`.
 pub(crate) fn unit_at(seed: u64, position: u64) -> f64 {
     to_unit(mix(seed ^ mix(position.wrapping_add(0x9e37_79b9_7f4a_7c15))))
 }

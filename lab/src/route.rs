@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Routes and policy rules: one routing table per source address, so that every subflow stays on its path.
+//! Routes and policy rules. Each source address has its own routing table, so that every subflow stays on its path.
 //! `topology/routing.rs` decides which routes a network needs.
 
 use crate::error::Result;
@@ -31,7 +31,7 @@ struct Lines {
 }
 
 impl Routes {
-    /// Sends packets with this source address to `next_hop`, through routing table `table` (1 to 252).
+    /// Sends packets with the source address `source` to `next_hop`. Uses routing table `table` (1 to 252).
     #[must_use]
     pub fn from_source(mut self, source: IpAddr, table: u32, next_hop: NextHop<'_>) -> Self {
         let any = if source.is_ipv6() { "::/0" } else { "0.0.0.0/0" };
@@ -41,7 +41,7 @@ impl Routes {
         self
     }
 
-    /// Sends packets for this destination to `next_hop`.
+    /// Sends packets for `destination` to `next_hop`.
     #[must_use]
     pub fn to(mut self, destination: IpNet, next_hop: NextHop<'_>) -> Self {
         let IpNet { address, length } = destination;
@@ -59,7 +59,7 @@ impl Routes {
         self.apply_without_rules(namespace)
     }
 
-    /// Adds only the routes: the kernel drops them, but not the rules, when an interface goes down.
+    /// Adds only the routes: when an interface goes down, the kernel drops its routes but not the rules.
     pub(crate) fn apply_without_rules(&self, namespace: &Namespace) -> Result<()> {
         self.routes.run(namespace)
     }
@@ -82,7 +82,7 @@ impl Lines {
 
 fn via(next_hop: NextHop<'_>) -> String {
     match next_hop.gateway {
-        // onlink: otherwise the kernel searches for the gateway in the table that this command replaces.
+        // Without `onlink`, the kernel would search the gateway in the table that this command fills.
         Some(gateway) => format!("via {gateway} dev {} onlink", next_hop.interface),
         None => format!("dev {}", next_hop.interface),
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes namespaces forward packets.
+//! Configures namespaces as routers.
 
 use crate::error::Result;
 use crate::netns::Namespace;
 
-/// Makes a namespace forward packets of both families.
+/// Makes a namespace forward IPv4 and IPv6 packets.
 ///
 /// # Errors
 /// If a sysctl cannot be written.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls that no safe crate wraps, the lab's only `unsafe` code: batches on packet sockets, the
-//! ethtool ioctl, socket options read as bytes, perf counters of threads.
+//! System calls that no safe crate wraps: batches on packet sockets, the
+//! ethtool ioctl, socket options read as bytes, perf counters of threads. This is the lab's only `unsafe` code.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) fn socket_option(
     buffer: &mut [u8],
 ) -> io::Result<usize> {
     let mut length = socklen(buffer.len());
-    // SAFETY: `buffer` is writable for `length` bytes, and the kernel writes no more than that.
+    // SAFETY: `buffer` is writable for `length` bytes, and the kernel writes at most `length` bytes.
     let answer = unsafe {
         libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, buffer.as_mut_ptr().cast(), &raw mut length)
     };
@@ -27,7 +27,7 @@ pub(crate) fn socket_option(
     Ok((length as usize).min(buffer.len()))
 }
 
-/// Like [`socket_option`] for an option whose argument contains two pointers to arrays (`MPTCP_FULL_INFO`).
+/// As [`socket_option`], for an option whose argument contains pointers to two arrays (`MPTCP_FULL_INFO`).
 /// First writes the arrays' addresses at the given offsets of `argument`.
 pub(crate) fn socket_option_with_arrays(
     socket: &impl AsFd,
@@ -63,8 +63,8 @@ pub(crate) fn set_socket_option(socket: &impl AsFd, level: i32, name: i32, value
     check(answer)
 }
 
-/// Opens a packet socket that receives all frames arriving at interface `index`, without outgoing frames.
-/// Each of its buffers has `buffer` bytes, also above the host's limit.
+/// Opens a packet socket that receives all frames that arrive at interface `index`, but no outgoing frames.
+/// Its receive and send buffer have `buffer` bytes each, even above the host's limit.
 pub(crate) fn packet_socket(index: u32, buffer: usize) -> io::Result<OwnedFd> {
     // Protocol 0: nothing arrives until `bind` selects the interface.
     // SAFETY: no pointers are passed; the descriptor is checked and has exactly one owner.
@@ -99,11 +99,11 @@ const TIMESTAMP_SPACE: usize = 64;
 pub(crate) struct Arrival {
     /// Length of the frame in bytes.
     pub(crate) length: usize,
-    /// When the kernel received it: `CLOCK_REALTIME` in nanoseconds; 0 if the kernel set no timestamp.
+    /// Time at which the kernel received the frame: `CLOCK_REALTIME` in nanoseconds; 0 if the kernel set no timestamp.
     pub(crate) timestamp: i64,
 }
 
-/// Receives up to [`BATCH`] frames without waiting, each into an element of `frames`. Returns their number.
+/// Receives up to [`BATCH`] frames without waiting, each into an element of `frames`. Returns the number of frames.
 pub(crate) fn receive_frames(
     socket: &OwnedFd,
     frames: &mut [Vec<u8>],
@@ -188,7 +188,7 @@ pub(crate) fn ethtool_set(interface: &str, command: u32, value: u32) -> io::Resu
     };
     // SAFETY: ifreq is integers, bytes and pointers, for which zero is valid.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    // The last byte stays zero: the terminator. c_char is signed on x86 and unsigned on arm64.
+    // The last byte stays zero, as the terminator. c_char is signed on x86 and unsigned on arm64.
     for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(interface.bytes()) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
@@ -210,14 +210,14 @@ fn socklen(bytes: usize) -> libc::socklen_t {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Opens the perf counter `task-clock` of a thread (0: this one). With `inherit` it includes threads that this
+/// Opens the perf counter `task-clock` of a thread (0: the calling thread). With `inherit`, the counter includes threads that this
 /// thread starts later.
 pub(crate) fn open_task_clock(tid: i32, inherit: bool) -> io::Result<OwnedFd> {
     const SOFTWARE: u64 = 1;
     const TASK_CLOCK: u64 = 1;
     const INHERIT: u64 = 1 << 1;
     const CLOSE_ON_EXEC: u64 = 8;
-    // PERF_ATTR_SIZE_VER0 of struct perf_event_attr: type and size, config, and in the sixth word the flags.
+    // The first 64 bytes of struct perf_event_attr (PERF_ATTR_SIZE_VER0). Word 0 is type and size, word 1 config, word 5 the flags.
     let mut attributes = [0_u64; 8];
     attributes[0] = SOFTWARE | (size_of_val(&attributes) as u64) << 32;
     attributes[1] = TASK_CLOCK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`: the time between a
-//! switch to the thread and the switch away from it. This is the ground truth of tests. `schedstat` and the CPU clocks also
-//! count the time from the wake-up to the switch, a large part of the total for threads that sleep often.
+//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`. This counter counts the time from a
+//! switch to the thread until the switch away from it. This is the ground truth of tests. `schedstat` and the CPU clocks also
+//! count the time from the wake-up to the switch, which is a large part of the total for threads that sleep often.
 
 use crate::error::{Error, Result};
 use crate::sys;
@@ -9,15 +9,15 @@ use std::fs::File;
 use std::io::Read as _;
 use std::time::Duration;
 
-/// Counts from its creation. Do not let two threads of one CPU inherit it from the same counter: the kernel then swaps
-/// counters at a switch instead of stopping one, and counts some time twice (5 %, measured on Linux 6.18).
+/// A counter that starts at its creation. Do not let two threads of one CPU inherit the same counter: the kernel then swaps
+/// their counters at a switch between them instead of stopping one, and counts some time twice (5 %, measured on Linux 6.18).
 #[derive(Debug)]
 pub struct TaskClock {
     counter: File,
 }
 
 impl TaskClock {
-    /// Counts the calling thread and the threads and processes that it starts later.
+    /// Counts the CPU time of the calling thread and of the threads and processes that it starts later.
     ///
     /// # Errors
     /// If the kernel has no perf counters or refuses access.
@@ -25,7 +25,7 @@ impl TaskClock {
         Self::open(0, true)
     }
 
-    /// Counts another thread (also a kernel thread), without the threads that it starts.
+    /// Counts the CPU time of another thread, which may be a kernel thread, without the threads that it starts.
     ///
     /// # Errors
     /// As [`TaskClock::from_this_thread`], and if the thread does not exist.
@@ -39,7 +39,7 @@ impl TaskClock {
         Ok(Self { counter: counter.into() })
     }
 
-    /// CPU time so far, including threads that have ended.
+    /// CPU time since the creation of the counter, including threads that have ended.
     ///
     /// # Errors
     /// If the counter cannot be read.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of impairment, with netem or the relay: delay, jitter, throughput, losses and packet order are as configured.
+//! Root tests of impairers, with netem or the relay: delay, jitter, throughput, losses and packet order must be as configured.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
@@ -10,7 +10,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 
-/// Round-trip times of UDP datagrams, microseconds, sorted. TCP would add delayed acknowledgements.
+/// Round-trip times of UDP datagrams in microseconds, sorted. UDP is used because TCP delays acknowledgements.
 fn round_trips(topology: &Topology, count: usize) -> Vec<u64> {
     use std::net::UdpSocket;
     let path = topology.path(0).unwrap();
@@ -34,7 +34,7 @@ fn round_trips(topology: &Topology, count: usize) -> Vec<u64> {
             client.recv(&mut [0]).unwrap();
             u64::try_from(start.elapsed().as_micros()).unwrap()
         })
-        .skip(1) // the first includes neighbour discovery
+        .skip(1) // the first round trip includes neighbour discovery
         .collect();
     echo.join().unwrap();
     trips.sort_unstable();
@@ -88,7 +88,7 @@ fn jitter_never_reorders() {
     if !may_run_as_root() {
         return;
     }
-    // On two CPUs the kernel itself reorders packets between namespaces, also packets of the relay.
+    // With two CPUs, the kernel reorders packets between namespaces, including the relay's packets.
     let mut one = CpuSet::new();
     one.set(0).unwrap();
     sched_setaffinity(Pid::from_raw(0), &one).unwrap();
@@ -97,7 +97,7 @@ fn jitter_never_reorders() {
     let spec = topology.traffic(Workload::upload(4_000_000)).unwrap();
     let outcome = traffic::run(topology.client(), topology.server(), &spec).unwrap();
     assert_eq!(outcome.server.received(), 4_000_000);
-    // Segments that arrive out of order are queued there.
+    // `TCPOFOQueue` counts the segments that arrived out of order.
     let counters = mib::read(topology.server()).unwrap();
     assert_eq!(counters["TcpExtTCPOFOQueue"], 0, "{:?}", forward_counters(&topology));
 }
@@ -118,7 +118,7 @@ fn a_path_of_20_ms_carries_200_mbit() {
     let counters = forward_counters(&topology);
     println!("with 20 ms: {mbit:.0} Mbit/s of payload, {counters:?}");
     assert_eq!(counters.overflowed, 0);
-    // Far below the result of an idle machine: a busy one must pass too.
+    // The limit is far below the result on an idle machine, so that the test also passes on a busy machine.
     assert!(mbit > 50.0, "{mbit}");
 }
 
@@ -137,11 +137,11 @@ fn losses_have_the_configured_rate_and_are_counted() {
     let packets = (counters.lost + counters.forwarded) as f64;
     let rate = counters.lost as f64 / packets;
     println!("1 % loss configured, measured {:.2} %: {counters:?}", rate * 100.0);
-    // netem's losses are random in each run: allow five standard deviations.
+    // netem's losses differ in each run, so the limit is five standard deviations.
     assert!((rate - 0.01).abs() < 5.0 * (0.01 * 0.99 / packets).sqrt(), "{rate}");
     let flow = outcome.client.connections[0].socket_info.as_ref().unwrap();
     let retransmitted: u32 = flow.subflows.iter().map(|subflow| subflow.tcp.total_retrans).sum();
-    // The client's few pure acknowledgements are not retransmitted.
+    // At most three of the lost packets are pure acknowledgements, which are not retransmitted.
     assert!(u64::from(retransmitted) + 3 >= counters.lost, "{retransmitted} of {}", counters.lost);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of path failures: each failure closes one subflow, the connection continues on the other,
+//! Root tests of path failures: each failure closes one subflow, the connection continues on the other subflow,
 //! and no byte is lost.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -24,7 +24,7 @@ fn build(join: JoinBy, link: LinkSpec) -> Topology {
     .unwrap()
 }
 
-/// Transfers bytes, makes path 1 fail as soon as both paths carry data, and holds the connection until `is_noticed`.
+/// Transfers bytes, makes path 1 fail as soon as both paths carry data, and holds the connection until `is_noticed` returns true.
 fn fail_during_transfer(
     topology: &Topology,
     failure: PathFailure,
@@ -78,7 +78,7 @@ fn deleting_the_clients_endpoint_closes_its_subflow() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
-    // The option REMOVE_ADDR may be lost: TCP does not acknowledge options. Then the server receives only the end of the subflow.
+    // The option REMOVE_ADDR may be lost, because TCP does not acknowledge options. The server then only receives the end of the subflow.
     let has_closed = |_: &mib::Counters| established(topology.server()) == 1;
     let outcome = fail_during_transfer(&topology, PathFailure::EndpointDeleted, has_closed);
     assert_eq!(subflows_left(&outcome), 1);
@@ -125,7 +125,7 @@ fn dropping_a_lab_removes_sockets_that_still_retransmit() {
     }
     let topology = build(JoinBy::ClientSubflow, link());
     fail_during_transfer(&topology, PathFailure::LinkDown, |_| true);
-    // The processes have closed their sockets, but the kernel retransmits for minutes.
+    // The threads have closed their sockets, but the kernel retransmits for minutes.
     let has_orphan = || {
         let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
         table.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("04"))

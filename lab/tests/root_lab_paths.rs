@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of topologies and traffic: every path is used, and both ends and the kernel report the same bytes, in all
+//! Root tests of topologies and traffic: every path is used, and both ends and the kernel report the same number of bytes, in all
 //! address families and directions.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -106,7 +106,7 @@ fn two_paths_together_are_faster_than_one() {
     let one = outcome.client.connections[0].transfer_time;
     let gain = one.as_secs_f64() / both.as_secs_f64();
     println!("two paths carry {gain:.2} times as much as one");
-    // The scheduler of Linux 6.1 is worse than later ones: 1.34 to 1.37.
+    // The packet scheduler of Linux 6.1 uses the second path less than later kernels: the gain is 1.34 to 1.37.
     assert!(gain > 1.25, "{gain}");
 }
 
@@ -146,13 +146,13 @@ fn ipv6_paths_join_over_ipv6() {
     assert!(info.subflows.iter().all(|subflow| subflow.local.is_ipv6()));
 }
 
-/// Every router forwards as soon as the topology is built.
+/// Every router must forward packets as soon as the topology is built.
 #[test]
 fn the_first_segments_over_ipv6_are_not_lost() {
     if !may_run_as_root() {
         return;
     }
-    // The queue holds all that is sent.
+    // The queue is long enough for all sent bytes.
     let link = LinkSpec::rate(50.0, Duration::from_millis(500));
     let path = PathSpec { link, family: Family::V6, ..PathSpec::default() };
     let topology =

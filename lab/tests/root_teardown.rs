@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of the cleanup: a lab leaves nothing behind, however it ends, and changes nothing outside its namespaces.
+//! Root tests of the cleanup: a lab removes all its namespaces, however it ends, and changes nothing outside them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use mpwatch_lab::topology::LinkSpec;
@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// If set, the test process builds a lab and waits: it is the child process of a test.
+/// If this variable is set, the test process is the child process of a test: it builds a lab and waits.
 const CHILD: &str = "MPWATCH_LAB_TEST_CHILD";
 
 #[test]
@@ -81,7 +81,7 @@ fn an_error_names_operation_object_and_advice() {
     assert!(error.contains("link set dev absent down"), "{error}");
 }
 
-/// Not a test: the child process that the two tests below kill.
+/// The child process that the two tests below kill. Not a test itself.
 #[test]
 fn child_process_with_a_lab() {
     if std::env::var_os(CHILD).is_none() {
@@ -90,11 +90,11 @@ fn child_process_with_a_lab() {
     mpwatch_lab::install_signal_cleanup().unwrap();
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     println!("\nLAB {}", topology.client().path().display());
-    // The parent keeps standard input open until it has killed this process, so the end of the input means that the parent has ended.
+    // The parent keeps standard input open until it has killed this process. The end of the input means that the parent has ended.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// The child, its standard input, and the path of its lab.
+/// Starts the child process. Returns it with its standard input and the path of a namespace of its lab.
 fn child_with_lab() -> (Child, ChildStdin, PathBuf) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_process_with_a_lab", "--nocapture"])
@@ -141,7 +141,7 @@ fn only_namespaces_of_killed_processes_are_removed() {
     assert!(path.exists(), "its owner is running");
     send(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    // Another test process may remove it first.
+    // Another test process may remove the namespace before this call.
     sweep_stale().unwrap();
     poll_until("the namespace to be removed", TIMEOUT, || (!path.exists()).then_some(())).unwrap();
     assert!(Path::new(ours.path()).exists());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Root tests of the traffic generator: requests, churn, paced senders, aborts, and connections held before the close.
+//! Root tests of the traffic generator: requests, churn, paced senders, aborts, and connections that are held before they close.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use mpwatch_lab::topology::LinkSpec;
@@ -111,7 +111,7 @@ fn an_aborted_connection_is_reset_at_the_server() {
     let outcome = run(&topology, &spec);
     assert_eq!(outcome.client.first_error(), None);
     assert!(outcome.server.connections[0].reset);
-    // The client sends one on each subflow.
+    // The client sends an `MP_FASTCLOSE` on each subflow.
     assert!(mib::read(topology.client()).unwrap()["MPTcpExtMPFastcloseTx"] > 0);
 }
 
@@ -126,10 +126,10 @@ fn a_held_connection_stays_open_and_idle_until_its_release() {
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
     poll_until("the connection at the gate", TIMEOUT, || (control.held() == 1).then_some(())).unwrap();
     assert_eq!(control.sent(), 1_000_000);
-    // The client reaches the gate when it has sent everything; the server may still be reading.
+    // The client is at the gate when it has sent all bytes; the server may still be reading.
     poll_until("all bytes at the server", TIMEOUT, || (control.received() == 1_000_000).then_some(()))
         .unwrap();
-    // Older kernels do not have this counter.
+    // `None`: older kernels do not have this counter.
     let open = || mib::read(topology.client()).unwrap().get("MPTcpExtMPCurrEstab").copied();
     assert_ne!(open(), Some(0));
     control.release();

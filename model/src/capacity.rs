@@ -5,24 +5,24 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
 
-/// Collections with room for fewer elements stay as they are.
+/// Collections with a capacity of at most this many elements are not shrunk.
 const MIN_CAPACITY: usize = 1_024;
-/// A collection with room for this many times its elements shrinks to room for twice as many.
+/// A collection whose capacity exceeds this multiple of its length is shrunk to twice its length.
 const MAX_FACTOR: usize = 4;
 
-/// Whether a collection of `len` elements has far more room than it needs. Growing it again costs little compared with the inserts in between.
+/// Whether a collection has far more capacity than it needs. Growing it again costs little compared with the insertions until then.
 pub fn is_excessive(capacity: usize, len: usize) -> bool {
     capacity > MIN_CAPACITY && capacity / MAX_FACTOR > len
 }
 
-/// Shrinks a map that has far more room than it needs.
+/// Shrinks a map that has far more capacity than it needs.
 pub fn shrink_map<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     if is_excessive(map.capacity(), map.len()) {
         map.shrink_to(map.len() * 2);
     }
 }
 
-/// Shrinks a set that has far more room than it needs.
+/// Shrinks a set that has far more capacity than it needs.
 pub fn shrink_set<K: Eq + Hash, S: BuildHasher>(set: &mut HashSet<K, S>) {
     if is_excessive(set.capacity(), set.len()) {
         set.shrink_to(set.len() * 2);

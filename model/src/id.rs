@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Identities: strings that stay the same for the life of a flow and across restarts of the agent in one boot, from kernel values only.
+//! Ids of flows. They are derived only from kernel values, so they do not change in the life of a flow, even if the agent is restarted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,26 +7,26 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A network namespace: its cookie is unique for the life of the kernel and never reused (kernel 5.12 and later).
+/// The cookie of a network namespace. It is unique for the life of the kernel and never reused (kernel 5.12 and later).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct NetnsCookie(pub u64);
 
-/// A socket's cookie: assigned once by the kernel, never reused within one boot. Zero: not assigned yet.
+/// The cookie of a socket. The kernel assigns it once and never reuses it within one boot. Zero: not assigned yet.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct SocketCookie(pub u64);
 
-/// The token of a connection in MP_JOIN: the first 32 bits of the SHA-256 of a key (RFC 8684 section 2.2). Zero: none.
+/// The token of a connection in MP_JOIN: the first 32 bits of the SHA-256 of a key (RFC 8684 section 2.2). Zero: no token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u32);
 
 impl Token {
-    /// The token. `None`: zero, which means "no token".
+    /// The token. `None`: zero, which is not a token.
     pub fn known(self) -> Option<Self> {
         (self.0 != 0).then_some(self)
     }
@@ -47,8 +47,7 @@ pub struct ConnectionId {
     pub netns: NetnsCookie,
     /// Local token; zero for plain TCP.
     pub token: Token,
-    /// Cookie of the connection's own socket; zero if the kernel had not assigned one when the flow was first seen. If there was no token
-    /// either, the cookie of the first subflow seen.
+    /// Cookie of the MPTCP socket; zero if it had none at the first record. If it had no token either, the cookie of the first subflow.
     pub birth: SocketCookie,
 }
 
@@ -65,12 +64,12 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// A subflow: `cookie.generation`. The kernel may reuse the socket of a removed first subflow; each use is a generation.
+/// A subflow: `cookie.generation`. The kernel may reuse the socket of a removed first subflow; each use has its own generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubflowId {
     /// Cookie of the TCP socket.
     pub cookie: SocketCookie,
-    /// How often the socket was connected again since it was first seen.
+    /// How often the socket was connected again since its first record.
     pub generation: u32,
 }
 
@@ -130,7 +129,7 @@ id_as_string! {
     };
 }
 
-/// The text is not a valid id.
+/// The error for a text that is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct NotAnId {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of mpwatch: no I/O, no clock.
+//! The data types of mpwatch. No code here does I/O or reads a clock.
 //!
-//! [`kernel`] has what the kernel reports, [`flow`] connections and subflows, [`host`] the machine, [`snapshot`] what outputs show;
-//! [`metric`] declares each number's name, unit and meaning.
+//! [`kernel`] has the events of the kernel, [`flow`] connections and subflows, [`host`] the machine, [`snapshot`] the contents of outputs;
+//! [`metric`] declares the name, unit and meaning of each number.
 
 pub mod capacity;
 pub mod filter;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Durations and sizes as the command line and the configuration spell them. One grammar for each.
+//! Durations and sizes in the command line and the configuration, with one grammar for each.
 
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 
-/// Name of a unit, and its value in the base unit.
+/// Name of a unit, and the number of base units in it.
 pub type Unit = (&'static str, u64);
 
 /// Units of time in nanoseconds, the largest first.
@@ -21,13 +21,13 @@ const TIMES: &[Unit] = &[
 /// Units of size in bytes, the largest first.
 pub const SIZES: &[Unit] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 
-/// The one grammar of durations: numbers with units from `ns` to `w`, such as `500ms`, `1.5h` or `1d 12h`. A day has 24 hours.
+/// Parses a duration: numbers with units from `ns` to `w`, such as `500ms`, `1.5h` or `1d 12h`. A day has 24 hours. `None`: invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let duration = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     Duration::try_from(duration).ok()
 }
 
-/// A duration in the largest unit of which it is a multiple; [`parse_duration`] reads it back.
+/// A duration as text in the largest unit of which it is a multiple. [`parse_duration`] parses the text to the same duration.
 pub fn in_time_units(duration: Duration) -> String {
     u64::try_from(duration.as_nanos())
         .map_or_else(|_| format!("{}s", duration.as_secs()), |nanos| in_units(nanos, TIMES))
@@ -39,7 +39,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*unit)
 }
 
-/// The value in the largest unit of which it is a multiple.
+/// A value as text in the largest unit of which it is a multiple.
 pub fn in_units(value: u64, units: &[Unit]) -> String {
     let fits = units.iter().find(|(_, unit)| value > 0 && value.is_multiple_of(*unit));
     fits.map_or_else(|| value.to_string(), |(name, unit)| format!("{}{name}", value / unit))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fields of a connection that follow from its other fields. Code that builds, merges or restores a connection calls [`settled`].
+//! The fields of a connection that are computed from its other fields. Code that builds, merges or restores a connection must call [`settled`].
 
 use crate::flow::bottleneck::Bottlenecks;
 use crate::flow::connection::Connection;
@@ -10,7 +10,7 @@ use crate::flow::timeline::TimelineEntry;
 use crate::host::energy::FlowEnergy;
 use crate::unit::{Bytes, sum_if_all_known};
 
-/// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, and whether all of it was observed.
+/// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, and whether the whole connection was observed.
 #[must_use]
 pub fn settled(mut connection: Connection) -> Connection {
     sort_timeline(&mut connection.timeline);
@@ -29,12 +29,12 @@ pub fn settled(mut connection: Connection) -> Connection {
     connection
 }
 
-/// Sorts by time; entries of the same time in the order of their causes.
+/// Sorts entries by time, and entries with the same time so that causes precede effects.
 pub fn sort_timeline(entries: &mut [TimelineEntry]) {
     entries.sort_by_key(|entry| (entry.at, entry.event.rank()));
 }
 
-/// Sums the energy of the subflows where it is known, and relates each amount to the payload that was observed.
+/// Sums the known energy of the subflows, and divides each energy by the observed payload.
 fn set_energy(connection: &mut Connection) {
     for subflow in &mut connection.subflows {
         subflow.energy = subflow.energy.map(|energy| energy.over(subflow.observed.bytes));
@@ -46,7 +46,7 @@ fn set_energy(connection: &mut Connection) {
     connection.energy = is_known.then(|| FlowEnergy::sum(known).over(connection.observed_payload()));
 }
 
-/// Shares of the observed payload that was sent.
+/// Sets the share of each subflow in the observed payload sent.
 fn set_shares(connection: &mut Connection) {
     let listed = connection.subflows.iter().map(|subflow| subflow.observed.bytes_sent);
     let all = listed.sum::<Bytes>() + connection.dropped().bytes_sent;
@@ -55,7 +55,7 @@ fn set_shares(connection: &mut Connection) {
     }
 }
 
-/// Fairness of the goodputs of subflows: of observed payload, until the connection closed. A subflow that carried nothing does not count if
+/// Fairness of the goodputs of subflows, from the payload observed until the connection closed. A subflow without payload does not count if
 /// it is a backup or has ended (a refused join).
 fn fairness(subflows: &[Subflow]) -> Option<f64> {
     let counts =

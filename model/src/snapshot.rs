@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The input of every output: a snapshot of all flows, once per tick, and the report on a whole run.
+//! The data of all outputs: a snapshot of all flows, once per tick, and the report on a whole run.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::kernel::cpu::CpuAccounts;
 use crate::metric::derived;
 use crate::unit::Nanos;
 
-/// Version of the JSON format. New fields do not change it; a changed meaning does.
+/// Version of the JSON format. It changes if the meaning of a field changes, but not for new fields.
 pub const SCHEMA: u32 = 1;
 
 /// All connections at one time.
@@ -49,29 +49,28 @@ pub struct Snapshot {
     pub losses: Losses,
     /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
     pub overhead: Option<Overhead>,
-    /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not part of the
-    /// format.
+    /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not in the JSON format.
     #[serde(skip)]
     pub boot_epoch_ns: i64,
-    /// Idle connections of a daemon, which are not in `connections`. Not part of the format: [`Snapshot::complete`] adds them.
+    /// Idle connections of a daemon, which are not in `connections`. Not in the JSON format: [`Snapshot::complete`] adds them.
     #[serde(skip)]
     pub idle: IdleConnections,
 }
 
 impl Snapshot {
-    /// Its time on the boot clock.
+    /// The time of the snapshot on the boot clock.
     pub fn boot_time(&self) -> Nanos {
         let since_boot = self.at.as_nanosecond() - i128::from(self.boot_epoch_ns);
         Nanos(u64::try_from(since_boot).unwrap_or(0))
     }
 
-    /// The idle connections, built as they are at the time of this snapshot.
+    /// The idle connections as of the time of this snapshot.
     pub fn idle_connections(&self) -> impl Iterator<Item = Connection> {
         let at = self.boot_time();
         self.idle.iter().map(move |idle| idle.connection(at, self.boot_epoch_ns))
     }
 
-    /// The snapshot with all connections in one list: those that were opened before tracing began, then the others in order of opening.
+    /// The snapshot with all connections in one list: connections opened before tracing began, then other connections in order of opening.
     pub fn complete(&self) -> Cow<'_, Self> {
         if self.idle.is_empty() {
             return Cow::Borrowed(self);
@@ -111,16 +110,16 @@ pub struct Report {
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
-    /// Connections that a filter removed from `connections`. Not part of the format.
+    /// Number of connections that a filter removed from `connections`. Not part of the JSON format.
     #[serde(skip)]
     pub filtered_out: usize,
-    /// When its runs began, in order. Empty: it is one run. Not part of the format.
+    /// Start times of the runs in the report, in order. Empty: the report is on one run. Not part of the JSON format.
     #[serde(skip)]
     pub run_starts: Vec<Timestamp>,
 }
 
 impl Report {
-    /// The report on some connections of a snapshot.
+    /// The report on these connections of a snapshot.
     pub fn from_snapshot(snapshot: &Snapshot, connections: Vec<Connection>) -> Self {
         let (host, setup) = (snapshot.host.clone(), Arc::clone(&snapshot.setup));
         Self {

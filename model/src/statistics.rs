@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares two samples without assuming a distribution: the Hodges-Lehmann estimate of the shift between them, with the confidence
-//! interval that belongs to the Mann-Whitney test. Exact, without random numbers, in O(n log n). For a few repetitions of one experiment,
-//! [`mean_interval`], [`change`] and [`relative_change`] assume that values (or their logarithms) are normally distributed.
+//! Compares two samples without assuming a distribution: computes the Hodges-Lehmann estimate of the shift between them, with the
+//! confidence interval of the Mann-Whitney test, exactly and in O(n log n). For a few repetitions of one experiment, [`mean_interval`],
+//! [`change`] and [`relative_change`] assume that values (or their logarithms) are normally distributed.
 
 use serde::Serialize;
 
-/// Minimum number of values in each sample. With fewer, there is no 95 % interval, or it covers nearly everything.
+/// Minimum number of values in each sample. With fewer values, a 95 % interval does not exist, or covers nearly all values.
 const MIN_VALUES: usize = 4;
 /// Quantile of the normal distribution for an interval of 95 %.
 const Z_95: f64 = 1.96;
@@ -13,7 +13,7 @@ const Z_95: f64 = 1.96;
 /// The amount by which one sample exceeds another, with an interval that contains the true amount with a probability of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shift {
-    /// The median of all differences between a value of the second sample and one of the first.
+    /// The median of all differences between a value of the second sample and a value of the first.
     pub estimate: f64,
     /// Lower end of the interval.
     pub low: f64,
@@ -27,7 +27,7 @@ impl Shift {
         self.low > 0.0 || self.high < 0.0
     }
 
-    /// Maps each of its values with an increasing function.
+    /// Applies an increasing function to the estimate and to both ends.
     #[must_use]
     pub fn map(self, grow: impl Fn(f64) -> f64) -> Self {
         Self { estimate: grow(self.estimate), low: grow(self.low), high: grow(self.high) }
@@ -53,7 +53,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The smallest of the sorted values that is at least as large as the fraction `q` of them. `None`: there are none.
+/// The smallest of the sorted values that is at least as large as a fraction `q` of the values. `None`: there are no values.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -66,8 +66,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 
 /// The amount by which the values of `b` exceed the values of `a`. `None`: one of the samples has fewer than 4 values.
 ///
-/// The number of differences outside of the interval follows the normal approximation of the Mann-Whitney statistic, which is conservative
-/// for small and for tied samples. Values must be finite.
+/// The number of differences outside of the interval is computed by the normal approximation of the Mann-Whitney statistic, which is
+/// conservative for small and for tied samples. Values must be finite.
 pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     if a.len().min(b.len()) < MIN_VALUES {
         return None;
@@ -86,12 +86,12 @@ pub fn shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     })
 }
 
-/// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: too few values, or not all are greater than zero.
+/// The factor by which the values of `b` exceed the values of `a`, minus 1. `None`: fewer than 4 values, or a value that is not positive.
 pub fn relative_shift(a: &[f64], b: &[f64]) -> Option<Shift> {
     compare_logarithms(shift, a, b)
 }
 
-/// Compares the logarithms of two samples. The result is relative.
+/// Compares the logarithms of two samples. Returns relative differences. `None`: as for `compare`, or a value is not positive.
 fn compare_logarithms(compare: fn(&[f64], &[f64]) -> Option<Shift>, a: &[f64], b: &[f64]) -> Option<Shift> {
     let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
         values.iter().map(|value| (*value > 0.0).then(|| value.ln())).collect()
@@ -99,7 +99,7 @@ fn compare_logarithms(compare: fn(&[f64], &[f64]) -> Option<Shift>, a: &[f64], b
     Some(compare(&logarithms(a)?, &logarithms(b)?)?.map(f64::exp_m1))
 }
 
-/// Two-sided 95 % quantiles of Student's t for 1, 2, 3 ... degrees of freedom; for more, the normal distribution is close enough.
+/// Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom. For more, the normal distribution is close enough.
 const T_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
@@ -119,21 +119,20 @@ fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     (values.len() >= 2).then(|| (mean, squares / (count - 1.0) / count))
 }
 
-/// The 95 % confidence interval of the mean of normally distributed values. `None`: fewer than two.
+/// The 95 % confidence interval of the mean of normally distributed values. `None`: fewer than two values.
 pub fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
     let (mean, variance) = mean_and_variance(values)?;
     let half = student_t(values.len() as f64 - 1.0) * variance.sqrt();
     Some((mean - half, mean + half))
 }
 
-/// The factor by which the values of `b` exceed the values of `a`, minus 1: [`change`] of the logarithms. For few values, where
-/// [`relative_shift`] has no interval. `None`: fewer than two in one of them, or not all are greater than zero.
+/// The factor by which the values of `b` exceed the values of `a`, minus 1, from [`change`] of the logarithms. For samples that are too
+/// small for [`relative_shift`]. `None`: fewer than two values in a sample, or a value that is not positive.
 pub fn relative_change(a: &[f64], b: &[f64]) -> Option<Shift> {
     compare_logarithms(change, a, b)
 }
 
-/// The amount by which the mean of `b` exceeds the mean of `a`, with Welch's interval, which assumes normally distributed values. `None`: one of the
-/// samples has fewer than two values.
+/// The mean of `b` minus the mean of `a`, with Welch's interval for normally distributed values. `None`: fewer than two values in a sample.
 pub fn change(a: &[f64], b: &[f64]) -> Option<Shift> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (mean_and_variance(a)?, mean_and_variance(b)?);
     let variance = variance_a + variance_b;
@@ -149,8 +148,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The difference with this rank, from 1, among all `b - a` of two sorted samples. Bisection over all floating-point numbers avoids storing
-/// every difference.
+/// The difference with this rank (from 1) among all `b - a` of two sorted samples, found by bisection without storing the differences.
 fn nth_difference(a: &[f64], b: &[f64], rank: u64) -> f64 {
     let (mut low, mut high) = (order(f64::NEG_INFINITY), order(f64::INFINITY));
     while low < high {
@@ -171,13 +169,13 @@ fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> u64 {
         .sum()
 }
 
-/// The rank of a floating-point number among all floating-point numbers.
+/// The position of a floating-point number in the order of all floating-point numbers.
 fn order(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// The number with this rank.
+/// The floating-point number at this position.
 fn from_order(place: u64) -> f64 {
     f64::from_bits(if place >> 63 == 1 { place & !(1 << 63) } else { !place })
 }
@@ -209,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_example_by_hand() {
-        // Differences: 7 8 9 10, 6 7 8 9, 5 6 7 8, 4 5 6 7. With 4 and 4 values the interval is their whole range.
+        // The differences are 7 8 9 10, 6 7 8 9, 5 6 7 8, 4 5 6 7. With 4 and 4 values, the interval is their whole range.
         let found = shift(&[1.0, 2.0, 3.0, 4.0], &[8.0, 9.0, 10.0, 11.0]).unwrap();
         assert_eq!((found.estimate, found.low, found.high), (7.0, 4.0, 10.0));
         assert!(found.is_shown());
@@ -269,7 +267,7 @@ mod tests {
     }
 
     fn sample() -> impl Strategy<Value = Vec<f64>> {
-        // Whole numbers have ties.
+        // Samples of a few whole numbers have ties.
         prop_oneof![
             proptest::collection::vec(-1e6..1e6, 4..40),
             proptest::collection::vec((0..5_i32).prop_map(f64::from), 4..40)

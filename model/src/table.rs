@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Typed table rows: the store reads them from its views, exports write them to files and databases.
+//! Typed table rows, which the store reads from its views and exports write to files and databases.
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum ColumnType {
 /// A column of a table. Its name ends in its unit, as in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// Type of its cells.
     pub kind: ColumnType,
@@ -40,16 +40,16 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The text. `None`: it is a number.
+    /// The text. `None`: the cell is a number.
     pub fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The whole number. `None`: it is text, or of a column with fractions.
+    /// The whole number. `None`: it is a text, or a number with a fraction.
     pub fn integer(&self) -> Option<i64> {
         if let Self::Integer(number) = self { Some(*number) } else { None }
     }
 }
 
-/// A cell for each column, of its type. `None`: unknown.
+/// A cell of the right type for each column. `None`: the value is unknown.
 pub type Row = Vec<Option<Cell>>;

@@ -15,7 +15,7 @@ macro_rules! unit {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The difference from an earlier or smaller value; zero if that value is larger.
+            /// The difference from an earlier or smaller value. Zero if `earlier` is larger.
             #[must_use]
             pub fn since(self, earlier: Self) -> Self {
                 Self(self.0.saturating_sub(earlier.0))
@@ -98,7 +98,7 @@ impl Microjoules {
 }
 
 impl Bytes {
-    /// The mean rate of these bytes over `elapsed`; zero if no time has passed.
+    /// The mean rate of these bytes over `elapsed`. Zero if `elapsed` is zero.
     pub fn per(self, elapsed: Nanos) -> BitsPerSecond {
         if elapsed.0 == 0 {
             return BitsPerSecond(0);
@@ -108,7 +108,7 @@ impl Bytes {
     }
 }
 
-/// The sum. `None`: a value is unknown, or there are none.
+/// The sum. `None`: a value is unknown, or there are no values.
 pub fn sum_if_all_known<T: Add<Output = T>>(values: impl IntoIterator<Item = Option<T>>) -> Option<T> {
     values.into_iter().reduce(|sum, value| Some(sum? + value?)).flatten()
 }

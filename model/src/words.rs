@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Enumerations with a word for each value: its name in JSON, in the store, in filters, as a label and on the command line.
+//! Enumerations with a word for each value. The word is used in JSON, the store, filters, labels and the command line.
 
-/// Declares an enumeration with `= "word"` after each value; `ALL`, `WORDS`, `as_str`, `from_word` and `next` follow from it.
+/// Declares an enumeration with `= "word"` after each value; the macro defines `ALL`, `WORDS`, `as_str`, `from_word` and `next`.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $word:tt,)* }) => {
@@ -16,7 +16,7 @@ macro_rules! words {
             /// The words of all values.
             $vis const WORDS: &[&str] = &[$($word),*];
 
-            /// Its word.
+            /// The word of the value.
             $vis const fn as_str(self) -> &'static str {
                 Self::WORDS[self as usize]
             }
@@ -27,7 +27,7 @@ macro_rules! words {
                 Self::ALL[(self as usize + 1) % Self::ALL.len()]
             }
 
-            /// The value with this word.
+            /// The value with this word. `None`: there is no such value.
             $vis fn from_word(word: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.as_str() == word)
             }
@@ -35,7 +35,7 @@ macro_rules! words {
     };
 }
 
-/// As [`words!`], for an enumeration that is part of the JSON.
+/// Like [`words!`], for an enumeration that is used in JSON.
 macro_rules! json_words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $word:tt,)* }) => {
         $crate::words! {

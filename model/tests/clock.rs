@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times follow the calendar.
+//! Times are shifted when the calendar clock is set.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use jiff::Timestamp;

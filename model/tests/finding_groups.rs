@@ -192,7 +192,7 @@ fn each_end_has_the_failed_paths_that_only_it_noticed() {
     assert_eq!((of("path 1 ("), of("path 2 (")), (1, 1), "{lines:#?}");
 }
 
-/// The receiver of data does not notice a failed path; the subflow ends late there.
+/// The receiver of data does not notice a failed path. At the receiver, the subflow ends late.
 #[test]
 fn a_late_reset_is_no_problem_of_its_own_if_the_other_end_lost_the_path() {
     let sender = fixture::failover(1);

@@ -34,7 +34,7 @@ fn a_value_of_an_enumeration_has_the_same_word_everywhere() {
 fn a_report_has_the_goodput_of_its_connections() {
     let mut report = fixture::report(vec![fixture::closed(1), fixture::closed(2)]);
     let json = serde_json::to_value(&report).unwrap();
-    // 2 * 120.0018 MB in 12.75 s, or in the 12 s from their opening to their end.
+    // 2 * 120.0018 MB in the period of 12.75 s, or in the 12 s from opening to end of the connections.
     let rates = ["goodput_bps", "open_goodput_bps"].map(|key| json[key].to_string());
     assert_eq!(rates, ["150590494.0", "160002400.0"]);
     assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);

@@ -35,7 +35,7 @@ fn a_path_fails_at_the_start_of_the_stall_before_its_end() {
 #[test]
 fn short_stalls_without_a_failure_are_no_outage() {
     let mut connection = fixture::connection(1, 2);
-    // The slower subflow: 41.6 ms smoothed RTT, and at least 200 ms of variation.
+    // The retransmission timeout of the slower subflow: 41.6 ms smoothed RTT, and the minimum of 200 ms for its variation.
     connection.timeline.push(stall(3_000_000, 241_000));
     assert_eq!(outages(&connection), []);
     assert!(!is_failure(&[], connection.timeline.last().unwrap()), "no mark on the timeline");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples collected from snapshots.
+//! Tests of the collection of samples from snapshots.
 
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;

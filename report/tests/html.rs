@@ -141,6 +141,18 @@ fn many_samples_do_not_make_the_drawing_longer() {
     assert!(text.len() < 1_900_000, "{} bytes", text.len());
 }
 
+#[test]
+fn a_sample_at_the_end_of_the_report_has_a_finite_rate() {
+    let open = fixture::connection(1, 1);
+    let mut samples = samples(std::slice::from_ref(&open));
+    let of_it = samples.values_mut().next().unwrap();
+    let end = open.opened_at.unwrap() + SignedDuration::from_secs_f64(open.age_s);
+    of_it.retain(|sample| sample.at < end);
+    of_it.push(CounterSample { at: end, ..*of_it.last().unwrap() });
+    let text = html::report(&fixture::report(vec![open]), &samples);
+    assert!(text.contains("<svg") && !text.contains("NaN") && !text.contains("inf"), "{text}");
+}
+
 /// The files that the links of a page save: names with their decoded content.
 fn saved(text: &str) -> Vec<(String, String)> {
     let links = text.split("<a download=\"").skip(1);
@@ -216,7 +228,7 @@ fn both_ends_of_a_connection_are_one_section() {
     (server.local, server.remote, server.role) = (client.remote, client.local, Some(Role::Server));
     let text = page(vec![server, client]);
     assert_eq!(text.matches("<section>").count(), 1);
-    assert!(text.contains("<summary>Other end: connection 1001-00000001-1389 "), "its other end is folded");
+    assert!(text.contains("<summary>Other end: connection 1001-00000001-1389 "), "the other end is folded");
     assert!(text.contains("<dt>both ends</dt><dd>of 1 connection: "));
     assert!(text.contains("1 of 1 connection used MPTCP"));
     assert!(
@@ -232,9 +244,9 @@ fn small_connections_without_a_problem_are_folded() {
     let mut connections = vec![small];
     connections.extend((10..20).map(fixture::closed));
     let text = page(connections);
-    assert_eq!(text.matches("<section>\n<h2>").count(), 6, "the first are shown at once");
+    assert_eq!(text.matches("<section>\n<h2>").count(), 6, "the first connections are not folded");
     assert_eq!(text.matches("<section class=\"folded\">\n<details><summary>connection ").count(), 4);
-    assert!(text.contains("<summary>1 more connection</summary>"), "the small one is in a line");
+    assert!(text.contains("<summary>1 more connection</summary>"), "the small connection is behind a line");
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn problems_with_many_peers_are_limited_and_counted() {
     for (connection, port) in connections.iter_mut().zip(0_u16..) {
         connection.remote.as_mut().unwrap().set_port(8_000 + port / 3);
     }
-    // Each of these has lost another path.
+    // Each of these connections has lost a different path.
     connections.extend((61..=80).map(|token| {
         let mut flow = fixture::failover(token);
         flow.subflows[0].local = format!("10.9.0.{token}:80").parse().unwrap();

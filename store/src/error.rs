@@ -61,7 +61,7 @@ impl StoreError {
 
     /// The file is not a database of mpwatch.
     pub(crate) fn not_ours(path: &Path, why: impl Display) -> Self {
-        let advice = "name a database of mpwatch, or a file that does not exist yet to write one";
+        let advice = "name a database of mpwatch, or a new file to create one";
         Self::lasting(format!("{} is not a database of mpwatch ({why}); {advice}", path.display()))
     }
 
@@ -106,7 +106,7 @@ impl StoreError {
         Self::lasting(format!("cannot create a table of the report: {error}; {advice}"))
     }
 
-    /// SQLite cannot open or write the file. `advice` replaces the advice that depends on the error.
+    /// SQLite cannot open or write the file. `advice` replaces the usual advice for the error; `None`: keep it.
     pub fn open(path: &Path, error: &rusqlite::Error, advice: Option<&'static str>) -> Self {
         use ErrorKind::{Denied, Lasting, Temporary};
         let is_private =
@@ -125,7 +125,7 @@ impl StoreError {
                 Lasting,
                 "its writer was killed and left a -wal file, which only a user with write access to the folder can merge: run this as the user that wrote it",
             ),
-            Some(ErrorCode::DatabaseBusy) => (Lasting, "another program holds it; close that program"),
+            Some(ErrorCode::DatabaseBusy) => (Lasting, "another program locked it; close that program"),
             _ => (Lasting, "its folder must exist, and this user must be allowed to use it"),
         };
         Self::refused(path, error, advice.unwrap_or(usual)).with_kind(kind)

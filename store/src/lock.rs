@@ -45,7 +45,7 @@ impl Lock {
                 Err(TryLockError::WouldBlock) => return Err(StoreError::in_use(path)),
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             }
-            // If another process removed the file before it was locked, the lock does not exclude other writers.
+            // If another process removed the file before it was locked, the lock does not exclude other writers: try again.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
                 return Ok(Self { name, _file: file });
             }
@@ -60,11 +60,11 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a process is writing a database, by the kernel's list of locks. Only the writer's user may open the lock: another user who could
-/// lock it would keep the writer from starting again.
+/// Whether a process is writing a database, according to the kernel's list of locks. Other users cannot open the lock file: a user who locks it
+/// would keep the writer from starting again.
 pub(crate) fn is_held(path: &Path) -> bool {
     let Ok(found) = fs::metadata(with_suffix(path, ".lock")) else { return false };
-    // Without the device, which btrfs reports differently.
+    // Compares the inode only: on btrfs, the list has another device number than stat(2).
     let inode = format!(":{} ", found.ino());
     let is_ours = |line: &str| line.contains(" FLOCK ") && line.contains(&inode);
     fs::read_to_string("/proc/locks").map_or(true, |locks| locks.lines().any(is_ours))

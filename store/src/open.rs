@@ -21,7 +21,7 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the writer waits for another program. After that, connections wait in memory.
 const WRITER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Pages of the log after which it is merged into the file, 2 MB.
+/// Size of the log in pages (2 MB) at which SQLite merges the log into the file.
 const LOG_PAGES: i64 = 500;
 
 /// Creates an empty file for a database, unless it exists. Only its owner and `group` may read it, because it shows which hosts communicate.
@@ -30,7 +30,7 @@ pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         file => file?,
     };
-    // A user who is not in the group keeps the file private.
+    // If this user is not in the group, the file stays private.
     if group.is_some() && fchown(&file, None, group).is_ok() {
         file.set_permissions(Permissions::from_mode(0o640))?;
     }
@@ -46,7 +46,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     // the file.
     let _ = create(path, None);
     let database = Database::open(path).map_err(refused)?;
-    // SQLite opens a write-protected file for reading and reports that only at the first write.
+    // SQLite opens a write-protected file for reading, and fails only at the first write.
     if database.is_readonly("main").map_err(refused)? {
         return Err(StoreError::refused(path, "it may only be read", MAY_WRITE).with_kind(ErrorKind::Denied));
     }
@@ -135,7 +135,7 @@ fn check(path: &Path, database: &Database) -> Result<bool, StoreError> {
 fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.busy_timeout(WRITER_TIMEOUT)?;
     if is_new {
-        // Both must be set before the first table is created.
+        // SQLite requires that both are set before the first table is created.
         database.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         database.pragma_update(None, "application_id", APPLICATION)?;
     }

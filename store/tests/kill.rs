@@ -12,11 +12,11 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_store::{Archive, Limits, Period, Store, StoreError};
 
-/// The file to write; set in the process that will be killed.
+/// Name of the variable with the file to write; set in the process that will be killed.
 const FILE: &str = "MPWATCH_TEST_STORE";
 const PER_SNAPSHOT: u64 = 50;
 
-/// Writes connections numbered from 1 without end, and prints the number of committed ones.
+/// Writes connections numbered from 1 without end, and prints how many are committed.
 fn write_for_ever(file: &Path) {
     let store = Store::open(file, &Limits::none()).unwrap();
     let closed = fixture::closed(7);

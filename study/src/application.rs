@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs real programs in the namespaces of a run. `mptcpize` starts them for MPTCP: it replaces their TCP sockets by MPTCP sockets.
+//! Runs real programs in the namespaces of a run. For MPTCP, `mptcpize` starts them and replaces their TCP sockets by MPTCP sockets.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,12 +20,12 @@ use crate::network::RunningNetwork;
 use crate::outcome::Outcome;
 use crate::programs::{Needed, Skip, path_of, require as require_programs};
 
-/// Maximum time until a server listens.
+/// Maximum time from the start of a server until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// State of a listening socket in /proc/net/tcp.
+/// The state of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
-/// Checks that the programs exist, and installs missing ones.
+/// Checks that the necessary programs exist, and installs missing programs.
 pub(super) fn require(application: &Application) -> Result<(), Skip> {
     let needed = |program, package| Needed { program, package };
     let mut all = vec![needed("mptcpize", "mptcpize")];
@@ -49,16 +49,16 @@ pub(super) fn start(
     let server_process = ServerProcess(run.start(topology.server(), &run.server_arguments())?);
     wait_for_listener(topology.server())?;
     let client = run.start(topology.client(), &run.client_arguments())?;
-    // The server and its files exist until the client has ended.
+    // The thread owns the server and its files, so they exist until the client has ended.
     Ok(thread::spawn(move || run.wait(client, server_process)))
 }
 
-/// A server, until it is dropped.
+/// The process of a server. It is killed when the value is dropped.
 struct ServerProcess(Child);
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended.
+        // Errors are ignored: the process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -71,7 +71,7 @@ struct ApplicationRun {
 }
 
 impl ApplicationRun {
-    /// Writes the configuration of the server, and the file that it serves.
+    /// Writes the configuration of the server, and the file that the server transfers.
     fn prepare(&self) -> anyhow::Result<()> {
         let (folder, IpAddr::V4(address)) = (self.files.path(), self.server.ip()) else {
             bail!("no IPv4 path")
@@ -103,7 +103,7 @@ impl ApplicationRun {
             Program::Nginx => format!("nginx -c {folder}/conf -e {folder}/log"),
         };
         let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        // `--save ""`: no snapshots on disk.
+        // `--save ""` disables snapshots on disk.
         words.extend((self.application.program == Program::Redis).then(String::new));
         words
     }
@@ -158,7 +158,7 @@ impl ApplicationRun {
         Ok(Outcome { payload, seconds, completion: vec![seconds], rates, expected: 1, requests })
     }
 
-    /// Number of bytes that arrived. Fails if they differ from the file.
+    /// Number of bytes that arrived. Fails if they differ from the sent file.
     fn copied(&self) -> anyhow::Result<f64> {
         let [sent, arrived] = ["file", "copy"].map(|name| fs::read(self.files.path().join(name)));
         let (sent, arrived) = (sent?, arrived?);
@@ -172,7 +172,7 @@ impl ApplicationRun {
     }
 }
 
-/// Writes content that cannot be compressed.
+/// Writes a file of random bytes, which cannot be compressed.
 fn write_random(path: &Path, bytes: u64) -> anyhow::Result<()> {
     let mut file = std::io::BufWriter::new(fs::File::create(path)?);
     let mut random = Random::new(1);
@@ -193,7 +193,7 @@ fn wait_for_listener(server: &Namespace) -> anyhow::Result<()> {
     Ok(poll_until("the application's server to listen", START_TIMEOUT, found)?)
 }
 
-/// Mean over the tests of `redis-benchmark --csv`: `"SET","12345.6",...`, after a heading (from version 6.2 on).
+/// The mean rate over the tests of `redis-benchmark --csv`. A line is `"SET","12345.6",...`; since version 6.2 there is a heading.
 fn requests_per_second(csv: &str) -> anyhow::Result<f64> {
     let second = |line: &str| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok();
     let rates: Vec<f64> = csv.lines().filter_map(second).collect();

@@ -46,7 +46,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Folder of results.
+/// Name of the folder with the results, unless `--out` gives another.
 const DEFAULT_FOLDER: &str = "mpwatch-study";
 
 #[derive(Args, Clone, Debug)]

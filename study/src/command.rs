@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands: runs experiments of published papers in the lab, or a user's experiment between two machines, and writes the results.
+//! The commands. They run experiments of published papers in the lab, or a user's experiment between two machines, and write the results.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,13 +28,13 @@ use crate::programs::SKIPPED;
 use crate::{details, manual, measure, page, run, table};
 
 const DATABASE: &str = "study.db";
-/// A copy of the file of a user's experiment.
+/// Name of the copy of a user's experiment file.
 const CUSTOM: &str = "experiment.toml";
-/// Repetitions of a cell.
+/// Default number of runs of a cell.
 const REPEAT: u32 = 5;
-/// Repetitions with `--quick`, the least that give an interval.
+/// Default number of runs of a cell with `--quick`: the minimum for a confidence interval.
 const QUICK_REPEAT: u32 = 2;
-/// A study ends after this many failed runs in a row.
+/// A study ends after this number of consecutive failed runs.
 const MAX_FAILURES_IN_A_ROW: u32 = 5;
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
         Command::Endpoint => endpoint::run(),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man => manual::page(),
-        // `main` runs it.
+        // `main` has already handled this command.
         Command::Mpwatch { .. } => Ok(()),
         Command::Report { folder } => {
             let (file, origin) = StudyFile::resume(&folder.join(DATABASE))?;
@@ -86,14 +86,14 @@ fn select(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     Ok(all.into_iter().filter(is_selected).collect())
 }
 
-/// Reads a user's experiment.
+/// Reads a user's experiment, whose name must differ from the names of the papers' experiments.
 fn read_custom(path: &Path) -> Result<CustomExperiment, Failure> {
     let all = experiments::all();
     let taken: Vec<&str> = all.iter().map(|experiment| experiment.description.name.as_str()).collect();
     CustomExperiment::read(path, &taken)
 }
 
-/// The user's experiment whose results are in a folder. `None`: the results are of papers' experiments.
+/// The user's experiment whose results are in a folder. `None`: the folder has results of papers' experiments.
 fn custom_of(folder: &Path) -> Result<Option<CustomExperiment>, Failure> {
     let path = folder.join(CUSTOM);
     path.exists().then(|| read_custom(&path)).transpose()
@@ -138,7 +138,7 @@ fn run_all(options: &RunOptions) -> anyhow::Result<()> {
     }
     let known = if custom.is_some() { experiments } else { experiments::all() };
     report(&file, &known, origin, &options.out)?;
-    // So that scripts notice.
+    // The exit code reports this failure to scripts.
     ensure!(has_result || progress.done == 0, "every run failed; {} has the reasons", options.out.display());
     Ok(())
 }
@@ -153,14 +153,14 @@ fn continuation(options: &RunOptions) -> String {
     format!("mpwatch study run {what}{repeat} --resume --out {}", options.out.display())
 }
 
-/// Prepares the lab. Fails before there are results if this user may not create namespaces.
+/// Prepares the lab. Creates a namespace, so that a study without this permission fails before its first run.
 fn prepare_lab() -> anyhow::Result<Counters> {
     mpwatch_lab::sweep_stale()?;
     drop(mpwatch_lab::Namespace::new("study")?);
     Counters::real_or_simulated()
 }
 
-/// The machine of the client and, if the server runs on another machine, the server's.
+/// The machine of the client, and the machine of the server. `None`: the server runs on the client's machine.
 fn machines(
     custom: Option<&CustomExperiment>,
     stop: &AtomicBool,
@@ -172,7 +172,7 @@ fn machines(
     Ok((client, is_other.then_some(server)))
 }
 
-/// Continues with the results of a folder.
+/// Opens the results in a folder, to continue the study.
 fn resume(folder: &Path, custom: Option<&CustomExperiment>) -> anyhow::Result<(StudyFile, Origin)> {
     let found = StudyFile::resume(&folder.join(DATABASE))?;
     if custom_of(folder)?.map(|custom| custom.text) != custom.map(|custom| custom.text.clone()) {
@@ -203,7 +203,7 @@ fn create(
     Ok((file, origin))
 }
 
-/// Does a run; returns a record for each cell. An error is part of the record. `None`: interrupted.
+/// Performs a run and returns a record for each cell. An error of the run is part of the record. `None`: the user interrupted the run.
 fn run_once(
     planned: &PlannedRun<'_>,
     counters: &Counters,
@@ -218,7 +218,7 @@ fn run_once(
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    // Without the permission to trace, no later run can succeed.
+    // A `Failure`, such as a missing permission to trace, would also affect all later runs.
     let outcome = match outcome {
         Err(error) if error.downcast_ref::<Failure>().is_some() => return Err(error),
         other => other,
@@ -251,7 +251,7 @@ fn run_once(
     Ok(Some(planned.cells.iter().enumerate().map(record).collect()))
 }
 
-/// Whether a run failed. A run that this machine cannot do is skipped instead.
+/// Whether a run failed. A run that is not possible on this machine counts as skipped, not as failed.
 fn has_failed(record: &RunRecord) -> bool {
     record.error.as_ref().is_some_and(|error| !error.starts_with(SKIPPED))
 }
@@ -264,7 +264,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Prints the first quantity of a run, or its error.
+    /// Prints the first measured quantity of a run, or its error.
     fn show(&mut self, planned: &PlannedRun<'_>, records: &[RunRecord]) {
         let Some(record) = records.first() else { return };
         self.done += 1;
@@ -297,7 +297,7 @@ fn minutes(time: Duration) -> String {
     }
 }
 
-/// Writes the results so far, and prints them.
+/// Writes all results so far to files, and prints them.
 fn report(file: &StudyFile, known: &[Experiment], origin: Origin, folder: &Path) -> anyhow::Result<()> {
     let study = results(known, &file.runs()?, origin);
     let write = |name: &str, text: String| {

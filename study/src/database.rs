@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The results of a study in an SQLite file: a row for each run, its factors and its values, written as each run ends, so that an interrupted
+//! The results of a study in an SQLite file: rows for each run, its factors and its values. Written when a run ends, so that an interrupted
 //! study can be resumed.
 
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::data::detail::{Detail, Series};
 use crate::data::quantity::Quantity;
 use crate::data::{Factor, Origin, RunRecord};
 
-/// "mpws" in the header of the file.
+/// The application id in the header of the file: "mpws".
 const APPLICATION: i32 = i32::from_be_bytes(*b"mpws");
 const VERSION: i64 = 1;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A stable interface (docs/study.md).
+/// The tables, which are a stable interface (docs/study.md).
 const SCHEMA: &str = "
 CREATE TABLE study (origin TEXT NOT NULL) STRICT;
 CREATE TABLE run (
@@ -67,7 +67,7 @@ pub(crate) struct StudyFile {
 }
 
 impl StudyFile {
-    /// Creates a file, readable by its owner.
+    /// Creates a file that only its owner can read.
     ///
     /// # Errors
     /// If the file exists, or cannot be written.
@@ -82,10 +82,10 @@ impl StudyFile {
         Ok(file)
     }
 
-    /// Opens a file to add runs, with the machine and the settings that began it.
+    /// Opens a file to read or add runs. Also returns the machine and the settings of the study.
     ///
     /// # Errors
-    /// If there is no file, or it belongs to something else.
+    /// If the file does not exist, or is not the file of a study.
     pub(crate) fn resume(path: &Path) -> Result<(Self, Origin), StoreError> {
         if !path.exists() {
             return Err(StoreError::refused(
@@ -122,7 +122,7 @@ impl StudyFile {
         Ok(())
     }
 
-    /// `None`: another kind of file.
+    /// The machine and the settings of the study. `None`: this is not the file of a study.
     fn origin(&self) -> rusqlite::Result<Option<Origin>> {
         let pragma = |name| self.database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         if pragma("application_id")? != i64::from(APPLICATION) || pragma("user_version")? != VERSION {
@@ -132,7 +132,7 @@ impl StudyFile {
         Ok(origin.optional()?.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Adds a run. It replaces a failed run of the same cell and repetition.
+    /// Adds a run. Replaces an earlier run of the same cell and repetition, which has failed.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The single values of a run that plots show. Pure.
+//! Selects the single values of a run that plots show. No I/O.
 
 use crate::data::detail::{Detail, Series};
 use crate::run::{INTERVAL, MachineTrace, RunData, Sample};
 
-/// Maximum number of rates per subflow and run: a plot does not resolve more.
+/// Maximum number of rates per subflow and run. A plot cannot show more.
 const MAX_RATES: usize = 200;
-/// Maximum number of connections per run whose values are kept: the first that ended.
+/// Maximum number of connections per run whose values are kept. These are the connections that ended first.
 const MAX_CONNECTIONS: usize = 10_000;
 
 /// The single values of a run.
@@ -25,7 +25,7 @@ pub(crate) fn details(run: &RunData) -> Vec<Detail> {
     details
 }
 
-/// The rates of the first two subflows in the first `seconds` of the traffic: means over several snapshots if there are many.
+/// The rates of the first two subflows in the first `seconds` of the traffic. Each rate may be a mean over several snapshots.
 fn rates(trace: &MachineTrace, seconds: f64) -> Vec<Detail> {
     let since = |at: u64| at.saturating_sub(trace.began.0) as f64 / 1e9;
     let during =

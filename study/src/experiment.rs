@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An experiment: its cells, each with a network, traffic, and possibly a failure. Plain data.
+//! Data structures of experiments: cells, each with a network, traffic, and possibly a failure.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::custom::between::Between;
 use crate::data::{Description, Factor};
 use crate::fabric::{FabricSpec, HOSTS};
 
-/// Size of the runs.
+/// Size of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// As in docs/study.md.
     Full,
-    /// Fewer cells, smaller transfers: to check that everything works.
+    /// Fewer cells and smaller transfers, to check that everything works.
     Quick,
 }
 
@@ -30,7 +30,7 @@ impl Scale {
     }
 }
 
-/// An experiment.
+/// An experiment of a paper or of a user.
 #[derive(Clone, Debug)]
 pub(crate) struct Experiment {
     pub(crate) description: Description,
@@ -39,9 +39,9 @@ pub(crate) struct Experiment {
 
 #[derive(Clone, Debug)]
 enum Cells {
-    /// Of a paper: they depend on the scale.
+    /// Cells of a paper's experiment, which depend on the scale.
     Scaled(fn(Scale) -> Vec<Cell>),
-    /// Of a user's file.
+    /// Cells of a user's file.
     Given(Vec<Cell>),
 }
 
@@ -56,7 +56,7 @@ impl Experiment {
         Self { description, cells: Cells::Given(cells) }
     }
 
-    /// Its cells at this scale.
+    /// The cells of the experiment at this scale.
     pub(crate) fn cells(&self, scale: Scale) -> Vec<Cell> {
         match &self.cells {
             Cells::Scaled(cells) => cells(scale),
@@ -65,7 +65,7 @@ impl Experiment {
     }
 }
 
-/// The factor that changes only how a run is judged.
+/// Name of the factor that changes only the detection method that evaluates a run.
 const METHOD: &str = "method";
 
 /// One combination of factors.
@@ -73,7 +73,7 @@ const METHOD: &str = "method";
 pub(crate) struct Cell {
     pub(crate) factors: Vec<Factor>,
     pub(crate) work: Work,
-    /// The method that detects shared bottlenecks.
+    /// The method that detects shared bottlenecks in this cell.
     pub(crate) method: DetectionMethod,
 }
 
@@ -93,18 +93,18 @@ impl Cell {
         Self::from_factors(factors, Work::Lab(Box::new(scenario)))
     }
 
-    /// A cell that is judged by mpwatch's own method.
+    /// A cell that uses mpwatch's own detection method.
     pub(crate) fn from_factors(factors: Vec<Factor>, work: Work) -> Self {
         Self { factors, work, method: DetectionMethod::default() }
     }
 
-    /// The same cell judged by this method, which becomes a factor.
+    /// The same cell with this detection method, which becomes a factor.
     pub(crate) fn judged_by(mut self, method: DetectionMethod) -> Self {
         self.factors.push(Factor::new(METHOD, &method.as_str()));
         Self { method, ..self }
     }
 
-    /// The factors of its run. Cells with the same factors share a run: each method judges the same traffic.
+    /// The factors without the method. Cells that agree in these factors share a run, so that all methods evaluate the same traffic.
     pub(crate) fn factors_of_run(&self) -> Vec<Factor> {
         self.factors.iter().filter(|factor| factor.name != METHOD).cloned().collect()
     }
@@ -116,12 +116,12 @@ pub(crate) struct Scenario {
     pub(crate) network: Network,
     /// All loads run in parallel. The run ends when the measured loads have ended.
     pub(crate) traffic: Vec<Load>,
-    /// A program that runs instead of `traffic`.
+    /// A program that runs instead of `traffic`. `None`: no program.
     pub(crate) application: Option<Application>,
     pub(crate) failure: Option<LinkFailure>,
     /// Whether the extra subflows of measured connections are closed.
     pub(crate) eliminate: bool,
-    /// Transfers end after this time, complete or not.
+    /// Time after which transfers end, whether complete or not.
     pub(crate) timeout: Duration,
 }
 
@@ -148,13 +148,13 @@ pub(crate) enum Network {
 }
 
 impl Network {
-    /// This number of equal paths.
+    /// A client and a server with `paths` equal paths.
     pub(crate) fn equal_paths(link: LinkSpec, paths: usize) -> Self {
         let paths = vec![PathSpec { link, ..PathSpec::default() }; paths];
         Self::Paths(TopologySpec { paths, ..TopologySpec::default() })
     }
 
-    /// This number of subflows, which use these links in turn.
+    /// A client and a server with `subflows` paths, which use `links` in turn.
     pub(crate) fn shared_links(links: Vec<LinkSpec>, subflows: usize) -> Self {
         let path = |nth: usize| PathSpec { bottleneck: Some(nth % links.len()), ..PathSpec::default() };
         let paths = (0..subflows).map(path).collect();
@@ -167,7 +167,7 @@ impl Network {
 pub(crate) struct Application {
     pub(crate) program: Program,
     pub(crate) transport: Transport,
-    /// Number of requests, or bytes of the file.
+    /// Number of requests of Redis, or size of the transferred file in bytes.
     pub(crate) amount: u64,
 }
 
@@ -191,18 +191,18 @@ pub(crate) struct Load {
     pub(crate) connections: u32,
     pub(crate) concurrency: u32,
     pub(crate) congestion: &'static str,
-    /// Client and server: numbers of hosts of a fabric. Ignored between two hosts with several paths.
+    /// Host numbers of client and server in a fabric. Ignored in a network of two hosts.
     pub(crate) hosts: [usize; 2],
 }
 
 /// The purpose of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Most quantities describe it.
+    /// Most quantities are measured on this load.
     Measured,
-    /// Short flows in parallel, which have quantities of their own.
+    /// Short flows in parallel to the measured load, with separate quantities.
     Short,
-    /// It only uses bandwidth.
+    /// The load only uses bandwidth.
     Background,
 }
 
@@ -212,7 +212,7 @@ impl Load {
         Self::new(Purpose::Measured, transport, Workload::upload(bytes))
     }
 
-    /// One connection.
+    /// A load of one connection.
     pub(crate) fn new(purpose: Purpose, transport: Transport, workload: Workload) -> Self {
         Self {
             purpose,
@@ -225,7 +225,7 @@ impl Load {
         }
     }
 
-    /// The same load between these hosts of a fabric.
+    /// The same load between two hosts of a fabric.
     pub(crate) fn between(self, client: usize, server: usize) -> Self {
         Self { hosts: [client, server], ..self }
     }
@@ -245,7 +245,7 @@ pub(crate) struct LinkFailure {
     pub(crate) after: Duration,
 }
 
-/// A transport as the value of a factor.
+/// The name of a transport as the value of a factor.
 pub(crate) fn transport_name(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "tcp",

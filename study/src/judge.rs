@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Grades a method's verdicts on connections for which the queue of each subflow is known, as Table III of `[MPTCP-D]`: which subflows would be
-//! closed if each group kept its first one. Pure.
+//! Evaluates a method's verdicts on connections whose queues are known, as in Table III of `[MPTCP-D]`: which subflows would be
+//! closed if only the first subflow of each group stayed open. No I/O.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,22 +8,22 @@ use std::net::IpAddr;
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 
-/// Grades of all connections at one time.
+/// The evaluation of all connections at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Judgement {
-    /// Subflows beyond one per queue, and how many of them would be closed.
+    /// Number of subflows beyond one per queue, and the number of them that would be closed.
     extra: u32,
     found: u32,
-    /// Queues, and how many would lose their last subflow.
+    /// Number of queues, and the number of them that would lose their last subflow.
     queues: u32,
     lost: u32,
-    /// Pairs of subflows, and how many have a verdict.
+    /// Number of pairs of subflows, and the number of them that have a verdict.
     pairs: u32,
     decided: u32,
 }
 
 impl Judgement {
-    /// Grades these connections. `queues`: the queue of each local address.
+    /// Evaluates the verdicts on these connections. `queues`: the queue of each local address.
     pub(crate) fn from_connections<'a>(
         connections: impl Iterator<Item = &'a Connection>,
         queues: &[(IpAddr, usize)],
@@ -33,7 +33,7 @@ impl Judgement {
 
     fn with(mut self, connection: &Connection, queues: &[(IpAddr, usize)]) -> Self {
         let Some(bottlenecks) = &connection.bottlenecks else { return self };
-        // Subflows of each queue, and how many would be closed.
+        // For each queue, the number of its subflows, and the number of them that would be closed.
         let mut by_queue: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for group in &bottlenecks.groups {
             for (nth, id) in group.iter().enumerate() {
@@ -59,17 +59,17 @@ impl Judgement {
         self
     }
 
-    /// The share of the extra subflows that was found. `None`: there were none.
+    /// The share of the extra subflows that was found. `None`: there were no extra subflows.
     pub(crate) fn found(&self) -> Option<f64> {
         ratio(self.found, self.extra)
     }
 
-    /// The share of the queues that would lose all their subflows. `None`: there were none.
+    /// The share of the queues that would lose all their subflows. `None`: there were no queues.
     pub(crate) fn falsely_closed(&self) -> Option<f64> {
         ratio(self.lost, self.queues)
     }
 
-    /// Whether at least half of the pairs had a verdict.
+    /// Whether at least half of the pairs of subflows have a verdict.
     pub(crate) fn is_decided(&self) -> bool {
         self.pairs > 0 && self.decided * 2 >= self.pairs
     }
@@ -79,7 +79,7 @@ impl Judgement {
         self.pairs
     }
 
-    /// Whether there was a pair to grade.
+    /// Whether there was a pair of subflows to evaluate.
     pub(crate) fn has_pairs(&self) -> bool {
         self.pairs > 0
     }

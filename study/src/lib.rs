@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies: experiments of published papers, run in the lab. `experiments` declares them as data, `plan` orders their runs, `run` executes one
-//! (`network`, `traffic`, `application`), `measure` computes its values, `table` and `page` show the results. [`published`] has the detection
+//! Studies: experiments of published papers, run in the lab. `experiments` declares them, `plan` orders their runs, `run` executes a run
+//! (with `network`, `traffic`, `application`), `measure` computes values, `table` and `page` show results. [`published`] has the detection
 //! methods of other authors, for comparison.
 
 mod application;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine on which a study runs.
+//! The description of the machine on which a study runs.
 
 use std::fs;
 
@@ -7,17 +7,17 @@ use mpwatch::shared;
 use mpwatch_model::host::machine::Host;
 use serde::{Deserialize, Serialize};
 
-/// A machine, as results describe it.
+/// The description of a machine in results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) host: Host,
-    /// Model name of its CPU. Empty: unknown.
+    /// Model name of the CPU. Empty: unknown.
     pub(crate) cpu: String,
     pub(crate) cpus: u32,
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub(crate) fn this() -> anyhow::Result<Self> {
         let kernel = nix::sys::utsname::uname()?;
         let [name, release] =

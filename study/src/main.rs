@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch-study`, which `mpwatch study` runs. Everything is in the library.
+//! The program `mpwatch-study`, which `mpwatch study` runs.
 
 use std::process::ExitCode;
 

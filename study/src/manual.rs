@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The man page and the completions, from the tree of the command line.
+//! The man page and the shell completions, generated from the definition of the command line.
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
@@ -24,7 +24,7 @@ const MANUAL: Manual = Manual {
         ("mpwatch-study/study.db", "Every run, for --resume and for queries."),
         (
             "/sys/kernel/btf/vmlinux",
-            "Types of the running kernel, by which the BPF programs find its fields.",
+            "BTF of the running kernel: offsets of the fields that BPF programs read.",
         ),
         ("/sys/class/powercap", "Energy counters, if the kernel has no power PMU."),
     ],
@@ -34,14 +34,14 @@ const MANUAL: Manual = Manual {
 
 /// Prints the page mpwatch-study(1).
 pub(crate) fn page() -> anyhow::Result<()> {
-    // As a command of mpwatch, which is how users call it.
+    // The page describes `mpwatch study`, because users call the program as a command of mpwatch.
     let program = clap::Command::new("mpwatch").subcommand(Cli::command().name(MANUAL.command));
     print(&man_page(program, &MANUAL)?)
 }
 
 /// Prints the completions of the program.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
-    // Into memory first: `generate` panics when it cannot write.
+    // Written to memory first, because `generate` panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command().bin_name(PROGRAM), PROGRAM, &mut script);
     print(&String::from_utf8_lossy(&script))

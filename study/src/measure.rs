@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes the values of a run's quantities. A quantity that is unknown in this run has no value. Pure.
+//! Computes the values of a run's quantities. A quantity that is unknown in this run has no value. No I/O.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use crate::judge::Judgement;
 use crate::outcome::Outcome;
 use crate::run::{MachineTrace, RunData, Sample, is_to};
 
-/// Deadline of a short flow.
+/// Time in which a short flow must complete.
 const DEADLINE: Duration = Duration::from_millis(200);
-/// A path with a smaller share of the payload counts as unused.
+/// A path or switch with less than this share of the payload or traffic counts as unused.
 const MIN_SHARE: f64 = 0.1;
-/// Rates of the first seconds show slow start.
+/// Rates in this time after the start are ignored, because of slow start.
 const SLOW_START: Nanos = Nanos(2_000_000_000);
-/// Rates are means over this many samples, so that the interval between two snapshots does not matter.
+/// Correlated rates are means over this number of samples, to smooth variations between snapshots.
 const SAMPLES_PER_RATE: usize = 10;
-/// With fewer rates, no correlation is computed.
+/// Minimum number of rates for a correlation.
 const MIN_RATES: usize = 5;
 
-/// The known values of these quantities, with the verdicts of one method.
+/// The known values of these quantities. `method`: index of the detection method whose verdicts are used.
 pub(crate) fn values(run: &RunData, method: usize, quantities: &[Quantity]) -> Vec<(Quantity, f64)> {
     let measured = MeasuredConnections::new(run, method);
     let known = quantities.iter().filter_map(|&quantity| Some((quantity, measured.value(quantity)?)));
@@ -113,7 +113,7 @@ impl<'a> MeasuredConnections<'a> {
         self.flows.iter().map(|flow| flow.sender())
     }
 
-    /// Mean over the sending ends with a known value.
+    /// Mean over the sending ends whose value is known. `None`: no value is known.
     fn mean(&self, read: impl Fn(&Connection) -> Option<f64>) -> Option<f64> {
         mean(&self.senders().filter_map(read).collect::<Vec<f64>>())
     }
@@ -122,18 +122,18 @@ impl<'a> MeasuredConnections<'a> {
         (self.outcome.completed() >= 1.0).then_some(self.outcome.payload? * 8.0 / self.outcome.seconds)
     }
 
-    /// The lowest or highest value (`extreme`) of all connections. `None`: a connection did not complete.
+    /// The lowest or highest value of all connections, as chosen by `extreme`. `None`: a connection did not complete.
     fn extreme_of_all(&self, values: &[f64], extreme: fn(f64, f64) -> f64) -> Option<f64> {
         values.iter().copied().reduce(extreme).filter(|_| self.outcome.completed() >= 1.0)
     }
 
-    /// The grades of the method, each with its time.
+    /// The evaluations of the method, each with its time.
     fn judgements(&self) -> impl Iterator<Item = (Nanos, Judgement)> {
         let samples = self.run.trace.samples.iter();
         samples.filter_map(|sample| Some((sample.at, *sample.judgements.get(self.method)?)))
     }
 
-    /// The last of the grades that cover the most pairs: then all connections were open.
+    /// The last evaluation with the maximum number of pairs, that is, while all connections were open.
     fn last_judgement(&self) -> Option<Judgement> {
         self.judgements()
             .map(|(_, judgement)| judgement)
@@ -141,7 +141,7 @@ impl<'a> MeasuredConnections<'a> {
             .max_by_key(Judgement::pairs)
     }
 
-    /// The share of the core switches that carried traffic.
+    /// The share of the core switches that were used. `None`: no traffic through core switches is known.
     fn core_use(&self) -> Option<f64> {
         let core = &self.run.core;
         let all = core.iter().sum::<u64>() as f64;
@@ -149,13 +149,13 @@ impl<'a> MeasuredConnections<'a> {
         (all > 0.0).then(|| used as f64 / core.len() as f64)
     }
 
-    /// Power of all machines.
+    /// Sum of the mean power of all machines, watts. `None`: unknown for a machine.
     fn power(&self) -> Option<f64> {
         let machines = std::iter::once(&self.run.trace).chain(&self.run.server_trace);
         machines.map(|machine| power(machine, self.outcome.seconds)).sum()
     }
 
-    /// Joules above idle power.
+    /// Energy above idle of the measured connections, joules. `None`: unknown for a connection.
     fn flow_energy(&self) -> Option<f64> {
         self.flows.iter().map(|flow| Some(flow.energy()?.active?.joules())).sum()
     }
@@ -164,9 +164,9 @@ impl<'a> MeasuredConnections<'a> {
         self.flows.iter().map(|flow| Some(flow.cpu()?.total().seconds())).sum()
     }
 
-    /// The longest outage of any connection; zero if there was none.
+    /// The longest outage of any connection in seconds; zero without an outage. `None`: outages are not recorded.
     fn outage(&self) -> Option<f64> {
-        // Without a second subflow no stall is recorded.
+        // Outages are computed from stalls, which mpwatch records only for MPTCP connections.
         let has_stalls = self.run.transport == Transport::Mptcp && !self.flows.is_empty();
         let longest = self.senders().flat_map(outages).map(|outage| outage.duration.seconds());
         has_stalls.then(|| longest.fold(0.0, f64::max))
@@ -195,7 +195,7 @@ impl<'a> MeasuredConnections<'a> {
     }
 }
 
-/// Mean watts of a machine in the first `seconds` of the traffic. `None`: it was too short.
+/// Mean power of a machine in the first `seconds` of the traffic, watts. `None`: less than two samples have energy.
 fn power(machine: &MachineTrace, seconds: f64) -> Option<f64> {
     let during = |sample: &&Sample| {
         let elapsed = sample.at.0.saturating_sub(machine.began.0) as f64 / 1e9;

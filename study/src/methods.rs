@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several detection methods on one run: a tracker for each processes the same events.
+//! Evaluates one run with several detection methods: each method has a tracker, and all trackers process the same events.
 
 use std::cell::RefCell;
 
@@ -10,16 +10,16 @@ use mpwatch_model::snapshot::Snapshot;
 
 use crate::published;
 
-/// A tracker that detects bottlenecks by this method.
+/// A tracker that detects bottlenecks with this method.
 pub(crate) fn tracker(start: &Start, closed: Closed, method: DetectionMethod) -> Tracker {
     Tracker::new(start.clone(), closed).with_method(method, published::new)
 }
 
-/// The trackers in addition to the one that writes the report.
+/// The trackers of all methods except the method of the report.
 pub(crate) struct OtherMethods(RefCell<Vec<Tracker>>);
 
 impl OtherMethods {
-    /// A tracker for each of these methods.
+    /// Creates a tracker for each of these methods.
     pub(crate) fn new(start: &Start, methods: &[DetectionMethod]) -> Self {
         let trackers = methods.iter().map(|method| tracker(start, Closed::Forget, *method));
         Self(RefCell::new(trackers.collect()))

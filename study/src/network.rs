@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of a run: finds the ends of each load in either kind of network.
+//! The network of a run: paths between two hosts, or a fabric. Finds the ends of each load in both.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::experiment::{Load, Network, Scenario};
 use crate::fabric::{self, Fabric, Forwarding};
 use crate::programs::{self, Skip};
 
-/// Without this sysctl all switches make the same choice, so that some paths are never used.
+/// Without this sysctl, all switches use the same hash function, so that some paths are never used.
 const HASH_SEED: &str = "/proc/sys/net/ipv4/fib_multipath_hash_seed";
 
 /// A running network.
@@ -46,7 +46,7 @@ impl RunningNetwork {
         }
     }
 
-    /// The workload of a load, between its addresses in this network.
+    /// The traffic of a load, between the addresses of its ends in this network.
     pub(super) fn traffic(&self, load: &Load) -> anyhow::Result<TrafficSpec> {
         match self {
             Self::Paths(topology) => Ok(topology.traffic(load.workload)?),
@@ -76,7 +76,7 @@ impl RunningNetwork {
         }
     }
 
-    /// Bytes that each core switch has received.
+    /// Bytes that each core switch has received so far. Empty in a network without core switches.
     pub(super) fn core_bytes(&self) -> anyhow::Result<Vec<u64>> {
         match self {
             Self::Paths(_) => Ok(Vec::new()),
@@ -84,7 +84,7 @@ impl RunningNetwork {
         }
     }
 
-    /// The queue of each path, by the client's address.
+    /// The client's address and the queue of each path. Empty for a fabric.
     pub(super) fn queues(&self, scenario: &Scenario) -> Vec<(std::net::IpAddr, usize)> {
         let (Self::Paths(topology), Network::Paths(spec)) = (self, &scenario.network) else {
             return Vec::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measured traffic as the programs at both ends observed it: the lab's traffic or a real program. Pure.
+//! The measured traffic as observed by the programs at both ends (the lab's traffic or a real program). No I/O.
 
 use mpwatch_lab::traffic::{ConnectionReport, TrafficReport, TransferOutcome};
 
 /// Measured traffic, as observed by the programs that sent and received it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Received by both ends, bytes. `None`: the program does not report it.
+    /// Payload that both ends received, bytes. `None`: the program does not report it.
     pub(crate) payload: Option<f64>,
     /// Time from the first connect to the last byte, seconds.
     pub(crate) seconds: f64,
@@ -14,14 +14,14 @@ pub(crate) struct Outcome {
     pub(crate) completion: Vec<f64>,
     /// Goodput of each complete connection, bits per second.
     pub(crate) rates: Vec<f64>,
-    /// Number of connections that were to be made.
+    /// Number of connections that should be opened.
     pub(crate) expected: u32,
-    /// Requests per second with a response. `None`: no requests.
+    /// Requests with a response per second. `None`: the traffic has no requests.
     pub(crate) requests: Option<f64>,
 }
 
 impl Outcome {
-    /// The outcome of a transfer of `expected` connections. `one_by_one`: they were not all open in parallel.
+    /// The outcome of a transfer of `expected` connections. `one_by_one`: the connections were not all open in parallel.
     pub(crate) fn from_transfer(outcome: &TransferOutcome, expected: u32, one_by_one: bool) -> Self {
         let complete: Vec<(f64, u64)> = outcome
             .client
@@ -52,8 +52,8 @@ impl Outcome {
         self
     }
 
-    /// For flows that ran one after the other: the flows that began before the first connection of the load ended. Later flows meet a falling
-    /// load, and more of them fit into the same time.
+    /// The durations of the short flows that began before the first connection of the load ended. Later flows ran under a decreasing load,
+    /// and more of them fit into the same time. `flows`, `load`: durations of all short flows, and of the load.
     pub(crate) fn began_under(flows: &[f64], load: &[f64]) -> Vec<f64> {
         let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
         let mut began = 0.0;
@@ -70,7 +70,7 @@ impl Outcome {
         self.completion.len() as f64 / f64::from(self.expected.max(1))
     }
 
-    /// Jain's fairness index of the connections. `None`: there is only one connection, or one did not complete.
+    /// Jain's fairness index of the connections' goodput. `None`: there is only one connection, or a connection did not complete.
     pub(crate) fn jain(&self) -> Option<f64> {
         let (sum, squares) =
             self.rates.iter().fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
@@ -84,12 +84,12 @@ fn is_complete(connection: &ConnectionReport) -> bool {
     connection.error.is_none() && !connection.reset
 }
 
-/// Completion time and payload. `None`: the server did not receive what the client sent.
+/// Completion time in seconds and payload in bytes. `None`: the server did not receive all bytes that the client sent.
 fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64, u64)> {
     let is_other_end = |other: &&ConnectionReport| other.remote == client.local;
     let server =
         server.connections.iter().find(is_other_end).filter(|server| server.received == client.sent)?;
-    // The end of the stream would be too late: the sender first waits for the acknowledgements of every subflow, and a failed subflow gets none.
+    // The end of the stream comes too late: the sender waits for all acknowledgements before, and a failed subflow never gets them.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_short_flows_that_began_under_the_whole_load_count() {
+    fn only_short_flows_that_began_under_the_whole_load_are_counted() {
         let counted = |load: &[f64]| Outcome::began_under(&[2.0, 5.0, 0.1, 0.1], load);
         assert_eq!(counted(&[6.0, 9.0]), [2.0, 5.0]);
         assert_eq!(counted(&[7.05, 9.0]), [2.0, 5.0, 0.1]);

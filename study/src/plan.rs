@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The runs of a study in their order. Each repetition is a block of shuffled cells, so that a change of the machine's state affects all cells
-//! alike. Pure.
+//! Plans the order of a study's runs. Each repetition is a block of shuffled cells, so that changes of the machine's state affect all cells
+//! alike. No I/O.
 
 use crate::data::{RunRecord, key};
 use crate::experiment::{Cell, Experiment, Scale, Work};
@@ -9,15 +9,15 @@ use crate::experiment::{Cell, Experiment, Scale, Work};
 #[derive(Clone)]
 pub(crate) struct PlannedRun<'a> {
     pub(crate) experiment: &'a Experiment,
-    /// At least one cell. They differ only in the method that judges the run.
+    /// The cells that share this run, at least one. They differ only in the detection method.
     pub(crate) cells: Vec<Cell>,
-    /// From 0.
+    /// Number of the repetition, from 0.
     pub(crate) repetition: u32,
     pub(crate) seed: u64,
 }
 
 impl PlannedRun<'_> {
-    /// Whether a record shows that this cell of this run succeeded.
+    /// Whether `record` shows that `cell` succeeded in this run.
     fn is_done(&self, cell: &Cell, record: &RunRecord) -> bool {
         record.error.is_none()
             && record.experiment == self.experiment.description.name
@@ -25,19 +25,19 @@ impl PlannedRun<'_> {
             && key(&record.factors) == key(&cell.factors)
     }
 
-    /// This run without the cells that succeeded. `None`: all did.
+    /// This run without the cells that succeeded. `None`: all cells succeeded.
     fn without(mut self, done: &[RunRecord]) -> Option<Self> {
         let cells = std::mem::take(&mut self.cells).into_iter();
         self.cells = cells.filter(|cell| !done.iter().any(|record| self.is_done(cell, record))).collect();
         (!self.cells.is_empty()).then_some(self)
     }
 
-    /// The work of its cells.
+    /// The work, which is the same for all cells of the run.
     pub(crate) fn work(&self) -> &Work {
         &self.cells[0].work
     }
 
-    /// `energy paths=2`.
+    /// The name of the experiment and the factors, such as `energy paths=2`.
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.experiment.description.name, key(&self.cells[0].factors_of_run()))
     }
@@ -57,7 +57,7 @@ pub(crate) fn all(experiments: &[Experiment], scale: Scale, repeat: u32, seed: u
                     PlannedRun { experiment, cells: cells.to_vec(), repetition, seed }
                 });
             let mut block: Vec<PlannedRun<'_>> = planned.collect();
-            // The seeds of runs are pseudo-random, so this shuffles, and the same seed gives the same order.
+            // The seeds of runs are pseudo-random, so sorting by them shuffles the runs. The same study seed gives the same order.
             block.sort_by_key(|run| run.seed);
             runs.extend(block);
         }
@@ -70,7 +70,7 @@ pub(crate) fn left<'a>(planned: Vec<PlannedRun<'a>>, done: &[RunRecord]) -> Vec<
     planned.into_iter().filter_map(|run| run.without(done)).collect()
 }
 
-/// A seed that depends on every letter: FNV-1a, then a finaliser, because similar texts have similar FNV hashes.
+/// A seed that depends on every byte of `text`: the FNV-1a hash with a finaliser, because similar texts have similar FNV hashes.
 fn seed_of(seed: u64, text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_runs_are_not_repeated_and_failed_ones_are() {
+    fn failed_runs_are_repeated_and_finished_runs_are_not() {
         let energy = experiment("energy");
         let planned = all(&energy, Scale::Quick, 1, 1);
         let record = |run: &PlannedRun<'_>, error| record(run, 0, error);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn all_methods_of_detection_judge_one_run_and_each_has_a_record() {
+    fn all_detection_methods_evaluate_one_run_and_each_has_a_record() {
         let detection = experiment("detection");
         let planned = all(&detection, Scale::Quick, 1, 1);
         assert_eq!((planned.len(), planned[0].cells.len()), (1, 5));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of other packages that an experiment needs. Installs missing ones with apt-get; where that fails, the run is skipped with the reason.
+//! Programs of other packages that an experiment needs. Missing programs are installed with apt-get. If that fails, the run is skipped.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,15 +17,15 @@ pub(super) const NFT: Needed = Needed { program: "nft", package: "nftables" };
 /// Beginning of the error of a skipped run.
 pub(crate) const SKIPPED: &str = "SKIP: ";
 
-/// Why this machine cannot do a run. The study goes on and does not count it as a failure.
+/// The reason why a run is not possible on this machine. The study continues, and the run does not count as failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{SKIPPED}{0}")]
 pub(crate) struct Skip(pub(crate) String);
 
-/// Checks that these programs exist, and installs missing ones.
+/// Checks that these programs exist, and installs missing programs.
 ///
 /// # Errors
-/// With [`Skip`] if they cannot be installed.
+/// [`Skip`] if a missing program cannot be installed.
 pub(super) fn require(needed: &[Needed]) -> Result<(), Skip> {
     let missing = || needed.iter().filter(|needed| path_of(needed.program).is_none());
     let mut packages: Vec<&str> = missing().map(|needed| needed.package).collect();
@@ -46,7 +46,7 @@ pub(super) fn require(needed: &[Needed]) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Whether an earlier run tried to install them. Remembers this attempt.
+/// Whether an earlier run tried to install these packages. Records the current attempt.
 fn was_tried(list: &str) -> bool {
     static TRIED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut tried = TRIED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -68,7 +68,7 @@ fn install(packages: &[&str]) {
     }
 }
 
-/// Finds a program in the usual directories: a user's PATH may lack the directories of root's programs.
+/// Finds a program in the usual directories, because a user's PATH may lack the `sbin` directories. `None`: the program was not found.
 pub(super) fn path_of(program: &str) -> Option<String> {
     let directories = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
     directories.iter().map(|directory| format!("{directory}/{program}")).find(|path| Path::new(path).exists())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One run: builds the network, traces the traffic, and collects the data from which values are computed.
+//! Performs one run: builds the network, traces the traffic, and collects the data from which values are computed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,24 +36,24 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The data of a run, from which its values are computed.
 pub(crate) struct RunData {
-    /// Report on the connections of this run.
+    /// The report on the connections of this run.
     pub(crate) report: Report,
-    /// The measured traffic, as the programs observed it.
+    /// The measured traffic, as observed by the programs.
     pub(crate) outcome: Outcome,
     /// Completion times of the short flows, seconds.
     pub(crate) short: Vec<f64>,
     /// Server ports of the measured connections, and their protocol.
     pub(crate) ports: Vec<u16>,
     pub(crate) transport: Transport,
-    /// Source of the joules, the less reliable of both ends.
+    /// Source of the energy figures: the less reliable source of both ends.
     pub(crate) energy: EnergySource,
-    /// Trace of this machine; of two machines, of the client.
+    /// The trace of this machine; with two machines, of the client's.
     pub(crate) trace: MachineTrace,
-    /// Trace of the server. `None`: both ends are on one machine.
+    /// The trace of the server's machine. `None`: both ends are on one machine.
     pub(crate) server_trace: Option<MachineTrace>,
-    /// Number of paths of the network. Zero: it depends on the hosts.
+    /// Number of paths of the network. Zero: the number differs between pairs of hosts.
     pub(crate) paths: usize,
-    /// Bytes that each core switch of a fabric forwarded.
+    /// Bytes that each core switch of a fabric received during the run.
     pub(crate) core: Vec<u64>,
     /// Number of subflows that were removed. `None`: elimination was off.
     pub(crate) removed: Option<u32>,
@@ -63,7 +63,7 @@ pub(crate) struct RunData {
 pub(crate) struct MachineTrace {
     /// Start of the measured traffic on the machine's boot clock.
     pub(crate) began: Nanos,
-    /// One sample per snapshot.
+    /// A sample for each snapshot.
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct Sample {
     pub(crate) at: Nanos,
     /// Energy of the machine since tracing began, joules. `None`: unknown.
     pub(crate) joules: Option<f64>,
-    /// Rates of the first two subflows of the first measured connection, bits per second.
+    /// Rates of the first two subflows of the first measured connection, bits per second. `None`: a rate is unknown.
     pub(crate) rates: Option<[f64; 2]>,
-    /// Grades of each method's verdicts on the measured connections. Empty between two machines, whose queues are unknown.
+    /// The evaluation of each method's verdicts on the measured connections. Empty for two machines, because their queues are unknown.
     #[serde(skip)]
     pub(crate) judgements: Vec<Judgement>,
 }
@@ -86,8 +86,8 @@ pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
     [connection.local, connection.remote].into_iter().flatten().any(|address| ports.contains(&address.port()))
 }
 
-/// Runs a scenario. The report has the verdicts of the first method, each sample has grades of all methods. Removes the namespaces at the end,
-/// also after an error.
+/// Runs a scenario. The report has the verdicts of the first method; each sample evaluates all methods. Removes the namespaces at the end,
+/// even after an error.
 pub(crate) fn run(
     scenario: &Scenario,
     methods: &[DetectionMethod],
@@ -160,7 +160,7 @@ fn require(scenario: &Scenario) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips a run that needs a feature that this kernel lacks: other runs do not need it.
+/// Converts the error for a missing kernel feature to [`Skip`], because other runs may not need the feature.
 fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Failure>() {
         Some(failure) if failure.code == KERNEL => Skip(failure.message.clone()).into(),
@@ -168,14 +168,14 @@ fn skip_if_kernel_lacks_it(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Removes extra subflows sooner than `mpwatch control eliminate` does by default: transfers of a study are short.
+/// Creates the driver that removes extra subflows. Its policy is faster than the default, because transfers of a study are short.
 fn elimination() -> anyhow::Result<Driver> {
     let policy = EliminationPolicy { stable: Nanos(1_000_000_000), ..EliminationPolicy::default() };
     kernel::check(policy.action).map_err(Failure::from)?;
     Ok(Driver::new(policy, Some(Box::new(kernel::change))))
 }
 
-/// Registers `mptcpd` for this run if its traffic selects it. `None`: it does not, or `mptcpd` is registered already.
+/// Registers `mptcpd` for this run if its traffic uses it. `None`: the traffic does not use `mptcpd`, or `mptcpd` is registered already.
 fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     if scenario.traffic.iter().all(|load| load.congestion != NAME) {
         return Ok(None);

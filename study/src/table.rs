@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study as text and CSV.
+//! Writes a study as text and CSV.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use mpwatch_report::text::grid::{Align, Grid};
 use crate::data::quantity::Quantity;
 use crate::data::{CellResults, ExperimentResults, Measured, PublishedValue, Reported, Study};
 
-/// A section for each experiment: the paper's values next to the measured values, and a table in lines of at most this width.
+/// The study as text of at most `width` characters per line. Each experiment has a comparison with the paper and a table.
 pub(crate) fn text(study: &Study, width: usize) -> String {
     let mut text = String::new();
     for experiment in &study.experiments {
@@ -34,14 +34,14 @@ pub(crate) fn text(study: &Study, width: usize) -> String {
     text
 }
 
-/// The source of the joules, in a sentence.
+/// A sentence on the source of the energy figures.
 pub(crate) fn energy_note(study: &Study) -> String {
     let sources = study.experiments.iter().flat_map(|experiment| &experiment.cells).map(|cell| cell.energy);
     match sources.filter(|source| *source != EnergySource::Absent).max() {
         None => "No run has energy figures.".to_owned(),
         Some(EnergySource::Simulated) => {
             "Energy is simulated (source `simulated`): this machine has no energy counters. The joules follow the CPU time of both ends by \
-             a fixed power law, so that only their ratios mean something."
+             a fixed power law, so only their ratios are meaningful."
                 .to_owned()
         }
         Some(source) if source.is_measured() => format!("Energy is measured (source `{}`).", source.as_str()),
@@ -49,7 +49,7 @@ pub(crate) fn energy_note(study: &Study) -> String {
     }
 }
 
-/// A row for each cell and quantity.
+/// A table with a row for each cell and quantity.
 pub(crate) fn table(experiment: &ExperimentResults) -> Grid {
     let columns = vec![
         ("cell", Align::Left),
@@ -67,7 +67,7 @@ pub(crate) fn table(experiment: &ExperimentResults) -> Grid {
     Grid { columns, rows: experiment.cells.iter().flat_map(of_cell).collect() }
 }
 
-/// `paths 2, rate 20`.
+/// The factors of a cell, such as `paths 2, rate 20`.
 pub(crate) fn name(cell: &CellResults) -> String {
     let words: Vec<String> =
         cell.factors.iter().map(|factor| format!("{} {}", factor.name, factor.value)).collect();
@@ -91,10 +91,10 @@ fn row(name: &str, cell: &CellResults, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// If the interval of a change contains 0 and reaches beyond this, the table says "unclear".
+/// If the interval of a change contains 0 and its upper end exceeds this factor (1000 %), the table has "unclear" instead.
 const MAX_CHANGE: f64 = 10.0;
 
-/// `+6.4 % (+5.0 to +7.9)`.
+/// A change with its interval, such as `+6.4 % (+5.0 to +7.9)`.
 fn change_text(change: Shift) -> String {
     if change.high > MAX_CHANGE && !change.is_shown() {
         return "unclear".to_owned();
@@ -108,7 +108,7 @@ fn change_text(change: Shift) -> String {
     )
 }
 
-/// `+6.4 % (i7-3770)`.
+/// The paper's value with its machine or network, such as `+6.4 % (i7-3770)`.
 fn paper(quantity: Quantity, reported: &Reported) -> String {
     let value = match reported.value {
         PublishedValue::Absolute(value) => quantity.display(value),
@@ -120,24 +120,24 @@ fn paper(quantity: Quantity, reported: &Reported) -> String {
 /// Whether the measured change confirms the paper's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Agreement {
-    /// The interval excludes 0 on the paper's side, and the change has half to twice the size; or the paper has no change, and the measured
+    /// The interval is on the paper's side of 0, and the change is half to twice the paper's; or the paper has no change, and the measured
     /// change is within 5 % and its interval within 25 %.
     Agrees,
-    /// The interval excludes 0 on the paper's side, but the change is smaller or larger.
+    /// The interval is on the paper's side of 0, but the change is smaller than half or larger than twice the paper's.
     OtherSize,
-    /// The interval excludes 0 on the other side, or the paper has no change.
+    /// The interval is on the other side of 0; or it excludes 0, and the paper has no change.
     Differs,
-    /// Too few runs, or the interval is too wide.
+    /// There are too few runs, or the interval is too wide.
     Undecided,
 }
 
-/// A smaller change counts as no change.
+/// Maximum size of a change that counts as no change (5 %).
 const NO_CHANGE: f64 = 0.05;
-/// If the interval reaches beyond this, "no change" is not confirmed.
+/// Maximum distance of the interval's ends from 0 that confirms "no change" (25 %).
 const MAX_OF_NO_CHANGE: f64 = 0.25;
 
 impl Agreement {
-    /// `None`: the paper reports no change of this value.
+    /// Compares a measured change with the paper's. `None`: the paper reports an absolute value.
     pub(crate) fn new(measured: &Measured, published: &Reported) -> Option<Self> {
         let PublishedValue::Change(paper) = published.value else { return None };
         let Some(change) = measured.change else { return Some(Self::Undecided) };
@@ -153,7 +153,7 @@ impl Agreement {
     }
 }
 
-/// The paper's values next to the measured values, in sentences.
+/// Sentences that compare the measured changes with the paper's.
 pub(crate) fn verdicts(experiment: &ExperimentResults) -> Vec<(Agreement, String)> {
     let mut found = Vec::new();
     for cell in &experiment.cells {
@@ -183,7 +183,7 @@ fn sentence(cell: &CellResults, measured: &Measured, published: &Reported, agree
     )
 }
 
-/// A row for each run's value.
+/// The study as CSV, with a row for each value of a run.
 ///
 /// # Errors
 /// If memory is short.

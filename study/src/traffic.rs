@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The traffic of a run: starts background traffic, then the rest; lets a path fail; notices the end.
+//! The traffic of a run. Starts background traffic first, then the other loads; makes a path fail; detects the end.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,9 +14,9 @@ use crate::experiment::{Load, Purpose, Scenario};
 use crate::network::RunningNetwork;
 use crate::outcome::Outcome;
 
-/// How long background traffic runs before the rest starts.
+/// Time from the start of background traffic to the start of the other loads.
 const LEAD: Duration = Duration::from_secs(1);
-/// Maximum wait for the last sockets to close after the traffic has ended.
+/// Maximum time from the end of the traffic until the last sockets close.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The traffic of a run.
@@ -24,11 +24,11 @@ pub(super) struct Traffic<'a> {
     network: &'a RunningNetwork,
     scenario: &'a Scenario,
     seed: u64,
-    /// In the order of the scenario; `None`: not started yet.
+    /// The loads, in the order of the scenario. `None`: the load was not started yet.
     running: Vec<Option<(Transfer, Arc<Control>)>>,
     application: Option<JoinHandle<anyhow::Result<Outcome>>>,
     started: Instant,
-    /// When the measured traffic started.
+    /// Start of the measured traffic. `None`: not started yet.
     began: Option<(Instant, Nanos)>,
     has_failed: bool,
     ended: Option<Instant>,
@@ -37,7 +37,7 @@ pub(super) struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// Starts background traffic, or all if there is none.
+    /// Starts background traffic or, if there is none, all loads.
     pub(super) fn start(
         network: &'a RunningNetwork,
         scenario: &'a Scenario,
@@ -91,7 +91,7 @@ impl<'a> Traffic<'a> {
         self.launch(|purpose| purpose != Purpose::Background)
     }
 
-    /// Starts and ends traffic, and lets a path fail, when it is time.
+    /// Starts and ends loads and makes a path fail, each at its time. Called once per snapshot.
     pub(super) fn advance(&mut self) -> anyhow::Result<()> {
         let Some((began, _)) = self.began else {
             return if self.started.elapsed() >= LEAD { self.launch_rest() } else { Ok(()) };
@@ -125,7 +125,7 @@ impl<'a> Traffic<'a> {
         self.ended.is_some_and(|ended| !has_open || ended.elapsed() > CLOSE_TIMEOUT)
     }
 
-    /// When the measured traffic began, on the boot clock.
+    /// Start of the measured traffic on the boot clock.
     pub(super) fn began(&self) -> anyhow::Result<Nanos> {
         self.began.map(|(_, at)| at).ok_or_else(|| anyhow::anyhow!("the traffic was not started"))
     }
@@ -137,7 +137,7 @@ impl<'a> Traffic<'a> {
         of_load.map(|load| load.transport).or(of_application).unwrap_or_default()
     }
 
-    /// The outcome of the measured traffic, and the completion times of the short flows that began under all of it.
+    /// The outcome of the measured traffic, and completion times of the short flows that began before any measured connection ended.
     pub(super) fn finish(self) -> anyhow::Result<(Outcome, Vec<f64>)> {
         self.cancel();
         let (mut measured, mut short) = (Outcome::default(), Vec::new());
@@ -165,7 +165,7 @@ impl<'a> Traffic<'a> {
     }
 }
 
-/// The server port of a load, by its index.
+/// The server port of the load with this index.
 fn port(load: usize) -> u16 {
     PORT + u16::try_from(load).unwrap_or(u16::MAX - PORT)
 }

@@ -43,7 +43,7 @@ pub fn program() -> PathBuf {
         return path.into();
     }
     let this = std::env::current_exe().expect("a process knows the path of its program");
-    // Tests are one folder below the programs.
+    // cargo puts tests one folder below the programs.
     let mut built = this.ancestors().skip(1).take(2).map(|folder| folder.join("mpwatch"));
     built.find(|path| path.is_file()).expect("mpwatch is not built: run `cargo build -p mpwatch`")
 }
@@ -60,7 +60,7 @@ pub fn output(command: &mut Command) -> Output {
     finish(child.unwrap_or_else(|error| panic!("{command:?} cannot be started: {error}")))
 }
 
-/// Does the same as [`output`] for a command that has been started with pipes.
+/// As [`output`], for a command that has been started with pipes.
 #[track_caller]
 pub fn finish(child: Child) -> Output {
     let pid = Pid::from_raw(child.id().cast_signed());

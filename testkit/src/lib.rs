@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Support for tests and benches. They run `mpwatch` as a user does (as a command, as a recorder during traffic, in a terminal), wait for
-//! conditions with a deadline ([`poll_until`]), and skip what cannot run on this machine ([`skip`]). No shipped crate depends on it.
+//! conditions with a deadline ([`poll_until`]), and are skipped if they cannot run on this machine ([`skip`]). No shipped crate uses this.
 //! Panics with a reason if a test cannot continue.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "test support")]
 

@@ -30,8 +30,8 @@ pub struct Observer {
 
 impl Observer {
     /// Starts mpwatch and returns as soon as it traces, so that it traces all later connections from their start. On an emulated machine
-    /// it runs without the CPU ledger and without bottleneck detection, which few tests need: their programs take two fifths of the
-    /// start-up time there.
+    /// it runs without the CPU ledger and without bottleneck detection, because few tests need them and loading their BPF programs takes
+    /// two fifths of the start-up time there.
     pub fn start(arguments: &[&str]) -> Self {
         let mut arguments = arguments.to_vec();
         if emulation::is_emulated() {
@@ -40,12 +40,12 @@ impl Observer {
         Self::start_every("200ms", &arguments)
     }
 
-    /// Does the same as [`Observer::start`], with the ledger and bottleneck detection on every machine.
+    /// As [`Observer::start`], with the ledger and bottleneck detection on every machine.
     pub fn start_complete(arguments: &[&str]) -> Self {
         Self::start_every("200ms", arguments)
     }
 
-    /// Does the same as [`Observer::start_complete`], with another sampling interval.
+    /// As [`Observer::start_complete`], with another sampling interval.
     pub fn start_every(interval: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder for the recording");
         let mut child = Command::new(program())

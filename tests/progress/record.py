@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the recordings in tests/fixtures/progress, as root: `tests/progress/record.py MPWATCH`. Takes four minutes.
 
-Each cell is a sender with one to three paths, a load and an incident, in namespaces of its own. With names of cells, only those are made again. One `mpwatch record` observes a batch of
-cells; its events are then divided by the sender's namespace. `truth.tsv` has what others know of each cell: the kernel's retransmission
-timeouts in a row on each path (`ss`), and the longest time in which the receiving program got nothing.
+Each cell is a sender with one to three paths, a load and an incident, in namespaces of its own. Names of cells as further arguments select
+the cells to record. One `mpwatch record` observes a batch of cells; its events are then divided by the sender's namespace. `truth.tsv` has
+values from other sources: the kernel's retransmission timeouts in a row on each path (`ss`), and the longest time in which the receiving
+program received nothing.
 """
 import json, os, re, socket, subprocess, sys, threading, time
 
@@ -169,7 +170,7 @@ def split(recording, cells):
             elif kind in ("samples", "cgroup", "pod"):
                 continue
             kept.append(json.dumps(event, separators=(",", ":")))
-        # Ticks after the last record say nothing.
+        # Ticks after the last record are not needed.
         while len(kept) > 2 and kept[-2].startswith('{"tick"'):
             kept.pop()
         path = os.path.join(FOLDER, f"{cell.name}.mpw")

@@ -9,7 +9,7 @@ pub fn without(mut btf: Vec<u8>, name: &str) -> Vec<u8> {
         string == name.as_bytes()
     });
     assert!(found, "{name} is not in the BTF");
-    // The last byte before the terminating zero.
+    // Changes the last byte before the terminating zero.
     btf[end - 2] = b'?';
     btf
 }

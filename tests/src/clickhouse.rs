@@ -7,12 +7,12 @@ pub use mpwatch_bench::clickhouse::{Engine, schema, statements};
 
 use crate::skip;
 
-/// Starts an engine. `None`: it is missing, and the test is skipped.
+/// Starts an engine. `None`: chDB is missing, and the test is skipped.
 pub fn engine() -> Option<Engine> {
     Engine::start().map_err(skip).ok()
 }
 
-/// The rows of an insertion: cells by column, as they were sent. Unknown cells are omitted. A query without a body has none.
+/// The rows of an insertion: cells by column, as they were sent. Unknown cells are omitted. A query without a body has no rows.
 pub fn rows(body: &[u8]) -> Vec<BTreeMap<String, String>> {
     if body.is_empty() {
         return Vec::new();

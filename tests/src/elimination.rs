@@ -23,7 +23,7 @@ pub struct Elimination {
 }
 
 impl Elimination {
-    /// Starts it for the connections of the lab's client, and waits until it traces.
+    /// Starts the command for the connections of the lab's client, and waits until it traces.
     pub fn start(lab: &Topology, options: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(["control", "eliminate", "--json", "--ledger", "off", "--interval", "250ms"])
@@ -34,7 +34,7 @@ impl Elimination {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program can be started");
-        // It prints a line when it traces.
+        // The program prints a line when it traces.
         let mut began = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut began).unwrap();
         assert!(began.contains("Ctrl-C stops"), "{began}");
@@ -63,10 +63,11 @@ impl Elimination {
         reached.unwrap_or_else(|error| panic!("{error}: {:#?}", self.seen))
     }
 
-    /// Interrupts it and returns all events.
+    /// Interrupts the command and returns all events.
     pub fn stop(mut self) -> Vec<Value> {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        let status = poll_until("its end", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
+        let status =
+            poll_until("the command", emulation::timeout(TIMEOUT), || self.child.try_wait().unwrap());
         assert_eq!(status.unwrap().code(), Some(0));
         self.steps("");
         std::mem::take(&mut self.seen)

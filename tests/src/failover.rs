@@ -26,7 +26,7 @@ pub fn upload(lab: &Topology, failure: PathFailure) {
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     let half = || (control.received() > BYTES / 2).then_some(());
-    poll_until("half of it to arrive", TIMEOUT, half).unwrap();
+    poll_until("half of the payload to arrive", TIMEOUT, half).unwrap();
     lab.path(0).unwrap().fail(failure).unwrap();
     let outcome = transfer.join().unwrap();
     assert_eq!((outcome.client.first_error(), outcome.server.received()), (None, BYTES));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records of the kernels that the tests run on: which hooks and fields each lacks, and how many instructions its verifier
-//! processes per program. There is one file per kernel series in `tests/fixtures/kernels`. A run with MPWATCH_BLESS writes it
-//! and every other run compares with it. docs/kernel.md has tables of the records.
+//! Records of the kernels on which the tests run: the hooks and fields that a kernel lacks, and the number of instructions that its
+//! verifier processes per program. There is one file per kernel series in `tests/fixtures/kernels`. A run with MPWATCH_BLESS writes the
+//! file; every other run compares the kernel with it. docs/kernel.md has tables of the records.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ impl KernelRecord {
         series
     }
 
-    /// Reads the record of a series. `None`: there is none.
+    /// Reads the record of a series. `None`: the series has no file.
     pub fn load(series: &str) -> Option<Self> {
         fs::read_to_string(file(series)).ok().map(|text| Self::parse(&text))
     }
@@ -100,7 +100,7 @@ pub fn load_all() -> Vec<KernelRecord> {
     kernels
 }
 
-/// What mpwatch cannot report without a hook or field.
+/// The figures that mpwatch cannot report without a hook or field.
 fn costs(what: &str) -> &'static str {
     let hook = HOOKS.iter().find(|hook| hook.target == what).map(|hook| hook.costs);
     let field = OPTIONAL_FIELDS.iter().find(|field| field.path() == what).map(|field| field.costs);

@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A finished upload over two paths. The connection stays open until this is dropped.
 pub struct OpenConnection {
-    /// Its network.
+    /// Network of the connection.
     pub lab: Topology,
     _transfer: Transfer,
 }

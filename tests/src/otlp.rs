@@ -28,7 +28,7 @@ pub fn export(db: &Path, port: u16, more: &[&str]) -> CommandOutput {
     mpwatch(&[&["export", "otlp", "--db", db.to_str().unwrap(), "--url", &url], more].concat())
 }
 
-/// The clients' ends of five connections and an open one, and the servers' ends of the five.
+/// The clients' ends of five closed connections and of an open one, and the servers' ends of the closed ones.
 pub fn both_ends() -> (Vec<Connection>, Vec<Connection>) {
     let mut clients: Vec<Connection> = (1..=5).map(fixture::closed).collect();
     let servers: Vec<Connection> = clients

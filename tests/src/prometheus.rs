@@ -26,7 +26,7 @@ impl Prometheus {
         Command::new("prometheus").arg("--version").output().is_ok()
     }
 
-    /// Starts it with a configuration and returns when it is ready. Its data is stored in the folder.
+    /// Starts Prometheus with a configuration and returns when it is ready. The folder stores its data.
     pub fn start(folder: &Path, configuration: &str) -> Self {
         let file = folder.join("prometheus.yml");
         fs::write(&file, configuration).expect("a file can be written");
@@ -63,12 +63,12 @@ impl Prometheus {
         samples.iter().map(metric_and_value).collect()
     }
 
-    /// State of its targets, for error messages.
+    /// State of Prometheus' targets, for error messages.
     pub fn targets(&self) -> String {
         self.get("/api/v1/targets").map(|(_, body)| body).unwrap_or_default()
     }
 
-    /// Status line and body.
+    /// Status line and body of the response. `None`: no valid response.
     fn get(&self, path: &str) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(self.address).ok()?;
         stream.set_read_timeout(Some(TIMEOUT)).ok()?;

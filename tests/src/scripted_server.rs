@@ -19,7 +19,7 @@ pub enum Answer {
     Page,
     /// Reads the request, and then waits until the client gives up.
     Stall,
-    /// With 200 and less of the text than announced.
+    /// With 200 and less text than the header announces.
     Half,
     /// Closes the connection.
     Close,
@@ -42,7 +42,7 @@ pub fn server(answers: Vec<Answer>) -> (u16, Receiver<Request>) {
     (port, answering(listener, move |_| answers.next()))
 }
 
-/// Starts a server that chooses its answer to each request; it ends with `None`. Returns the requests. A client that does not
+/// Starts a server that chooses its answer to each request; `None` ends the server. Returns the requests. A client that does not
 /// send a whole request gets no answer.
 pub fn answering(
     listener: TcpListener,
@@ -64,7 +64,7 @@ pub fn answering(
     requests
 }
 
-/// Reads a request. `None`: the client has closed before its end.
+/// Reads a request. `None`: the client closed the connection before the end of the request.
 pub fn read(stream: &mut impl Read) -> Option<Request> {
     let mut input = BufReader::new(stream);
     let mut head = String::new();
@@ -87,7 +87,7 @@ pub fn read(stream: &mut impl Read) -> Option<Request> {
 
 /// Answers a request.
 pub fn reply(stream: &mut (impl Read + Write), answer: Answer) {
-    // As both ClickHouse and a receiver of OTLP.
+    // Headers of ClickHouse and of an OTLP receiver.
     const OWN: &str = "x-clickhouse-summary: {}\r\ncontent-type: application/x-protobuf";
     let head = |status: u16, length: usize| {
         let headers = if matches!(answer, Answer::Page) { "content-type: text/html" } else { OWN };
@@ -99,7 +99,7 @@ pub fn reply(stream: &mut (impl Read + Write), answer: Answer) {
         Answer::Page => [head(200, 18).as_bytes(), b"<html>Sorry</html>"].concat(),
         Answer::Half => [head(200, 100).as_bytes(), b"half"].concat(),
         Answer::Stall => {
-            // Until the client closes.
+            // Waits until the client closes.
             let _ = stream.read(&mut [0]);
             return;
         }

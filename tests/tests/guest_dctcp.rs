@@ -37,7 +37,7 @@ fn dctcp_answers_to_marks_and_loses_nothing() {
     let received = mib::read(topology.server()).unwrap();
     let [marked, capable, others] =
         ["InCEPkts", "InECT0Pkts", "InNoECTPkts"].map(|name| received[&format!("IpExt{name}")]);
-    assert!(marked > 0, "of {capable} packets with ECN none was marked; {others} were without");
+    assert!(marked > 0, "of {capable} packets with ECN none was marked; {others} packets had no ECN");
     let connection = report.only_connection_in(topology.client().name());
     let subflows = list(connection, "subflows");
     assert_eq!(subflows.len(), 2);

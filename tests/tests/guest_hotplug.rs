@@ -14,7 +14,7 @@ use mpwatch_tests::{Observer, emulation, number};
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
 
-/// Takes the second CPU offline until it is dropped, also if the test fails.
+/// Keeps the second CPU offline until this value is dropped, also if the test fails.
 struct Offline;
 
 impl Offline {
@@ -33,7 +33,7 @@ impl Drop for Offline {
 #[test]
 fn a_cpu_that_goes_offline_and_comes_back_loses_no_figure() {
     if !emulation::is_emulated() {
-        eprintln!("SKIP: takes a CPU offline, so it runs in the guests of `./dev vm`");
+        eprintln!("SKIP: this test takes a CPU offline, so it runs only in the guests of `./dev vm`");
         return;
     }
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();

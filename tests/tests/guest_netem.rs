@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares mpwatch's round-trip times and losses with the kernel's `netem`, which shares no code with this project.
-//! Runs in the guests, whose kernels have netem. Without netem these tests fail and do not use the lab's relay.
+//! Runs in the guests, whose kernels have netem. These tests never use the lab's relay instead of netem.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::net::UdpSocket;
@@ -53,7 +53,7 @@ fn round_trip_times_are_as_configured_in_netem() {
     let server = report.only_connection_in(topology.server().name());
     let mut errors = Vec::new();
     for path in topology.paths() {
-        // If these deviate, the machine is too slow, and the error is not in mpwatch.
+        // If these times deviate, the machine is too slow, and the error is not in mpwatch.
         let trips = datagram_round_trips(&topology, path, 50);
         errors.extend(deviation("datagrams, the median", trips[trips.len() / 2]));
         let (at_client, at_server) = (subflow_on(client, path), peer_of(server, path));
@@ -74,8 +74,8 @@ fn round_trip_times_are_as_configured_in_netem() {
 /// them (D-SACK, RFC 2883).
 #[test]
 fn losses_are_as_netem_counted() {
-    /// Maximum number of dropped packets that TCP does not retransmit: a hundredth of the client's few pure acknowledgements (of an
-    /// `ADD_ADDR`, of a window) and of neighbour discovery.
+    /// Maximum number of dropped packets that TCP does not retransmit. netem drops a hundredth of the client's few pure acknowledgements
+    /// (of an `ADD_ADDR`, of a window) and of its neighbour discovery.
     const NOT_RETRANSMITTED: u64 = 3;
     if !may_run() {
         return;
@@ -144,8 +144,8 @@ fn two_paths_of_netem() -> Topology {
     topology
 }
 
-/// Disables delayed acknowledgements in a namespace. Otherwise the last segment of a burst may be acknowledged 40 ms later. If that is
-/// the last sample, the smoothed RTT (also the kernel's) is 5 ms too high.
+/// Disables delayed acknowledgements in a namespace. Otherwise the last segment of a burst may be acknowledged 40 ms later. If the last
+/// sample is this late, the smoothed RTT (also the kernel's) is 5 ms too high.
 fn acknowledge_at_once(namespace: &Namespace) {
     let ip = |arguments: &[&str]| {
         let output = Command::new("ip").args(arguments).output().unwrap();
@@ -238,7 +238,7 @@ fn kernel_info<'a>(connection: &'a ConnectionReport, subflow: &Value) -> &'a Tcp
 fn deviation(what: &str, micros: u64) -> Option<String> {
     let error = micros as f64 / RTT.as_micros() as f64 - 1.0;
     println!("{what}: {micros} us, {:+.2} %", error * 100.0);
-    // Including exactly 5 % (21 ms): the kernel may compute the server's handshake time from millisecond timestamps.
+    // Exactly 5 % (21 ms) is allowed, because the kernel may compute the server's handshake time from millisecond timestamps.
     (error.abs() > RTT_TOLERANCE + 1e-9).then(|| format!("{what}: {micros} us"))
 }
 

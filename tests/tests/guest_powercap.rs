@@ -17,7 +17,7 @@ use mpwatch_tests::{Observer, ZONE_PARTS, list, number, program, skip, text};
 use serde_json::Value;
 
 const DRIVER: &str = "mpwatch_powercap";
-/// The power law of the package; memory has an eighth.
+/// The power law of the package; memory has an eighth of its power.
 const IDLE_WATTS: f64 = 5.0;
 const BUSY_WATTS: f64 = 30.0;
 const ZONES: [Zone; 2] = [
@@ -32,12 +32,12 @@ const THIS_MACHINE: [&str; 2] = ["--sysfs-root", "/sys"];
 const NOBODY: u32 = 65534;
 
 struct Zone {
-    /// Its name in mpwatch's report.
+    /// Name of the zone in mpwatch's report.
     label: &'static str,
-    /// Its name in the kernel.
+    /// Name of the zone in the kernel.
     name: &'static str,
     device: &'static str,
-    /// Its power relative to the package's.
+    /// Power of the zone relative to the package's.
     share: f64,
 }
 
@@ -51,7 +51,7 @@ impl Zone {
 struct Driver;
 
 impl Driver {
-    /// `None`: this kernel has no driver. tests/vm/run builds it for each kernel whose headers it has, and fails if it cannot.
+    /// `None`: this kernel has no driver. tests/vm/run builds the driver for each kernel with headers, and fails if the build fails.
     fn load(wrap_millijoules: u64) -> Option<Self> {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let modules = Path::new("/lib/modules").join(release.trim());
@@ -95,7 +95,7 @@ impl Drop for Driver {
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     energy: u64,
-    /// Above idle.
+    /// The part above idle.
     active: u64,
 }
 
@@ -142,7 +142,7 @@ fn energy_follows_the_power_law_across_a_wrap() {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let observer =
         Observer::start_every("1s", &[&options[..], &["--no-bottlenecks", "--ledger", "exact"]].concat());
-    // The search, and two windows.
+    // One reading of the search for zones, and two readings of each of two windows.
     Driver::wait_for_readings(1 + 2 * 2);
     let workload = Workload::upload_for(Duration::from_secs(6));
     let spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), workload);
@@ -151,7 +151,7 @@ fn energy_follows_the_power_law_across_a_wrap() {
 
     for zone in ZONES {
         let Zone { label, name, share, .. } = zone;
-        // The search for zones is the first reading. The second begins the first window.
+        // The search for zones makes the first reading. The second one begins the first window.
         let readings = Driver::readings(name);
         let [begin, end] = [readings[1], readings[readings.len() - 1]];
         let wrap = WRAP as f64 * share;

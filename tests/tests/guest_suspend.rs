@@ -27,7 +27,7 @@ fn suspend() {
     fs::write(STATE, "mem").unwrap();
 }
 
-/// Linux 6.1 does not resume: its virtual machine ends.
+/// Whether the kernel resumes. The virtual machine ends when Linux 6.1 is suspended.
 fn comes_back() -> bool {
     !fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().starts_with("6.1.")
 }
@@ -41,7 +41,7 @@ fn can_suspend() -> bool {
 #[test]
 fn a_suspension_is_not_a_stall_and_loses_no_figure() {
     if !emulation::is_emulated() {
-        eprintln!("SKIP: suspends the machine, so it runs in the guests of `./dev vm`");
+        eprintln!("SKIP: this test suspends the machine, so it runs only in the guests of `./dev vm`");
         return;
     }
     if !can_suspend() {
@@ -60,7 +60,7 @@ fn a_suspension_is_not_a_stall_and_loses_no_figure() {
 
     let connection = report.only_connection_in(lab.client().name());
     assert_eq!(number(connection, "bytes_sent"), sent, "{connection:#}");
-    assert!(connection["age_s"].as_f64().unwrap() > ASLEEP.as_secs_f64() / 2.0, "it slept: {connection:#}");
+    assert!(connection["age_s"].as_f64().unwrap() > ASLEEP.as_secs_f64() / 2.0, "with sleep: {connection:#}");
     let is_stall = |entry: &&Value| entry["event"] == "stalled";
     for stall in list(connection, "timeline").iter().filter(is_stall) {
         assert!(number(stall, "gap_us") < LONGEST_STALL_US, "{stall}");

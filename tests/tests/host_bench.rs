@@ -13,7 +13,7 @@ use tempfile::TempDir;
 const TRACING: [&str; 5] =
     ["no tracing", "`--ledger off`", "`--ledger sampled`", "`--ledger exact`", "no tracing, again"];
 
-/// Not a test: the entry point of the processes of traffic and bystanders.
+/// Not a test, but the entry point of the processes that generate traffic or other load.
 #[test]
 fn child_process() {
     processes::run_as_child();
@@ -78,7 +78,7 @@ fn the_bench_prints_a_row_for_everything_that_it_compares() {
     }
 }
 
-/// In a process of its own, because each job of the churn runs the same program again.
+/// The soak runs in a process of its own, because each job of the churn starts the same program again.
 #[test]
 fn a_soak_writes_its_samples_and_a_chart_and_leaves_nothing_behind() {
     if !may_run_as_root() {

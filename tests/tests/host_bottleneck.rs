@@ -75,7 +75,7 @@ fn upload_until(lab: &Topology, what: &str, is_expected: impl Fn(&Value) -> bool
     upload_with_options_until(lab, &[], what, is_expected)
 }
 
-/// As [`upload_until`], with command line options.
+/// The same as [`upload_until`], with command line options.
 #[track_caller]
 fn upload_with_options_until(
     lab: &Topology,
@@ -133,7 +133,7 @@ fn subflows_on_disjoint_paths_are_disjoint() {
     assert_eq!(list(&found["bottlenecks"], "groups").len(), 2);
 }
 
-/// Their sawtooths are synchronized and their delays correlate. No intermediate verdict may be `shared`.
+/// The sawtooths of both subflows are synchronized and their delays correlate. No intermediate verdict may be `shared`.
 #[test]
 fn equal_disjoint_paths_are_never_shared() {
     if !may_run_as_root() {
@@ -178,7 +178,7 @@ fn with_no_bottlenecks_there_are_no_verdicts() {
     let _ = transfer.join();
 }
 
-/// The kernel's samples of the client's two subflows.
+/// Collects the kernel's samples of the client's two subflows.
 #[test]
 fn samples_of_a_busy_subflow_are_less_than_100_ms_apart() {
     if !may_run_as_root() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A minute of the evaluation, live: the cells of the grid `ci`. Limits are generous, because other work on the machine may disturb them. The
-//! published figures are in docs/bottleneck.md.
+//! Records and scores the cells of the grid `ci` live, which takes a minute. Limits are generous, because other work on the machine may
+//! disturb the cells. docs/bottleneck.md has the published figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use mpwatch_bench::bottleneck::live::record;
@@ -10,7 +10,7 @@ use mpwatch_bench::bottleneck::tables::OURS;
 use mpwatch_lab::bottleneck::grid::Grid;
 use mpwatch_tests::{may_run_as_root, skip};
 
-/// This many wrong verdicts may be due to a busy machine; more are a fault.
+/// Maximum number of wrong verdicts that a busy machine may cause.
 const MAX_WRONG: u32 = 2;
 
 #[test]
@@ -23,7 +23,7 @@ fn verdicts_on_live_cells_are_right_or_undecided() {
     let mut flaws = Vec::new();
     for cell in Grid::Ci.cells(1) {
         record(&cell, folder.path()).unwrap();
-        let (labels, verdicts) = replay_cell(folder.path(), &cell).unwrap().expect("it was recorded");
+        let (labels, verdicts) = replay_cell(folder.path(), &cell).unwrap().expect("the cell was recorded");
         assert_eq!(
             verdicts.pairs().len(),
             cell.subflows * (cell.subflows - 1) / 2,

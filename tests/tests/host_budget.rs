@@ -16,11 +16,11 @@ use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(3);
 const STEPS: u64 = 5;
-/// Snapshots that are skipped after a change of the load, and snapshots over which the cost is averaged, because some contain a window of
-/// the ledger.
+/// Number of snapshots that are skipped after a change of the load, and number over which the cost is averaged, because only some snapshots
+/// contain a window of the ledger.
 const SETTLING: usize = 15;
 const MEASURED: usize = 20;
-/// Keeps two CPUs busy.
+/// Number of connections that keep two CPUs busy.
 const CONNECTIONS: u32 = 8;
 
 /// Snapshots of a tracer, five per second.
@@ -39,10 +39,10 @@ impl Snapshots {
     }
 
     fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch goes on")).unwrap()
+        serde_json::from_str(&self.lines.recv_timeout(TIMEOUT).expect("mpwatch continues")).unwrap()
     }
 
-    /// Its cost after some snapshots, as a share of the machine's CPU time.
+    /// Mean cost of the tracer after the load has settled, as a share of the machine's CPU time.
     fn cost(&mut self) -> f64 {
         (0..SETTLING).for_each(|_| drop(self.next()));
         let ratio = |snapshot: Value| snapshot["overhead"]["ratio"].as_f64().expect("the cost is measured");
@@ -106,7 +106,7 @@ fn every_step_is_taken_under_load_and_undone_without() {
     drop(unlimited);
     assert!(loaded > 1.8 * at_rest, "traffic costs {loaded}, no traffic {at_rest}");
 
-    // Above the reduced cost without traffic, below the reduced cost with traffic.
+    // The budget is above the reduced cost without traffic and below the reduced cost with traffic.
     let budget = format!("{}%", (at_rest * loaded).sqrt() * 100.0);
     let mut snapshots = Snapshots::start(&["--budget", &budget]);
     let up = snapshots.until(STEPS);
@@ -117,11 +117,11 @@ fn every_step_is_taken_under_load_and_undone_without() {
     let open = up.last().unwrap()["connections"].as_array().unwrap();
     assert!(
         open.iter().any(|connection| connection["bytes_received"].as_u64() > Some(0)),
-        "it goes on to trace"
+        "tracing continues"
     );
 
     control.cancel();
-    // It was cancelled, so its report is not used.
+    // The traffic was cancelled, so its report is not used.
     let _ = traffic.join();
     let down = snapshots.until(0);
     // A step may be applied again, because the cost without traffic is just below the budget.

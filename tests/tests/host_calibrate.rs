@@ -59,7 +59,7 @@ fn on_an_idle_machine(power_file: Option<&str>, more: &[&str], load: f64) -> Opt
         }
         let (output, used) = calibrate(&mut simulated, more);
         println!("{output:?}, {used:.3} s of {load:.3} s");
-        // It was refused, or fitted under a load that the counters do not follow.
+        // calibrate refused to run, or fitted the power under a load that the counters do not follow.
         if output.stderr.contains("other programs use") {
             continue;
         }
@@ -121,7 +121,7 @@ fn without_counters_calibrate_is_refused() {
     assert!(!simulated.power_file().exists());
 }
 
-/// Uses CPUs until it is dropped.
+/// Load on CPUs until this value is dropped.
 struct OtherLoad(Arc<()>);
 
 impl OtherLoad {
@@ -155,7 +155,7 @@ fn under_load_of_half_of_all_cpus_the_idle_power_is_fitted() {
     assert_fitted_under_load(cpus(), Duration::from_millis(48), Duration::from_millis(52));
 }
 
-/// The counters follow the whole machine, like real counters.
+/// Calibrates under other load, with counters that follow the whole machine like real counters.
 fn assert_fitted_under_load(threads: u32, computes: Duration, sleeps: Duration) {
     if !may_run_as_root() {
         return;

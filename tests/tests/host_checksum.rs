@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Payload of the only subflow is changed on the way, with TCP's checksum corrected: MPTCP's own checksum shows it, and the connection falls
-//! back with an infinite mapping (RFC 8684 section 3.7). Compared with the kernel's MIB counters.
+//! The path changes payload of the only subflow and corrects TCP's checksum. MPTCP's own checksum reveals the change, and the connection
+//! falls back with an infinite mapping (RFC 8684 section 3.7). The kernel's MIB counters confirm both.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "checksum/upload.rs"]

@@ -45,7 +45,7 @@ fn assert_serves_others(daemon_dir: &DaemonDir, daemon: &Daemon, while_what: &st
         .unwrap_or_else(|error| panic!("{while_what}: {error}: {}", daemon_dir.run_attached(&["ls"]).stderr));
 }
 
-/// Sends up to `max` bytes. Returns how many were accepted.
+/// Sends up to `max` bytes. Returns the number of accepted bytes.
 fn send(mut stream: impl Write, max: usize) -> usize {
     let chunk = vec![0xa5_u8; 65_536];
     let mut sent = 0;
@@ -106,7 +106,7 @@ fn a_thousand_idle_clients_do_not_block_others() {
     let socket: Vec<UnixStream> =
         (0..IDLE_CLIENTS).filter_map(|_| UnixStream::connect(daemon_dir.socket()).ok()).collect();
     assert!(socket.len() > IDLE_CLIENTS / 2, "{}", socket.len());
-    assert_serves_others(&daemon_dir, &daemon, "idle on both");
+    assert_serves_others(&daemon_dir, &daemon, "idle on socket and web server");
     let after = daemon.memory();
     println!("{before} kB before, {after} kB with {} and {} idle clients", web.len(), socket.len());
     assert!(after < before + 40_000, "{before} kB, then {after}");
@@ -122,7 +122,7 @@ fn slow_senders_and_readers_delay_only_themselves() {
     let daemon_dir = DaemonDir::new();
     let daemon = daemon_dir.start(&["--metrics.top-flows", "400"]);
     daemon.wait_for_metric("mpwatch_agent_ticks_total", |ticks| ticks > 5.0);
-    // Each sends one byte of its request headers at a time.
+    // Each client sends one byte of its request headers at a time.
     let slow: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = TcpStream::connect(daemon.address()).unwrap();
@@ -136,7 +136,7 @@ fn slow_senders_and_readers_delay_only_themselves() {
         }
         assert_serves_others(&daemon_dir, &daemon, "slow heads");
     }
-    // Each requests all metrics a thousand times and reads no response.
+    // Each client requests all metrics a thousand times and reads no response.
     let greedy: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = TcpStream::connect(daemon.address()).unwrap();
@@ -146,7 +146,7 @@ fn slow_senders_and_readers_delay_only_themselves() {
         })
         .collect();
     assert_serves_others(&daemon_dir, &daemon, "greedy");
-    // A client that closes its sending side.
+    // A client closes its sending side after the request.
     let mut half = TcpStream::connect(daemon.address()).unwrap();
     half.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     half.shutdown(Shutdown::Write).unwrap();

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use mpwatch_tests::{OpenConnection, list, may_run_as_root, program, skip};
 use serde_json::Value;
 
-/// Ten days.
+/// Offset of the boot clock in the time namespace, in seconds: ten days.
 const OFFSET: &str = "864000";
 
 #[test]

@@ -69,7 +69,7 @@ fn the_daemon_serves_the_byte_counts_of_the_application() {
     let batch = daemon_dir.run_attached(&["top", "--batch", "--json", "-n", "3"]);
     assert_eq!((batch.code, batch.stdout.lines().count()), (Some(0), 3), "{}", batch.stderr);
 
-    // The final counters stay for a while, the totals permanently.
+    // The final counters are exported for a while, the totals permanently.
     let closed = daemon.metric("mpwatch_host_connections_closed_total{role=\"client\"}").unwrap();
     drop(open);
     daemon.wait_for_metric("mpwatch_host_connections_closed_total{role=\"client\"}", |now| now > closed);
@@ -151,7 +151,7 @@ fn after_sigkill_a_new_daemon_lists_the_same_connections() {
     let before = listed_connection(&daemon_dir, &open);
     first.signal(Signal::SIGKILL);
     first.wait_for_exit();
-    assert!(daemon_dir.socket().exists(), "a killed daemon cannot remove it");
+    assert!(daemon_dir.socket().exists(), "a killed daemon cannot remove its socket");
     let output = daemon_dir.run_attached(&["ls"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("no daemon answers"), "{}", output.stderr);
@@ -191,7 +191,7 @@ fn ticks_without_a_free_descriptor_are_counted_and_later_ones_proceed() {
     let mut daemon = daemon_dir.start(&[]);
     let failed = "mpwatch_loss_ticks_failed_total";
     assert_eq!(daemon.metric(failed), Some(0.0));
-    // All of the first descriptors are in use, so none can be opened: the iterators of a snapshot need one each.
+    // The first 16 descriptors are in use, so no other one can be opened, and each iterator of a snapshot needs one.
     limit_descriptors(&daemon, "16:1024");
     let skipped = daemon.wait_for_log("a snapshot was skipped; the next one is read as usual");
     assert!(text(&skipped, "error").contains("Too many open files"), "{skipped}");
@@ -221,7 +221,7 @@ fn a_daemon_that_was_stopped_for_seconds_has_every_connection_of_that_time() {
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(1_000));
     (spec.connections, spec.concurrency, spec.read_socket_info) = (400, 8, false);
     assert_eq!(traffic::run(lab.client(), lab.server(), &spec).unwrap().client.first_error(), None);
-    // Longer than a snapshot may be late. Nothing but time passes meanwhile.
+    // The daemon is stopped for longer than a snapshot may be late. There is no condition to wait for.
     std::thread::sleep(Duration::from_secs(3).saturating_sub(stopped.elapsed()));
     daemon.signal(Signal::SIGCONT);
     daemon.wait_for_metric(closed, |count| count - before >= 400.0);
@@ -230,5 +230,5 @@ fn a_daemon_that_was_stopped_for_seconds_has_every_connection_of_that_time() {
     for loss in ["records", "vanished", "decode_errors", "ticks_failed"] {
         assert_eq!(daemon.metric(&format!("mpwatch_loss_{loss}_total")), Some(0.0), "{loss}");
     }
-    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES, "it is still open");
+    assert_eq!(number(&listed_connection(&daemon_dir, &open), "bytes_sent"), BYTES, "still open");
 }

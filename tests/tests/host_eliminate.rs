@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Elimination of extra subflows by the daemon: which thread holds CAP_NET_ADMIN, and that events are in metrics, log, timeline and
-//! database.
+//! Elimination of extra subflows by the daemon: only one thread holds CAP_NET_ADMIN, and metrics, log, timeline and database contain the
+//! events.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use service::{Daemon, DaemonDir, TIMEOUT};
 
-/// CAP_NET_ADMIN.
+/// The bit of CAP_NET_ADMIN.
 const NET_ADMIN: u64 = 1 << 12;
-/// CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN: docs/daemon.md.
+/// CAP_NET_ADMIN, CAP_SYS_PTRACE and CAP_SYS_ADMIN, the capabilities of the thread that removes subflows (docs/daemon.md).
 const OF_THE_ACTING_THREAD: u64 = NET_ADMIN | 1 << 19 | 1 << 21;
 
 /// Names of the threads that hold CAP_NET_ADMIN in any set.
@@ -72,7 +72,7 @@ fn only_the_thread_that_acts_holds_cap_net_admin_and_only_if_elimination_is_on()
     }
 }
 
-/// The demo's network `shared`, with an upload until it is dropped.
+/// Starts an upload over all paths. It ends when the transfer is dropped or cancelled.
 fn upload(lab: &Topology) -> (Transfer, Arc<Control>) {
     let workload = Workload::upload_for(TIMEOUT * 2);
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Error rate of elimination: many transfers over two disjoint paths. In every second run the route of one subflow changes after a third
-//! of the time, so that both share a bottleneck from then on.
+//! Measures the error rate of elimination in many transfers over two disjoint paths. In every second run the route of one subflow changes
+//! after a third of the time, so that both subflows share a bottleneck from then on.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::thread;
@@ -15,10 +15,10 @@ use mpwatch_tests::may_run_as_root;
 use serde_json::Value;
 
 const SECONDS: u32 = 12;
-/// A verdict has to be stable for this time, by default.
+/// Default of `--stable`: how long a verdict must have been stable before a removal.
 const STABLE: Duration = Duration::from_millis(2_500);
 
-/// Layouts alternate. The seed determines RTTs and the length of queues.
+/// The cell of a run. Layouts alternate; the seed determines RTTs and the length of queues.
 fn cell(run: u32) -> Cell {
     let layout = [Layout::Disjoint, Layout::Switching][run as usize % 2];
     let mbit = [20, 50, 100][run as usize / 2 % 3];
@@ -30,7 +30,7 @@ fn cell(run: u32) -> Cell {
     }
 }
 
-/// Removals of a subflow that had its own bottleneck, and others.
+/// Numbers of removals. A removal is wrong if the removed subflow had its own bottleneck.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Removals {
     wrong: usize,
@@ -52,7 +52,7 @@ fn run(cell: &Cell) -> Removals {
         sleep_until(began + seconds / 3);
         // Only the initial subflow follows the route. Joined subflows are bound to the interface of their endpoint.
         lab.path(0).unwrap().reroute_over(&lab.path(1).unwrap()).unwrap();
-        // A verdict of this age is older than the change.
+        // Until this time, removals are based on verdicts from before the change.
         sleep_until(began + seconds / 3 + STABLE);
         wrong = Some(elimination.steps("removed").len());
     }

@@ -24,7 +24,7 @@ mod replayed;
 
 use exclusive::exclusive;
 
-/// Not a test: the entry point of the processes of traffic and bystanders.
+/// Not a test, but the entry point of the processes that generate traffic or other load.
 #[test]
 fn child_process() {
     processes::run_as_child();
@@ -121,7 +121,7 @@ fn run_undisturbed(scenario: &Scenario, ledger: &str) -> Row {
 /// Bounds of the relative error of the energy. They are far above the errors on an idle machine (docs/energy.md), because other
 /// programs may run: their MPTCP traffic is charged like ours, and their short-lived processes reduce our share.
 const MAX_ERROR: f64 = 0.15;
-/// In addition, processes that lived for milliseconds may have been charged this part of our energy, in CPU seconds: on a fast machine, a
+/// Additional tolerance in CPU seconds, for our energy that mpwatch charges to processes that ran for milliseconds: on a fast machine, a
 /// tenth of the smallest scenario.
 const SHORT_LIVED: f64 = 0.03;
 const MAX_MEAN_ERROR: f64 = 0.08;
@@ -152,7 +152,7 @@ fn the_energy_of_flows_is_close_to_the_true_energy() {
     }
 }
 
-/// Bounds for `--ledger sampled`: a scenario has one or two windows only.
+/// Bounds of the errors with `--ledger sampled`, which has only one or two windows in a scenario.
 const MAX_SAMPLED_ERROR: f64 = 0.3;
 const MAX_SAMPLED_MEAN_ERROR: f64 = 0.15;
 
@@ -175,7 +175,7 @@ fn the_energy_of_a_sampled_ledger_is_close_to_the_true_energy() {
     assert!(mean <= MAX_SAMPLED_MEAN_ERROR && worst <= MAX_SAMPLED_ERROR, "mean {mean}, worst {worst}");
 }
 
-/// Prints the table of docs/energy.md. Run it on an idle machine.
+/// Prints the table of scenarios in docs/measurements/energy.md. Run this test on an idle machine.
 #[test]
 #[ignore = "takes minutes"]
 fn table_of_scenarios() {

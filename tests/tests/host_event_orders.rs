@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Paths fail, recover and end on the real kernel: the order of events at both ends, and the findings of mpwatch. All scenarios run in
-//! parallel. Each order is printed in the syntax of the table in `model/tests/orders`.
+//! Paths fail, recover and end on the real kernel. Checks mpwatch's findings at both ends, and prints the order of events in the syntax of
+//! the table in `model/tests/orders`. All scenarios run in parallel.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 mod observed;
@@ -26,10 +26,10 @@ use PathFailure::{Blackhole, EndpointDeleted, LinkDown, PeerReset, Reset};
 const UPLOAD: Duration = Duration::from_secs(9);
 /// Timeout of the end of the traffic.
 const TIMEOUT: Duration = Duration::from_secs(40);
-/// The path that fails.
+/// Index of the path that fails.
 const PATH: usize = 1;
 
-/// Events of the path.
+/// A change of the path.
 #[derive(Clone, Copy)]
 enum Step {
     Fail(PathFailure),
@@ -173,7 +173,7 @@ fn at_end(report: &Report, lab: &Topology, end: &Namespace) -> (Connection, Subf
     (connection, subflow)
 }
 
-/// The events that show whether the path works, in the syntax of the table.
+/// The events that show whether the path works, in the syntax of the table in `model/tests/orders`.
 fn order(connection: &Connection, path: &Subflow) -> String {
     let start = connection.timeline[0].at.as_millisecond();
     let sign = |entry: &TimelineEntry| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon exports every connection exactly once, for any failure of the target and after any number of SIGKILLs of both.
+//! The daemon exports every connection exactly once, for any failure of the target and after any number of SIGKILLs of daemon and target.
 //! `MPWATCH_TEST_FLEET`: number of connections, and `MPWATCH_TEST_KILLS`: number of SIGKILLs, of the test with the engine of ClickHouse.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -71,7 +71,7 @@ fn metric(daemon: &Daemon, name: &str) -> Option<f64> {
 
 fn wait_for(daemon: &Daemon, name: &str, is_expected: impl Fn(f64) -> bool) -> f64 {
     poll_until(name, TIMEOUT, || metric(daemon, name).filter(|value| is_expected(*value)))
-        .unwrap_or_else(|error| panic!("{error}; it is {:?}: {}", metric(daemon, name), daemon.log_text()))
+        .unwrap_or_else(|error| panic!("{error}; value {:?}: {}", metric(daemon, name), daemon.log_text()))
 }
 
 /// Effective capabilities of each thread that exports.
@@ -111,7 +111,7 @@ fn bytes_sent(requests: &[Request]) -> BTreeMap<String, u64> {
     newest.into_iter().map(|(id, (_, bytes))| (id, bytes)).collect()
 }
 
-/// A server that fails in every way, and later for every third request. Returns the confirmed requests, and all requests.
+/// A server whose first answers fail in every way; later, every third insertion fails. Returns the confirmed requests, and all requests.
 fn unreliable(listener: TcpListener) -> (Arc<Mutex<Vec<Request>>>, Receiver<Request>) {
     let confirmed = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&confirmed);
@@ -172,7 +172,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
         poll_until("confirmed batches", TIMEOUT, delivered).unwrap();
         daemon = kill_and_restart(daemon, &daemon_dir);
     }
-    // The last daemon observes them open and closed.
+    // The last daemon observes these connections open and closed.
     connect(&lab, 100);
     wait_for_stored(&daemon_dir.database(), &lab, 600);
     wait_for_confirmed(&daemon_dir.database(), &lab, &daemon);
@@ -190,7 +190,7 @@ fn a_target_that_fails_in_every_way_gets_every_connection_also_after_sigkill() {
     }
 }
 
-/// A server may serve one connection at a time, or allow a host only a few.
+/// A server may serve only one connection at a time, or only a few connections of a host.
 #[test]
 fn a_daemon_with_nothing_to_send_keeps_no_connection_to_its_target() {
     if !may_run_as_root() {
@@ -221,7 +221,7 @@ fn two_daemons_and_a_server_that_are_killed_again_and_again_give_one_row_for_eac
     }
     let Some(mut engine) = engine() else { return };
     let (connections, kills) = (setting("MPWATCH_TEST_FLEET", 200), setting("MPWATCH_TEST_KILLS", 1));
-    // Both daemons observe both ends, so everything is sent twice.
+    // Both daemons observe both ends, so each end is sent twice.
     let folders = [DaemonDir::new(), DaemonDir::new()];
     for folder in &folders {
         configure(folder, engine.port(), 100, "60s");

@@ -23,7 +23,7 @@ use service::{DaemonDir, TIMEOUT};
 
 /// Timeout of the end of all subflows, because the kernel retries on the failed path for a while.
 const END: Duration = Duration::from_mins(2);
-/// Snapshots after the end of the connection. The view shows a closed connection for two.
+/// Number of snapshots without the closed connection. The live view shows a closed connection in two snapshots.
 const LATER: usize = 20;
 
 /// `mpwatch top --batch --json`, attached to the daemon.
@@ -119,7 +119,7 @@ fn story(connection: &Value) -> Value {
     })
 }
 
-/// Text on one line, as if it had not been wrapped.
+/// The text on one line, without line breaks.
 fn unwrapped(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -146,7 +146,7 @@ fn long_after_a_failover_all_outputs_report_the_same_failure() {
         outcome.stdout
     };
     let stored: Value = serde_json::from_str(&report("json")).unwrap();
-    let [stored] = list(&stored, "connections") else { panic!("one connection in {stored:#}") };
+    let [stored] = list(&stored, "connections") else { panic!("expected one connection: {stored:#}") };
     assert_eq!(story(stored), story(&streamed), "database and snapshots");
 
     let page = report("text");
@@ -159,7 +159,7 @@ fn long_after_a_failover_all_outputs_report_the_same_failure() {
     assert!(failure.starts_with("path 1 (") && failure.contains("until the connection closed"), "{failure}");
     assert!(!page.contains("aborted"), "{page}");
 
-    // Closed connections: recent, then all.
+    // The key `o` switches from recently closed connections to all closed connections.
     assert!(!view.screen().contains("FAILED"), "the connection has left the view: {}", view.screen());
     view.press(&["o"]);
     let shown = poll_until("the failure on the screen", TIMEOUT, || {

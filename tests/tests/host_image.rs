@@ -31,7 +31,7 @@ fn assemble(folder: &Path) -> PathBuf {
     root
 }
 
-/// Runs mpwatch in it, with `/proc` and `/sys` like every container.
+/// Runs mpwatch in the root file system, with `/proc` and `/sys` as in every container.
 fn run(root: &Path, arguments: &[&str]) -> Output {
     let script =
         "mount --make-rprivate / && mount --rbind /sys \"$0/sys\" && mount -t proc proc \"$0/proc\" &&
@@ -53,7 +53,7 @@ fn mpwatch_runs_in_the_root_file_system_of_the_image() {
     assert!(version.status.success(), "{version:?}");
     assert_eq!(String::from_utf8(version.stdout).unwrap(), mpwatch(&["--version"]).stdout);
 
-    // It traces, so the image has all files for loading, attaching and naming.
+    // mpwatch traces, so the image has all files for loading, attaching and naming.
     let traced = run(&root, &["top", "--batch", "-n", "1", "--interval", "100ms", "--json"]);
     assert!(traced.status.success(), "{traced:?}");
     let snapshot: Value = serde_json::from_slice(&traced.stdout).unwrap();
@@ -78,7 +78,7 @@ fn the_dockerfile_builds_this_repository_with_the_same_script() {
         "CMD [\"daemon\"]",
     ];
     assert_eq!(all[last_stage..], expected);
-    // The repository contains the scripts that it runs.
+    // The repository contains the scripts that the Dockerfile runs.
     let scripts = all.iter().flat_map(|line| line.split(' ')).filter(|word| word.contains('/'));
     for script in scripts
         .filter_map(|word| word.strip_prefix("./").or_else(|| word.starts_with("packaging/").then_some(word)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! strace makes system calls of a running daemon fail for a while: the daemon continues, losses are visible, and it writes its backlog
-//! afterwards. The same for a window of the ledger that the kernel refuses to open.
+//! strace makes system calls of a running daemon fail for a while: the daemon continues, reports losses, and writes its backlog
+//! afterwards. Another test makes a window of the ledger fail when it is opened.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -30,7 +30,7 @@ use service::{Daemon, DaemonDir, TIMEOUT};
 const CONNECTIONS: u32 = 60;
 const BYTES: u32 = 1_000;
 
-/// System calls that fail until this is dropped.
+/// System calls that fail until this value is dropped.
 struct Injection(Child);
 
 impl Injection {
@@ -39,7 +39,8 @@ impl Injection {
         Self::attach(daemon.pid(), &all_threads(daemon), rules, |_| true)
     }
 
-    /// Injects errors into all threads except the web server's. Its sockets do not block, so the kernel never interrupts its calls.
+    /// Injects errors into all threads except the web server's. The sockets of that server do not block, so the kernel never interrupts
+    /// their calls.
     fn start_outside_web_server(daemon: &Daemon, rules: &[&str]) -> Self {
         Self::attach(daemon.pid(), &threads_outside_web_server(daemon), rules, Thread::is_outside_web_server)
     }
@@ -71,7 +72,7 @@ impl Injection {
 
 impl Drop for Injection {
     fn drop(&mut self) {
-        // It detaches from the daemon before it ends.
+        // strace detaches from the daemon before it ends.
         let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGTERM);
         let _ = self.0.wait();
     }
@@ -81,7 +82,7 @@ impl Drop for Injection {
 struct Thread {
     id: String,
     name: String,
-    /// Process that traces it. 0: none.
+    /// Id of the process that traces the thread. 0: none.
     tracer: String,
 }
 
@@ -194,7 +195,7 @@ fn a_shortage_of_kernel_memory_is_counted_and_loses_nothing_that_was_held() {
     drop(injection);
     daemon.wait_for_log("snapshots are read again");
     daemon.wait_for_metric("mpwatch_loss_ticks_failed_total", |count| count >= 1.0);
-    assert!(!daemon.log_text().contains("the kernel refused"), "the ledger goes on: {}", daemon.log_text());
+    assert!(!daemon.log_text().contains("the kernel refused"), "the ledger continues: {}", daemon.log_text());
     assert_complete(daemon, &daemon_dir, &lab, 2);
 }
 
@@ -206,7 +207,7 @@ fn clients_that_cannot_be_accepted_are_served_later() {
     let (daemon_dir, lab) =
         (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
     let daemon = daemon_dir.start(&[]);
-    // Rules for the threads of the socket and of the web server. The last rule: no thread for a reader.
+    // The first rule affects the threads of the socket and of the web server. The second one prevents a thread for a reader.
     let injection =
         Injection::start(&daemon, &["accept4:error=ENFILE:when=1..10", "clone3:error=EAGAIN:when=1..2"]);
     let refused = (0..2).map(|_| UnixStream::connect(daemon_dir.socket()).unwrap()).collect::<Vec<_>>();
@@ -241,7 +242,7 @@ fn a_window_that_is_refused_halfway_leaves_nothing_attached_and_is_reported() {
     assert_eq!(open_files() + ledger_map, before, "links of the window");
     let [reported] = &tracer.missing()[missing..] else { panic!("{:#?}", tracer.missing()) };
     assert!(reported.why.contains("Operation not permitted"), "{reported:?}");
-    assert_ne!(reported.what, "sched_switch", "the first one was attached");
+    assert_ne!(reported.what, "sched_switch", "the first program was attached");
     assert_eq!((tracer.ledger_mode(), tracer.cpus().unwrap()), (LedgerMode::Off, Vec::new()));
     assert_eq!(tracer.open_window(), Opening::Open, "without a ledger there are no windows");
     assert_eq!(open_files() + ledger_map, before);
@@ -271,19 +272,20 @@ const NOT_INJECTED: &[&str] = &[
     "restart_syscall",
     "set_robust_list",
     "rseq",
-    // Only EINTR, which std's locks and sleeps handle.
+    // These calls fail only with EINTR, which std's locks and sleeps handle.
     "futex",
     "clock_nanosleep",
     "nanosleep",
-    // A new thread has a test of its own above.
+    // A test above covers threads that cannot be created.
     "clone3",
 ];
 /// Number of failures of a call before the next call is tested.
 const TIMES: usize = 3;
-/// Timeout of a client for an answer that a daemon may not give, and of a test for a rare call.
+/// How long a client waits for an answer that may not come, and how long a test waits for a rare call.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Work for each thread of the daemon: connections, a scrape, a client of the socket. The daemon may refuse the last two.
+/// Work for each thread of the daemon: connections, a scrape, a client of the socket. The daemon may refuse the scrape and the
+/// client.
 fn exercise(lab: &Topology, daemon: &Daemon, daemon_dir: &DaemonDir) {
     fn read_some<S: Read + Write>(stream: std::io::Result<S>, set_timeout: fn(&S) -> std::io::Result<()>) {
         let Ok(mut stream) = stream else { return };
@@ -325,7 +327,7 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
             daemon.wait_for_metric("mpwatch_agent_ticks_total", |now| now > ticks + 20.0);
         },
     );
-    // `PID name(arguments) = result`, also of an unfinished call.
+    // Each line is `PID name(arguments) = result`, also for an unfinished call.
     let name = |line: &str| {
         let (name, _) = line.split_once(' ')?.1.trim_start().split_once('(')?;
         name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_').then(|| name.to_owned())
@@ -336,7 +338,7 @@ fn system_calls(daemon: &Daemon, work: impl FnOnce()) -> BTreeSet<String> {
 /// Makes a call fail while the daemon works, then waits until it works as usual. Returns the number of failures.
 fn fail(call: &str, error: &str, daemon: &Daemon, exercise: impl FnOnce()) -> usize {
     let (threads, is_traced): (_, fn(&Thread) -> bool) = match call {
-        // The kernel never fails these for lack of memory (`write`: to wake a thread), and the web server's runtime does not expect it.
+        // In the web server these calls never fail for lack of memory (`write` wakes a thread), so its runtime does not handle such errors.
         "epoll_wait" | "write" => (threads_outside_web_server(daemon), Thread::is_outside_web_server),
         // The kernel always releases a file lock. If releasing failed, SQLite would treat its own lock as another program's, permanently.
         "fcntl" => (some_threads(daemon, Thread::is_outside_store), Thread::is_outside_store),
@@ -385,7 +387,7 @@ fn each_system_call_of_a_tick_may_fail() {
     assert_complete(daemon, &daemon_dir, &lab, rounds);
 }
 
-/// The error of a full disk.
+/// Writing the log fails with the error of a full disk.
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {
     if !may_run() {

@@ -14,7 +14,7 @@ use mpwatch_lab::{Topology, endpoint, link, mib};
 use mpwatch_tests::{Observer, list, may_run_as_root, number, text};
 use serde_json::Value;
 
-/// A second address of the interface of the second path: the kernel itself would select the first one.
+/// A second address of the second path's interface. Without the endpoint the kernel would select the first address.
 const LAMINAR: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 77);
 const LAMINAR_ID: u8 = 77;
 

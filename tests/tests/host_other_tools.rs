@@ -24,7 +24,7 @@ const TOOLS: [&str; 3] = ["bpftrace", "tcplife", "tcpstates"];
 const SERVER_PORT: u16 = 5300;
 const BYTES: u64 = 1_000;
 const CONNECTIONS: u32 = 300;
-/// Maximum number of connections that are opened until each tool has reported one, because it is attached only then.
+/// Number of connections per round before the measurement. Rounds repeat until each tool has reported a connection and so is attached.
 const AT_ONCE: u32 = 30;
 
 /// A tool with the files of its output.

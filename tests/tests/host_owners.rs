@@ -43,7 +43,7 @@ struct Server {
 
 impl Server {
     fn start(lab: &Topology) -> Self {
-        // It replaces itself, so the child is the server.
+        // nsenter replaces itself by the server, so the child is the server.
         let mut process = Command::new("nsenter")
             .arg(format!("--net={}", lab.server().path().display()))
             .args(["python3", "-c", SERVER, &PORT.to_string()])
@@ -64,7 +64,7 @@ impl Server {
         self.lines.lock().unwrap().clone()
     }
 
-    /// The client's ports of its connections.
+    /// The client's ports of the connections that this server has served.
     fn ports(&self) -> Vec<String> {
         let bytes = format!(" {}", PAYLOAD.len());
         self.lines().iter().filter_map(|line| Some(line.strip_suffix(&bytes)?.to_owned())).collect()

@@ -95,12 +95,12 @@ fn in_private_root(folder: &Path, script: &str) -> Output {
 fn package() -> Option<PathBuf> {
     let package = std::env::var_os("MPWATCH_DEB").map(PathBuf::from);
     if package.is_none() {
-        skip("MPWATCH_DEB is not set; ./dev test root builds the package");
+        skip("MPWATCH_DEB is not set; ./dev test slow builds the package");
     }
     package
 }
 
-/// The package of the studies, which is made with this one.
+/// The package of the studies, which is built together with `package`.
 fn study_package(package: &Path) -> PathBuf {
     package.with_file_name("mpwatch-study.deb")
 }
@@ -119,7 +119,7 @@ fn studies_are_in_a_package_of_their_own() {
         assert!(folder.path().join("usr").join(file).exists(), "{file}");
     }
     let main = extracted(&package);
-    assert!(!main.path().join("usr/share/man/man1/mpwatch-study.1.gz").exists(), "the file of two packages");
+    assert!(!main.path().join("usr/share/man/man1/mpwatch-study.1.gz").exists(), "in two packages");
 }
 
 /// The files of a package, in a temporary folder.

@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 
 use service::DaemonDir;
 
-/// CAP_SYS_PTRACE, CAP_PERFMON, CAP_BPF: docs/daemon.md.
+/// Capabilities that a tracing daemon keeps (docs/daemon.md): CAP_SYS_PTRACE, CAP_PERFMON and CAP_BPF.
 const DOCUMENTED: u64 = 1 << 19 | 1 << 38 | 1 << 39;
 
 /// A capability set in `/proc/PID/status`.
@@ -56,7 +56,7 @@ fn the_daemon_keeps_only_the_documented_capabilities_and_traces() {
     }
     assert!(threads >= 5, "{threads} threads");
 
-    // It also traces namespaces that are created after it dropped the other capabilities.
+    // The daemon also traces namespaces that are created after it dropped the other capabilities.
     let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let before = daemon.metric("mpwatch_agent_store_connections_written_total").unwrap();
     let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), Workload::upload(200_000));
@@ -137,7 +137,7 @@ fn the_error_for_another_user_says_that_the_database_is_private() {
     let daemon = daemon_dir.start(&[]);
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // The state during a daemon's run: a private file with its log.
+    // As while a daemon runs: a private database and its private log.
     for ending in ["", "-wal"] {
         let file = folder.path().join(format!("flows.db{ending}"));
         fs::copy(format!("{}{ending}", daemon_dir.database().display()), &file).unwrap();

@@ -28,7 +28,7 @@ use mpwatch_tests::{may_run_as_root, skip};
 
 use service::DaemonDir;
 
-/// Timeout for data. A rate needs two scrapes, and a rule an evaluation after them.
+/// Timeout for data. A rate needs two scrapes, and a rule needs an evaluation after both.
 const TIMEOUT: Duration = Duration::from_secs(90);
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -88,7 +88,7 @@ fn requests(lab: &Topology) -> TrafficSpec {
     spec
 }
 
-/// A ClickHouse server that confirms everything while the requests are kept: its port, and the requests.
+/// A ClickHouse server that confirms every request until the receiver is dropped. Returns its port, and the receiver of requests.
 fn clickhouse() -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -83,7 +83,7 @@ fn more_links_save_energy_because_transfers_end_sooner() {
         // Energy is power times time.
         assert!((saved - (1.0 - (1.0 + more_power) * (1.0 - less_time))).abs() < 1e-9);
         // With many links, a subflow that joins late saves no time, and a busy machine delays it.
-        assert!(saved > last - 0.15, "{links} links save {saved}, one less {last}");
+        assert!(saved > last - 0.15, "{links} links save {saved}, one link less saves {last}");
         assert!(mptcp.active > 0.0);
         last = saved;
     }

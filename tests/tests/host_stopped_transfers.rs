@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bulk transfer ends, also where the machine is slowed down by tracing. On Linux 6.18 some do not
+//! A bulk transfer ends, also on a machine that tracing slows down. On Linux 6.18 some transfers do not end
 //! (docs/measurements/robustness.md), so the test is ignored by default.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -28,7 +28,7 @@ fn start(lab: &Topology, workload: Workload, transport: Transport, cpu: usize) -
     Ends::start(lab, &spec)
 }
 
-/// Runs MPTCP with both ends on one CPU, in parallel with TCP requests on the other CPU. Returns whether it ended.
+/// Runs MPTCP with both ends on one CPU, in parallel with TCP requests on the other CPU. Returns whether the transfer ended.
 fn ends(ledger: &str) -> bool {
     let [bulk, other] = [2, 1].map(|paths| Topology::disjoint(&vec![LinkSpec::default(); paths]).unwrap());
     let observer = (ledger != "none").then(|| Observer::start(&["--ledger", ledger]));

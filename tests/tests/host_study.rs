@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Networks of data centres, and `mpwatch study` on them and with real programs. On the host only: packages, and hash functions per
-//! namespace (Linux 6.11).
+//! Emulated data-centre networks, and `mpwatch study` on these networks and with real programs. The tests run on the host only, because
+//! they need Debian packages, and hash functions per namespace (Linux 6.11).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use mpwatch_tests::{list, may_run_as_root, number, output, program, skip, text};
 use serde_json::Value;
 
 const BYTES: u64 = 2_000_000;
-/// The peer of the first host. In all networks, packets between them pass through a core switch.
+/// Index of the peer of the first host. In all networks, packets between these two hosts pass through a core switch.
 const FAR: usize = 10;
 
 fn fabric(kind: FabricKind, forwarding: Forwarding, subflows: usize) -> FabricSpec {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch adopts each connection that exists before it starts once, also if connections open or close meanwhile.
+//! mpwatch adopts each connection that is older than itself exactly once, also if other connections open or close meanwhile.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const SHORT_CONNECTIONS: u32 = 1_000;
 /// Number of short connections that are open at the same time.
 const AT_ONCE: u32 = 40;
 const SHORT_BYTES: u64 = 1_000;
-/// 256 MiB.
+/// Size of the ring buffer in bytes: 256 MiB.
 const RING_SIZE: &str = "268435456";
 
 #[test]
@@ -80,7 +80,7 @@ fn adopt(sockets: u64) {
         Transfer::start(lab.client(), lab.server(), &short_spec(&spec, SHORT_CONNECTIONS), &control).unwrap();
     poll_until("short connections", TIMEOUT, || (control.opened() > AT_ONCE).then_some(())).unwrap();
 
-    // Many connections that close within a second need more room than the default.
+    // The final records of many connections that close within a second need a larger buffer than the default.
     let observer = Observer::start(&["--ring-size", RING_SIZE]);
     let opened_before = control.opened();
     let outcome = short.join().unwrap();
@@ -107,7 +107,7 @@ fn adopt(sockets: u64) {
         let adopted = short.iter().filter(|connection| connection["seen_open"] == false).count();
         let traced = short.len() - adopted;
         println!("{netns}: {} idle, {adopted} short ones adopted, {traced} traced", idle.len());
-        assert!(adopted > 0, "none was open when mpwatch started");
+        assert!(adopted > 0, "no short connection was open when mpwatch started");
         let after = (SHORT_CONNECTIONS - opened_before) as usize;
         assert!(
             (after..=SHORT_CONNECTIONS as usize).contains(&short.len()),
@@ -115,7 +115,7 @@ fn adopt(sockets: u64) {
             short.len()
         );
         for connection in short {
-            assert!(!connection["closed_at"].is_null(), "it has closed: {connection:#}");
+            assert!(!connection["closed_at"].is_null(), "the connection has closed: {connection:#}");
             // Kernels before 6.5 do not count the bytes of a connection.
             let bytes = connection[if opens { "bytes_sent" } else { "bytes_received" }].as_u64();
             assert!(bytes.is_none_or(|bytes| bytes == SHORT_BYTES), "{connection:#}");

@@ -12,7 +12,7 @@ use mpwatch_lab::{SubflowInfo, Topology, poll_until};
 use mpwatch_tests::{Observer, emulation, established, list, may_run_as_root, number, text};
 use serde_json::Value;
 
-/// 128 MiB.
+/// Payload in bytes: 128 MiB.
 const BYTES: u64 = 1 << 27;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -44,7 +44,8 @@ fn transfer(family: Family, bytes: u64) {
     spec.timeout = TIMEOUT;
     let control = Arc::new(Control::holding());
     let transfer = Transfer::start(topology.client(), topology.server(), &spec, &control).unwrap();
-    // On a slow machine the transfer may end before the second subflow joins: the application would read one subflow, mpwatch report two.
+    // On a slow machine the transfer may end before the second subflow joins. Then the application would read one subflow, and mpwatch would
+    // report two.
     let has_joined = || {
         let ends = [topology.client(), topology.server()];
         (control.held() == 1 && ends.into_iter().all(|end| established(end) == 2)).then_some(())
@@ -79,9 +80,9 @@ fn transfer(family: Family, bytes: u64) {
     assert!(error.abs() <= 0.02, "the wire estimate is wrong by {:.2} %", error * 100.0);
 }
 
-/// Compares with the kernel's information, which the application read just before the close. The close adds no payload.
+/// Compares mpwatch's values with the kernel's information, which the application read just before the close. The close adds no payload.
 fn assert_connection_equal(ours: &Value, theirs: &ConnectionReport) {
-    let info = theirs.socket_info.as_ref().expect("the application read it");
+    let info = theirs.socket_info.as_ref().expect("the application read the information");
     let mptcp = info.mptcp.as_ref().expect("MPTCP_FULL_INFO");
     // Kernels before 6.5 have no byte counters of connections: compare with the application's.
     let sent = mptcp.bytes_sent.unwrap_or(theirs.sent);
@@ -108,8 +109,8 @@ fn assert_connection_equal(ours: &Value, theirs: &ConnectionReport) {
     assert_eq!(number(ours, "bytes_reinjected"), subflows.iter().map(unique).sum::<u64>() - sent);
 }
 
-/// The close after the read adds one FIN in each direction, which counts as one byte (kernel.md A5). If the peer's FIN arrives after the
-/// socket has become a TIME_WAIT socket, the kernel does not count it.
+/// The close after the read adds one FIN in each direction, which counts as one byte. If the peer's FIN arrives after the socket has
+/// become a TIME_WAIT socket, the kernel does not count this byte.
 fn assert_subflow_equal(ours: &Value, info: &SubflowInfo) {
     assert_sent_equal(ours, info);
     let fin_received = number(ours, "bytes_received") - info.tcp.bytes_received;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Payload that is changed on the way, with TCP's checksum corrected: MPTCP's own checksum shows it, and the subflow is reset (RFC 8684
-//! section 3.7). Compared with the kernel's MIB counters.
+//! A path changes payload and corrects TCP's checksum. MPTCP's own checksum reveals the change, and the subflow is reset (RFC 8684 section
+//! 3.7). The kernel's MIB counters confirm both.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "checksum/upload.rs"]

@@ -103,7 +103,7 @@ fn segments_refused_by_a_queue_are_not_in_the_payload_of_lost_records() {
     }
     let (topology, _) = lab();
     let interface = topology.path(0).unwrap().client_interface();
-    // On the sender's own interface, as `tc` of a host sets it.
+    // The limit is on the sender's own interface, as if `tc` had set it on a host.
     link::limit_rate(topology.client(), interface, RateLimit::mbit(20.0, Duration::from_millis(1))).unwrap();
     let observer = Observer::start(&["--tcp", "--ring-size", "4K", "--overflow-size", "4K"]);
     let workload = Workload::upload(emulation::amount(400_000));
@@ -112,7 +112,7 @@ fn segments_refused_by_a_queue_are_not_in_the_payload_of_lost_records() {
     let upload =
         |spec: &TrafficSpec| traffic::run(topology.client(), topology.server(), spec).unwrap().client.sent();
     let recorded = upload(&spec);
-    // No program empties the rings.
+    // While the recorder is stopped, no program reads the rings.
     let pid = Pid::from_raw(observer.pid().cast_signed());
     kill(pid, Signal::SIGSTOP).unwrap();
     (spec.connections, spec.concurrency) = (24, 8);
@@ -144,7 +144,7 @@ fn assert_each_byte_is_counted_once(report: &Report, topology: &Topology, sent: 
     }
 }
 
-/// With 100 000 idle subflows, a tick once took so long that the rings filled up meanwhile.
+/// With 100 000 idle subflows, a tick may take so long that the rings would fill up meanwhile.
 #[test]
 fn records_that_arrive_during_a_long_tick_are_not_lost() {
     if !may_run_as_root() {
@@ -158,7 +158,7 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     let netns =
         topology.client().enter(|| std::fs::metadata("/proc/thread-self/ns/net").unwrap().ino()).unwrap();
     tracer.snapshot(&mut |_| ()).unwrap();
-    // The tick continues until the next call.
+    // As if the tick lasted until the next call of `poll`.
     churn(&topology, connection_count());
     let expected = connection_count() as usize;
     let (mut closed, begin) = (HashSet::new(), Instant::now());
@@ -174,7 +174,8 @@ fn records_that_arrive_during_a_long_tick_are_not_lost() {
     let (_, losses) = tracer.counters().unwrap();
     assert_eq!((closed.len(), losses.records_lost), (expected, 0));
 
-    // A connection has some 20 segments, which take 4 µs. The budget also counts the other programs, so its sum is much larger.
+    // The program at `tcp_probe` takes 4 µs for the about 20 segments of a connection. The budget counts all programs, so its time is much
+    // longer.
     let per_connection = tracer.time_of_programs().unwrap().0 / u64::from(connection_count());
     assert!(per_connection > 20_000, "{per_connection} ns for both ends");
 }

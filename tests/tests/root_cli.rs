@@ -34,7 +34,7 @@ fn assert_valid(schema: &Value, text: &str) -> Value {
     instance
 }
 
-/// Parses snapshots and checks them with the schema. `docs_generated.rs` asserts that it is the published one.
+/// Parses snapshots and checks them with the schema. `docs_generated.rs` asserts that this schema is the published one.
 fn snapshots(outcome: &CommandOutput) -> Vec<Value> {
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
     outcome.stdout.lines().map(|line| assert_valid(&snapshot_schema(), line)).collect()
@@ -167,7 +167,7 @@ fn a_closed_pipe_is_not_an_error() {
         drop(reader);
         assert_exits_without_error(spawn(arguments, writer.into()), arguments);
     }
-    // Also after the first line was read, as by `head -1`.
+    // The same after a reader such as `head -1` has read the first line.
     let mut child = spawn(batch, Stdio::piped());
     let first = lines(child.stdout.take().unwrap()).recv_timeout(TIMEOUT).unwrap();
     assert_valid(&snapshot_schema(), &first);
@@ -227,7 +227,7 @@ fn an_interrupted_selftest_reports_it_and_leaves_nothing() {
             std::fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
     };
-    poll_until("its network", TIMEOUT, || (namespaces() > 0).then_some(())).unwrap();
+    poll_until("the demo's network", TIMEOUT, || (namespaces() > 0).then_some(())).unwrap();
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let output = finish(child);
     let message = String::from_utf8_lossy(&output.stderr);

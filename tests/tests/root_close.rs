@@ -27,8 +27,8 @@ const TOLERANCE: Duration = Duration::from_millis(40 + 60);
 #[test]
 fn a_link_down_is_unreachable_at_the_client_and_a_timeout_at_the_server() {
     let Some(result) = fail_during_transfer(PathFailure::LinkDown, 1) else { return };
-    // netem runs in a router, which sends ICMP host unreachable when it gives up the client's address, before the server gives up the
-    // subflow or, with PREEMPT_RT, later. The relay sends nothing.
+    // netem runs in a router, which sends ICMP host unreachable when it cannot resolve the client's address any more. The message is sent
+    // before the server gives up the subflow or, with PREEMPT_RT, afterwards. The relay sends no ICMP.
     let has_router =
         result.lab.path(1).unwrap().impairer().is_some_and(|impairer| impairer.kind() == ImpairerKind::Netem);
     let [at_client, at_server] = reasons(&result, 2);
@@ -75,13 +75,13 @@ fn a_deleted_endpoint_is_removed_by_admin_at_the_client_and_by_the_peer_at_the_s
     assert!(removals.iter().all(|removal| removal["address_id"] == 2), "{removals:#?}");
 }
 
-/// How many REMOVE_ADDR options the server's kernel received. TCP does not acknowledge an option, and the kernel may close the subflow before
-/// it has sent the option: then the server receives a FIN only.
+/// Number of REMOVE_ADDR options that the server's kernel received. TCP does not acknowledge an option, and the kernel may close the
+/// subflow before it has sent the option: then the server receives a FIN only.
 fn removals_received(result: &TransferResult) -> u64 {
     mib::read(result.lab.server()).unwrap()["MPTcpExtRmAddr"]
 }
 
-/// Why the subflow closed at the server, by the number of REMOVE_ADDR options that its kernel received.
+/// Expected close reason at the server, by the number of REMOVE_ADDR options that its kernel received.
 fn reason_after(removals_received: u64) -> &'static str {
     if removals_received == 0 { "closed_by_peer" } else { "removed_by_peer" }
 }
@@ -268,7 +268,7 @@ fn a_refused_connection_is_refused_and_was_never_established() {
     }
 }
 
-/// Makes a path fail during a transfer, and checks what every kind of failure has in common.
+/// Makes a path fail during a transfer, and checks the properties that all kinds of failure have in common.
 fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferResult> {
     if !may_run_as_root() {
         return None;
@@ -287,7 +287,7 @@ fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferRes
     let (sent, received) = (on_path(result.client(), 2), on_path(result.server(), 2));
     assert!(
         number(sent, "bytes_sent") > 100_000,
-        "it carried data before the failure: {}",
+        "the path carried data before the failure: {}",
         show(result.client())
     );
     assert!(
@@ -320,7 +320,7 @@ fn transfer(change: impl Fn(&mut TrafficSpec)) -> Option<TransferResult> {
     Some(result)
 }
 
-/// Why the subflow on a path ended, at the client and at the server. Asserts that the timeline has the same reason.
+/// Close reasons of the subflow on a path, at the client and at the server. Asserts that the timeline has the same reasons.
 #[track_caller]
 fn reasons(result: &TransferResult, path: u8) -> [&str; 2] {
     [result.client(), result.server()].map(|connection| {

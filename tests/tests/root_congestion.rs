@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mptcpd`, the congestion control: its arithmetic in the kernel against the reference, transfers, registration and its end, fairness.
+//! The congestion control `mptcpd`: arithmetic in the kernel compared with the reference, transfers, registration and its end, fairness.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "congestion/arithmetic.rs"]
@@ -28,7 +28,7 @@ const BYTES: u64 = 6_000_000;
 const QUEUE: Duration = Duration::from_millis(50);
 const RTT: Duration = Duration::from_millis(10);
 
-/// Whether this kernel can register it. Otherwise prints what is missing.
+/// Whether this kernel can register `mptcpd`. Otherwise prints the missing features.
 fn may_run() -> bool {
     if !may_run_as_root() {
         return false;
@@ -90,7 +90,7 @@ fn is_available() -> bool {
     available().iter().any(|name| name == NAME)
 }
 
-/// `mpwatch control congestion`.
+/// A running `mpwatch control congestion`.
 struct Registrar {
     child: Child,
     lines: Receiver<String>,
@@ -109,7 +109,7 @@ impl Registrar {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal)
     }
 
-    /// Returns the rest of its output.
+    /// Ends the command, and returns the rest of its output.
     fn end(mut self, signal: Signal) -> String {
         self.signal(signal).unwrap();
         assert_eq!(wait(&mut self.child).success(), signal != Signal::SIGKILL);
@@ -117,7 +117,7 @@ impl Registrar {
     }
 }
 
-/// A test that fails must not leave it registered.
+/// A test that fails must not leave `mptcpd` registered.
 impl Drop for Registrar {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
@@ -171,11 +171,11 @@ fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
     let all_held = || (control.held() == 1).then_some(());
     poll_until("the transfer", emulation::timeout(TIMEOUT), all_held).unwrap();
     assert_eq!(controls_in(lab.client(), spec.server.port()), [NAME]);
-    assert_eq!(registration.connections().unwrap(), 0, "plain TCP is coupled with nothing");
+    assert_eq!(registration.connections().unwrap(), 0, "a plain TCP connection is not coupled");
     control.release();
     assert_arrived(&transfer.join().unwrap(), BYTES);
 
-    // The sysctl keeps it for new sockets, although other namespaces cannot select it any more.
+    // The sysctl keeps `mptcpd` for new sockets of this namespace, although other namespaces cannot select it any more.
     registration.end();
     assert!(!is_available());
     let control = Arc::new(Control::holding());
@@ -186,7 +186,7 @@ fn a_namespace_can_make_it_the_default_and_plain_tcp_gets_reno() {
     assert_arrived(&transfer.join().unwrap(), BYTES);
 }
 
-/// Sockets that were accepted begin with a copy of their listener's state.
+/// Accepted sockets start with a copy of their listener's state.
 #[test]
 fn subflows_of_a_server_are_coupled_too() {
     if !may_run() {
@@ -199,7 +199,7 @@ fn subflows_of_a_server_are_coupled_too() {
     let spec = TrafficSpec { workload: Workload::download(BYTES), congestion: None, ..upload(&lab, BYTES) };
     let transfer = start(&lab, &spec, &control);
     poll_until("the transfer", emulation::timeout(TIMEOUT), || (control.held() == 1).then_some(())).unwrap();
-    assert_eq!(registration.connections().unwrap(), 1, "the client does not select it");
+    assert_eq!(registration.connections().unwrap(), 1, "the client does not select `mptcpd`");
     control.release();
     let outcome = transfer.join().unwrap();
     assert_eq!((outcome.client.first_error(), outcome.client.received()), (None, BYTES));
@@ -228,7 +228,7 @@ fn a_transfer_goes_on_when_it_is_unregistered_or_its_process_is_killed() {
         return;
     }
     let has_link = KernelSupport::from_running_kernel().unwrap().congestion.has_link;
-    // Without links, a kernel would keep it after SIGKILL until the next boot.
+    // A kernel without BPF links would keep `mptcpd` after SIGKILL until the next boot.
     let signals = if has_link { &[Signal::SIGTERM, Signal::SIGKILL][..] } else { &[Signal::SIGTERM] };
     for &signal in signals {
         let (registrar, _) = Registrar::start();
@@ -239,8 +239,8 @@ fn a_transfer_goes_on_when_it_is_unregistered_or_its_process_is_killed() {
         poll_until("a third of the transfer", emulation::timeout(TIMEOUT), half).unwrap();
         registrar.end(signal);
         let is_gone = || (!is_available()).then_some(());
-        poll_until("the kernel to unregister it", emulation::timeout(TIMEOUT), is_gone).unwrap();
-        assert!(control.received() < BYTES, "it ended in mid-transfer");
+        poll_until("the kernel to unregister `mptcpd`", emulation::timeout(TIMEOUT), is_gone).unwrap();
+        assert!(control.received() < BYTES, "the registration ended during the transfer");
         assert_arrived(&transfer.join().unwrap(), BYTES);
     }
 }
@@ -267,7 +267,7 @@ fn a_thousand_short_connections_leave_no_group_behind() {
     assert_no_groups(&registration);
 }
 
-/// The last sockets close after the application has.
+/// Waits until no connection is coupled, because the last sockets close after the application has ended.
 #[track_caller]
 fn assert_no_groups(registration: &Registration) {
     let none = || (registration.connections().unwrap() == 0).then_some(());
@@ -327,7 +327,8 @@ fn a_namespace_is_deleted_while_its_sockets_use_it() {
     Registration::new().unwrap().end();
 }
 
-/// The share of an MPTCP connection with two subflows that competes with a Reno flow on one link. `congestion`: of the MPTCP connection.
+/// Share in all bytes of an MPTCP connection with two subflows that competes with a Reno flow on one link. `congestion`: the congestion
+/// control of the MPTCP connection.
 fn share_against_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f64 {
     let paths = vec![PathSpec { bottleneck: Some(0), ..PathSpec::default() }; 2];
     let lab = Topology::build(&TopologySpec { paths, bottlenecks: vec![link], ..TopologySpec::default() });
@@ -346,8 +347,8 @@ fn share_against_reno(link: LinkSpec, congestion: &str, duration: Duration) -> f
     multipath / (multipath + reno)
 }
 
-/// The equations assume independent losses; then both get about half. A queue that drops from its tail affects all flows at once, and then
-/// the coupled subflows, whose windows grow more slowly, get less. docs/control.md has the figures.
+/// The equations assume independent losses; with these, each connection gets about half. A queue that drops from its tail affects all flows
+/// at once, and then the coupled subflows, whose windows grow more slowly, get less. docs/measurements/control.md has the figures.
 #[test]
 fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     if !may_run() {
@@ -362,7 +363,7 @@ fn two_coupled_subflows_take_no_more_than_one_reno_flow() {
     assert!((0.2..=0.6).contains(&tail), "{tail}");
 }
 
-/// Prints the figures of docs/control.md: run it by name, with --ignored.
+/// Prints the figures of docs/measurements/control.md. Run this test by name with `--ignored`.
 #[test]
 #[ignore = "takes six minutes and asserts nothing"]
 fn shares_against_reno_on_several_links() {
@@ -399,7 +400,7 @@ fn the_daemon_registers_it_if_it_is_configured() {
     command.env("MPWATCH_CONTROL_CONGESTION", "true").env("MPWATCH_SOCKET_GROUP", "0");
     let mut daemon = command.stderr(Stdio::null()).spawn().unwrap();
     let registered =
-        poll_until("it to be registered", emulation::timeout(TIMEOUT), || is_available().then_some(()));
+        poll_until("`mptcpd` to be registered", emulation::timeout(TIMEOUT), || is_available().then_some(()));
     kill(Pid::from_raw(i32::try_from(daemon.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert!(wait(&mut daemon).success());
     registered.unwrap();

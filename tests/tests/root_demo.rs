@@ -37,7 +37,7 @@ impl Demo {
         Self { child }
     }
 
-    /// Names of its namespaces, which contain its process id.
+    /// Names of the demo's namespaces, which contain its process id.
     fn namespaces(&self) -> Vec<String> {
         let prefix = format!("mpw-{}-", self.child.id());
         let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
@@ -45,7 +45,7 @@ impl Demo {
         names.filter(|name| name.starts_with(&prefix)).collect()
     }
 
-    /// Waits for its end and returns its report. Asserts that the report is valid and that no namespaces are left.
+    /// Waits for the end of the demo and returns its report. Asserts that the report is valid and that no namespaces are left.
     fn report(mut self) -> Value {
         let mut stdout = self.child.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
@@ -71,7 +71,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // Needed only after a panic. SIGINT lets it clean up.
+        // After a panic the demo still runs. It cleans up after SIGINT.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let _ = kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT);
             let _ = self.child.wait();
@@ -97,7 +97,7 @@ fn only_client(report: &Value) -> &Value {
     client
 }
 
-/// Asserts what all scenarios with several subflows have in common.
+/// Asserts the properties that all scenarios with several subflows have in common.
 fn assert_multipath(connection: &Value, subflows: usize) {
     let all = list(connection, "subflows");
     assert_eq!(all.len(), subflows, "{connection:#}");
@@ -136,7 +136,7 @@ fn two_paths_with_different_rates_are_both_used_and_the_database_has_labels_and_
     let [first, second] = list(connection, "subflows") else { panic!("two") };
     assert_min_rtt(first, 10_000);
     assert_min_rtt(second, 30_000);
-    // 40 and 20 Mbit/s.
+    // The paths have 40 and 20 Mbit/s.
     let share = first["share_sent"].as_f64().unwrap();
     assert!((0.5..0.85).contains(&share), "the first path carried {share}");
     let sent = number(connection, "bytes_sent");
@@ -172,20 +172,16 @@ fn after_a_path_failure_the_transfer_continues_on_the_other() {
     let [first, second] = list(connection, "subflows") else { panic!("two") };
     assert_min_rtt(second, 20_000);
     let shares = [first, second].map(|subflow| subflow["share_sent"].as_f64().unwrap());
-    // Halfway, when the first path fails, both have carried about a quarter.
+    // Halfway, when the first path fails, each path has carried about a quarter.
     assert!(shares[1] > 0.4, "the other path carried the rest: {shares:?}");
     let stale = list(connection, "timeline").iter().any(|entry| entry["event"] == "subflow_stale");
-    let failed = !first["closed"].is_null() && first["closed"]["reason"] != "orderly";
+    let failed = !first["closed"].is_null() && first["closed"]["reason"] != "fin";
     assert!(stale || failed, "the failure of the first path is not reported: {connection:#}");
     assert!(number(connection, "bytes_reinjected") > 0, "{connection:#}");
     let html = mpwatch(&["report", "--db", file, "--format", "html"]);
     assert_eq!(html.code, Some(0), "{}", html.stderr);
     let number_of = |what: &str| html.stdout.matches(what).count();
-    assert_eq!(
-        (number_of("<section>"), number_of("<summary>Other end: ")),
-        (1, 1),
-        "both ends, nothing else"
-    );
+    assert_eq!((number_of("<section>"), number_of("<summary>Other end: ")), (1, 1), "only the two ends");
     assert_eq!(
         number_of("class=\"plot\""),
         5,
@@ -238,7 +234,7 @@ fn an_interrupted_demo_reports_and_leaves_nothing() {
     let demo = Demo::start("two-paths", "60");
     let is_built = || (demo.namespaces().len() >= 4).then_some(());
     poll_until("the demo's network to be built", TIMEOUT, is_built).unwrap();
-    // The client sends: the traffic runs.
+    // The traffic runs when the client has sent payload.
     let netdev = || {
         let name = demo.namespaces().into_iter().find(|name| name.ends_with("client"))?;
         let file = std::fs::File::open(format!("/run/netns/{name}")).ok()?;

@@ -26,7 +26,7 @@ use mpwatch_tests::{emulation, list, may_run_as_root, mpwatch, number, skip, tex
 use serde_json::Value;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// Runs on disjoint paths, unless MPWATCH_TEST_RUNS has another number.
+/// Number of runs on disjoint paths, unless MPWATCH_TEST_RUNS has another number.
 const REPETITIONS: usize = 2;
 
 fn link(mbit: f64, rtt_ms: u64) -> LinkSpec {
@@ -50,18 +50,18 @@ struct Upload {
 }
 
 impl Upload {
-    /// It ends after this time.
+    /// Starts an upload that ends after this time.
     fn start(lab: &Topology, duration: Duration) -> Self {
         let workload = Workload::upload_for(emulation::timeout(duration));
         Self::run(lab, TrafficSpec::new(lab.path(0).unwrap().server_address(), workload))
     }
 
-    /// It is cancelled before it ends.
+    /// Starts an upload that the test cancels before its end.
     fn endless(lab: &Topology) -> Self {
         Self::start(lab, TIMEOUT * 2)
     }
 
-    /// Four TCP connections through the same bottleneck, also endless.
+    /// Starts four TCP connections through the same bottleneck, which the test cancels before their end.
     fn competing(lab: &Topology) -> Self {
         let workload = Workload::upload_for(emulation::timeout(TIMEOUT * 2));
         let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
@@ -78,7 +78,7 @@ impl Upload {
         Self { transfer, control }
     }
 
-    /// Bits per second that the server receives in this many seconds from now on.
+    /// Bits per second that the server receives in the next `seconds`.
     fn rate_over(&self, seconds: u64) -> f64 {
         let (before, began) = (self.control.received(), Instant::now());
         let end = Duration::from_secs(seconds);
@@ -88,11 +88,11 @@ impl Upload {
 
     fn cancel(self) {
         self.control.cancel();
-        // Its result is an error.
+        // The upload was cancelled, so its result is an error.
         let _ = self.transfer.join();
     }
 
-    /// Waits for the end. Every byte has arrived.
+    /// Waits for the end. Asserts that every byte arrived.
     fn finish(self) -> TransferOutcome {
         let outcome = self.transfer.join().unwrap();
         let [client, server] = [&outcome.client.connections[0], &outcome.server.connections[0]];
@@ -103,7 +103,7 @@ impl Upload {
     }
 }
 
-/// The established TCP sockets of the client: its subflows.
+/// Number of established TCP sockets of the client, which are its subflows.
 fn open_subflows(lab: &Topology) -> usize {
     const ESTABLISHED: &str = "01";
     let table = lab.client().enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap()).unwrap();
@@ -115,7 +115,7 @@ fn can_close(events: &[Value]) -> bool {
     let failed = events.iter().find(|event| event["step"] == "failed");
     let Some(failed) = failed else { return true };
     assert!(text(failed, "error").contains("tcp_diag"), "{failed:#}");
-    skip("the kernel lacks sock_diag for TCP; load the module tcp_diag");
+    skip("the kernel has no sock_diag for TCP; load the module tcp_diag");
     false
 }
 
@@ -147,7 +147,7 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
         assert!(kept >= gone, "{event:#}");
         assert!(list(event, "group").contains(&event["removed"]["subflow"]), "{event:#}");
     }
-    // On an emulated machine, the throughput varies for other reasons.
+    // On an emulated machine, the throughput also varies without a removal.
     let may_be_left_alone = emulation::is_emulated();
     let judged = poll_until("the end of the watch", emulation::timeout(TIMEOUT), || {
         let left_alone = elimination.steps("left_alone");
@@ -160,7 +160,7 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
     assert_eq!(open_subflows(&lab), 0, "the transfer has ended");
     elimination.stop();
     eprintln!(
-        "before {:.2} Mbit/s (first 3 s), after {:.2} Mbit/s; by its own figures {} and {} bit/s; {} bytes in {:?}",
+        "before {:.2} Mbit/s (first 3 s), after {:.2} Mbit/s; mpwatch reports {} and {} bit/s; {} bytes in {:?}",
         before / 1e6,
         after / 1e6,
         throughput["before_bps"],
@@ -169,12 +169,12 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
         outcome.client.connections[0].transfer_time,
     );
     assert!(after > 0.8 * before, "{before}, then {after}");
-    // Headers take 4 % of the 40 Mbit/s; the rest is what a single cubic flow leaves unused.
+    // Headers take 4 % of the 40 Mbit/s, and a single cubic flow leaves a part unused.
     assert!(emulation::is_emulated() || after > 32e6, "{after} of 40 Mbit/s");
     assert_database(&db);
 }
 
-/// The database has the steps in the connection's timeline.
+/// Asserts that the database has the steps in the connection's timeline.
 fn assert_database(db: &str) {
     let database = rusqlite::Connection::open(db).unwrap();
     let sql = "SELECT count(*), min(json_extract(detail, '$.kept.goodput_bps')) FROM v_event
@@ -190,7 +190,7 @@ fn disjoint_paths_are_not_touched() {
     if !may_run_as_root() {
         return;
     }
-    // Links of the same rate fill in step, which is most similar to one queue.
+    // Queues of links with the same rate fill in step, which resembles one queue most.
     let equal = Topology::two_paths(link(30.0, 10), link(30.0, 10)).unwrap();
     let runs = std::env::var("MPWATCH_TEST_RUNS").map_or(REPETITIONS, |text| text.parse().expect("a number"));
     for (lab, stable, repetitions) in [(two_paths(), "1s", runs), (equal, "3s", 1)] {
@@ -216,7 +216,7 @@ fn a_dry_run_changes_nothing() {
         let mut elimination = Elimination::start(&lab, &[options, &["--stable", "1s"]].concat());
         let upload = Upload::endless(&lab);
         elimination.wait_for("planned", 2);
-        // The timeline of a subflow that was removed would have ended by now.
+        // If a subflow had been removed, it would be closed after this time.
         upload.rate_over(2);
         assert_eq!(open_subflows(&lab), 3);
         upload.cancel();
@@ -237,10 +237,10 @@ fn a_backup_of_the_kernels_path_manager_is_refused_and_nothing_else_happens() {
     assert!(text(&failed, "error").contains("userspace path manager"), "{failed:#}");
     assert_eq!(open_subflows(&lab), 3);
     upload.cancel();
-    assert_eq!(elimination.stop().len(), 1, "the connection is left alone");
+    assert_eq!(elimination.stop().len(), 1, "nothing is removed from the connection");
 }
 
-/// The kernel's path manager opens no subflows here, so the test does.
+/// The network of `mpwatch demo shared` with the userspace path manager, so that only the test opens subflows.
 fn shared_with_userspace_path_manager() -> Topology {
     let lab = shared();
     lab.client().enter(|| std::fs::write("/proc/sys/net/mptcp/pm_type", "1").unwrap()).unwrap();
@@ -287,12 +287,12 @@ fn a_backup_is_undone_when_the_throughput_drops_and_the_connection_is_left_alone
     let subflows = list(&list(&snapshot, "connections")[0], "subflows");
     assert!(subflows.iter().all(|subflow| subflow["backup"] == false), "{subflows:#?}");
     upload.rate_over(5);
-    assert_eq!(elimination.steps("removed").len(), 1, "left alone from then on");
+    assert_eq!(elimination.steps("removed").len(), 1, "nothing else is removed");
     upload.cancel();
     elimination.stop();
 }
 
-/// A TCP connection over the loopback of a namespace, as a subflow of a decision, with its sockets.
+/// Opens a TCP connection over the loopback of a namespace. Returns it as a candidate for a removal, and its two sockets.
 fn subflow(space: &Namespace) -> (Candidate, [TcpStream; 2]) {
     let connected = space.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -331,7 +331,7 @@ fn a_subflow_is_not_closed_when_the_path_of_the_kept_one_has_just_failed() {
     sender.write_all(b"not acknowledged").unwrap();
     let refused = close().unwrap_err();
     assert!(refused.contains("makes no progress"), "{refused}");
-    assert!(other.take_error().unwrap().is_none(), "it was closed");
+    assert!(other.take_error().unwrap().is_none(), "the socket was closed");
     space.ip(&["link set lo up".to_owned()]).unwrap();
     poll_until("an acknowledgement", TIMEOUT, || close().is_ok().then_some(())).unwrap();
     assert_eq!(other.take_error().unwrap().unwrap().kind(), ErrorKind::ConnectionAborted);

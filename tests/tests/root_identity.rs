@@ -264,7 +264,7 @@ fn payload_in_a_fast_open_syn_is_payload_of_the_connection() {
     let lab = lab(JoinBy::ClientSubflow);
     only_one_subflow(&lab);
     for namespace in [lab.client(), lab.server()] {
-        // 1: client, 2: server, 0x4 and 0x200: without cookies.
+        // 0x1: client, 0x2: server, 0x4 and 0x200: without cookies, 0x400: every listener.
         namespace.sysctl("net.ipv4.tcp_fastopen", &(0x1 | 0x2 | 0x4 | 0x200 | 0x400).to_string()).unwrap();
     }
     if !can_send_in_syn(&lab) {
@@ -294,7 +294,7 @@ fn payload_in_a_fast_open_syn_is_payload_of_the_connection() {
     }
 }
 
-/// No socket listens, so the connection is refused after the SYN has been sent.
+/// Whether MPTCP sockets accept `MSG_FASTOPEN`. No socket listens, so the connection is refused after the SYN has been sent.
 fn can_send_in_syn(lab: &Topology) -> bool {
     let outcome = lab.client().enter(|| {
         let socket = stream(Protocol::MPTCP);
@@ -314,7 +314,7 @@ fn segments_that_a_full_queue_of_this_host_refuses_were_not_sent() {
     only_one_subflow(&lab);
     let path = lab.path(0).unwrap();
     let interface = path.client_interface();
-    // On the sender's own interface, as `tc` of a host sets it.
+    // The limit is on the sender's own interface, as if `tc` had set it on a host.
     let limit = RateLimit::mbit(10.0, Duration::from_millis(1));
     link::limit_rate(lab.client(), interface, limit).unwrap();
     let observer = Observer::start(&[]);

@@ -18,10 +18,10 @@ use mpwatch_tests::{emulation, may_run_as_root};
 use socket2::{Domain, Protocol, Socket, Type};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longer than the time to cut both paths.
+/// RTT of a path, longer than the time that the test needs to cut both paths.
 const RTT: Duration = Duration::from_millis(400);
 const MESSAGE: [u8; 500] = [7; 500];
-/// Snapshots in which nothing happens.
+/// Number of snapshots in which nothing happens.
 const MANY: usize = 40;
 
 /// A connection with two subflows, both ends in this process, and its subflows at the client as they were last read.
@@ -30,7 +30,7 @@ struct Idle {
     tracer: Tracer,
     client: Socket,
     server: Socket,
-    // Joins need it.
+    // Joins need the listener.
     _listener: Socket,
     subflows: HashMap<SubflowId, SubflowRecord>,
     /// Subflows that were listed as unchanged.
@@ -42,7 +42,7 @@ impl Idle {
         let tracer = Tracer::start(TracerSettings::default()).unwrap();
         let lab = Topology::two_paths(link, link).unwrap();
         let address = lab.traffic(Workload::upload(1)).unwrap().server;
-        // On all addresses, because joins use another address.
+        // The server listens on all addresses, because joins use another address.
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
         let address = address.into();
         let stream = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
@@ -105,7 +105,7 @@ impl Idle {
         self.subflows.values().filter_map(|subflow| subflow.tcp.timeouts).sum()
     }
 
-    /// The subflows as a new tracer reads them.
+    /// Number of timeouts of the subflows as a new tracer reads them.
     fn timeouts_now(&self) -> u32 {
         let (mut tracer, mut timeouts) = (Tracer::start(TracerSettings::default()).unwrap(), 0);
         tracer.adopt(&namespace::all());
@@ -143,14 +143,14 @@ fn an_idle_connection_is_listed_and_later_changes_are_reported() {
     }
     idle.listed.clear();
     let listed = poll_until("both subflows to be listed again", emulation::timeout(TIMEOUT), || {
-        assert_eq!(idle.snapshot(), 0, "they are idle");
+        assert_eq!(idle.snapshot(), 0, "all are idle");
         (idle.listed.len() == 2).then_some(())
     });
     listed.unwrap();
     let before = idle.sent();
     idle.exchange();
     idle.snapshot();
-    assert_eq!(idle.sent(), before + MESSAGE.len() as u64, "bytes after it woke");
+    assert_eq!(idle.sent(), before + MESSAGE.len() as u64, "bytes after the idle time");
 
     idle.wait_until_idle();
     idle.lab.path(1).unwrap().set_backup(true).unwrap();
@@ -182,7 +182,7 @@ fn an_idle_connection_is_listed_and_later_changes_are_reported() {
     assert_eq!(finals.iter().sum::<u64>(), sent, "bytes of the final records");
 }
 
-/// Without a route, a timeout sends no segment: nothing but its counter changes.
+/// Without a route, a timeout sends no segment: only the counter of timeouts changes.
 #[test]
 fn timeouts_of_paths_that_fail_while_they_are_idle_are_in_the_next_snapshot() {
     if !may_run_as_root() {

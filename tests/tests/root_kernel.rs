@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The capabilities of the running kernel are as recorded, and mpwatch names what is missing on a kernel that it cannot trace.
+//! The features of the running kernel are as recorded, and mpwatch names the missing feature of a kernel that it cannot trace.
 //! Runs on every kernel of the test matrix, also on one without BTF and MPTCP.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -51,7 +51,7 @@ fn the_kernel_is_as_recorded() {
         println!("SKIP: Linux {} has no record; MPWATCH_BLESS=1 writes one", kernel.series());
         return;
     };
-    assert_eq!(kernel.missing, recorded.missing, "what Linux {} lacks", kernel.release);
+    assert_eq!(kernel.missing, recorded.missing, "missing features of Linux {}", kernel.release);
     let names = |kernel: &KernelRecord| kernel.verified.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&kernel), names(&recorded), "programs loaded");
     for (program, &count) in &kernel.verified {
@@ -78,7 +78,7 @@ fn run_with_replaced(replacement: &Path, path: &str, arguments: &[&str]) -> Comm
     output.into()
 }
 
-/// Asserts exit code 3 and that the output names what is missing.
+/// Asserts exit code 3 and that the output names the missing feature.
 #[track_caller]
 fn assert_refused(output: &CommandOutput, missing: &str) {
     assert_eq!(output.code, Some(3), "{output:?}");
@@ -103,7 +103,7 @@ fn a_kernel_without_btf_is_refused_with_exit_code_3() {
     }
 }
 
-/// Runs mpwatch with the running kernel's BTF without one name.
+/// Runs mpwatch with the BTF of the running kernel, from which one name is removed.
 fn kernel_without(name: &str, arguments: &[&str]) -> CommandOutput {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), btf::without(fs::read(BTF).unwrap(), name)).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that mpwatch gets without programs on every send, receive and scheduler round: owners of short connections, and the time when an
-//! idle application began to wait.
+//! Values that mpwatch reports without BPF programs at every send, receive and scheduler round: owners of short connections, and the time
+//! when an idle application began to wait.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const REQUEST: [u8; 200] = [7; 200];
-/// Longer than the shortest stall (100 ms).
+/// Pause of the application between two exchanges, longer than the shortest reported stall (100 ms).
 const THINKING: Duration = Duration::from_millis(300);
 const OUTAGE: Duration = Duration::from_millis(700);
 /// Allowed difference between the reported stall and the application's stall.
@@ -102,7 +102,7 @@ fn owners_of_short_connections_are_known_without_the_ledger() {
     }
 }
 
-/// Its process has not closed it, so only the open files show its owner.
+/// The process has not closed the connection, so only its open files show the owner.
 #[test]
 fn the_owner_of_an_open_accepted_connection_is_found() {
     const SNAPSHOTS: &str = "50";
@@ -136,7 +136,7 @@ fn the_owner_of_an_open_accepted_connection_is_found() {
     assert!(is_found, "no owner in {SNAPSHOTS} snapshots");
 }
 
-/// Without a program on the scheduler, the time when the application was idle must neither count as a stall nor hide a stall.
+/// Without a BPF program at the scheduler, the time when the application was idle must neither count as a stall nor hide a stall.
 #[test]
 fn an_outage_after_idle_time_begins_when_data_was_sent() {
     for arguments in [&["--ledger", "off"][..], &[]] {
@@ -186,7 +186,7 @@ fn an_outage_after_idle_time_begins_when_data_was_sent() {
     }
 }
 
-/// Stalls as long as the idle time. A slow machine may cause shorter ones.
+/// Stalls that last at least as long as the pause. A slow machine may cause shorter stalls.
 fn stalls(connection: &Value) -> Vec<Duration> {
     let stalled = list(connection, "timeline").iter().filter(|entry| text(entry, "event") == "stalled");
     let gaps = stalled.map(|entry| Duration::from_micros(number(entry, "gap_us")));

@@ -51,9 +51,9 @@ fn cpu_time_of_bulk_flows_matches_their_endpoints_on_one_cpu() {
     assert_bulk_cpu_time([0, 0], |truth| truth.schedstat);
 }
 
-/// Compares with the CPU time of the endpoints and of the kernel's softirq threads, which process packets also before their socket is
-/// known. The test assumes that the softirq threads work only for the lab. Other programs or a hypervisor may disturb a run: one of
-/// three must agree.
+/// Compares the ledger with the CPU time of the endpoints and of the kernel's softirq threads, which process packets also before their
+/// socket is known. The test assumes that the softirq threads work only for the lab. Other programs or a hypervisor may disturb a run, so
+/// one of three runs must agree.
 fn assert_bulk_cpu_time(cpus: [usize; 2], cpu_time_of_endpoints: impl Fn(&KernelCpuTime) -> u64) {
     if !may_run_as_root() {
         return;
@@ -119,7 +119,7 @@ fn every_short_flow_has_its_cpu_time_in_its_final_record() {
     println!(
         "median age {median:.2} ms, by the endpoints' time: calls and app {own:.3}, all {all:.3}, {charged:?}"
     );
-    // About half on Linux 6.1, which does not report the socket of a system call.
+    // `own` is about half on Linux 6.1, which does not report the socket of a system call.
     assert!((0.4..=1.4).contains(&own), "{own}");
     assert!((0.8..=2.5).contains(&all), "{all}");
     assert_eq!(number(&report.json["losses"], "ledger_full"), 0);
@@ -160,14 +160,14 @@ fn lab() -> Topology {
 struct KernelCpuTime {
     /// `task-clock` of the endpoints' threads, plus the CPU time of the rest of this process.
     task_clock: u64,
-    /// schedstat. For a thread that another CPU wakes up it includes the time until the switch, some microseconds each time.
+    /// CPU time by schedstat. For a thread that another CPU wakes up, it includes the time until the switch, some microseconds each time.
     schedstat: u64,
     /// User time of the process, sampled by the kernel at its timer ticks.
     user: u64,
     softirq_threads: u64,
 }
 
-/// CPU 0 on a machine with one CPU.
+/// Index of the last CPU, which is 0 on a machine with one CPU.
 fn last_cpu() -> usize {
     std::thread::available_parallelism().map_or(0, |cpus| cpus.get() - 1)
 }
@@ -186,7 +186,7 @@ fn run_bulk(cpus: [usize; 2], duration: Duration) -> (KernelCpuTime, ChargedTime
     let endpoints = outcome.client.cpu_time.unwrap() + outcome.server.cpu_time.unwrap();
     let (own, after) = (thread_time() - own, process_time());
     let report = observer.finish_after_close(&topology);
-    // The thread that waits belongs to the process of the endpoints, so mpwatch counts it as the application.
+    // The thread that waits belongs to the process of the endpoints, so mpwatch counts its time as the application's.
     let truth = KernelCpuTime {
         task_clock: nanoseconds(endpoints) + own + (process_time() - after),
         schedstat: process_time() - before.0,
@@ -259,7 +259,7 @@ impl ChargedTime {
     }
 }
 
-/// A process that may open few more files can attach some of the programs only.
+/// A process that may open few more files can attach only some programs of the window.
 #[test]
 fn nothing_of_a_window_stays_attached_if_only_a_part_of_it_can_be() {
     if !may_run_as_root() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A daemon in a control group without memory left. The state that it keeps in sockets is charged to its group, because it created the maps.
+//! A daemon in a control group without memory left. The state in traced sockets is charged to this group, because the daemon created the
+//! maps.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "daemon/service.rs"]
@@ -17,21 +18,21 @@ use rusqlite::{Connection, OpenFlags};
 
 use service::{DaemonDir, TIMEOUT};
 
-/// Both ends fit under the usual limit of open files.
+/// Number of connections. Both ends fit under the usual limit of open files.
 const CONNECTIONS: u32 = 400;
 /// Each end of a held connection has sent one byte.
 const BYTES: u32 = 1;
 
-/// A control group with the memory controller. Dropping it removes it, once it is empty.
+/// A control group with the memory controller. Dropping this value removes the group once it is empty.
 struct MemoryGroup {
     folder: PathBuf,
-    /// Names of its limit and of its current memory.
+    /// Names of the files with the group's limit and its current memory.
     limit: &'static str,
     current: &'static str,
 }
 
 impl MemoryGroup {
-    /// `None`: this machine has no memory controller for us.
+    /// `None`: this machine has no memory controller that the test can use.
     fn new() -> Option<Self> {
         let name = format!("mpwatch-test-{}", std::process::id());
         // In version 2, only the root group has the controller until it is enabled for children, which another program may have done.
@@ -84,7 +85,7 @@ fn connections_that_open_while_the_daemon_has_no_memory_left_are_whole() {
         (DaemonDir::new(), Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap());
     let wrapper = group.wrapper();
     let mut daemon = daemon_dir.start_as(&wrapper.each_ref().map(String::as_str), &[]);
-    // The process itself must not allocate memory meanwhile, or the kernel would kill it.
+    // The daemon must not allocate memory meanwhile, because the kernel would kill it.
     daemon.signal(Signal::SIGSTOP);
     let limit = group.current();
     group.limit(limit);

@@ -22,11 +22,11 @@ use tempfile::TempDir;
 
 /// Variable that makes a child process a short job: the folder of its control group.
 const JOB_GROUP: &str = "MPWATCH_TEST_JOB_GROUP";
-/// Its port, which identifies its connection.
+/// Variable with the port of the job, which identifies its connection.
 const JOB_PORT: &str = "MPWATCH_TEST_JOB_PORT";
 const FIRST_PORT: u16 = 20_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Jobs that run at the same time.
+/// Number of jobs that run at the same time.
 const WORKERS: usize = 3;
 
 /// The expected names of a job.
@@ -177,7 +177,7 @@ fn one_short_job() {
 }
 
 /// `ip netns add` creates a file that only a process with CAP_DAC_OVERRIDE, which mpwatch has given up, can open, and then mounts the
-/// namespace on it. mpwatch may read it between the two steps.
+/// namespace on it. mpwatch may read the file between the two steps.
 #[test]
 fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_created() {
     if !may_run_as_root() {
@@ -213,7 +213,7 @@ fn a_namespace_has_its_name_if_it_is_mounted_some_time_after_its_file_was_create
     assert_eq!(named.count(), 2, "both ends: {:#}", report.json["connections"]);
 }
 
-/// The thread of mpwatch that finds names. It gets its name shortly after its start.
+/// The thread of mpwatch that finds names. `None`: it has not started, or has not set its own name yet.
 fn learner(observer: &Observer) -> Option<PathBuf> {
     let tasks = fs::read_dir(format!("/proc/{}/task", observer.pid())).unwrap().flatten();
     let is_learner = |task: &PathBuf| {

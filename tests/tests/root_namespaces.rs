@@ -49,7 +49,7 @@ fn an_open_connection_is_listed_within_two_seconds_with_exact_totals() {
     let listed = mpwatch(&["ls", "--json"]);
     let took = started.elapsed();
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
-    assert!(took < emulation::timeout(Duration::from_secs(2)), "it took {took:?}");
+    assert!(took < emulation::timeout(Duration::from_secs(2)), "ls took {took:?}");
     let snapshot: Value = serde_json::from_str(&listed.stdout).unwrap();
     for (namespace, sent, received) in [(lab.client(), 3_000_000, 0), (lab.server(), 0, 3_000_000)] {
         let here: Vec<&Value> =
@@ -75,7 +75,7 @@ fn an_open_connection_is_listed_within_two_seconds_with_exact_totals() {
     let report = observer.finish_after_close(&lab);
     let connection = report.only_connection_in(lab.client().name());
     assert_eq!(number(connection, "bytes_sent"), outcome.client.sent());
-    assert!(connection["closed_at"].is_string(), "its close was recorded: {connection:#}");
+    assert!(connection["closed_at"].is_string(), "the close was recorded: {connection:#}");
     let events: Vec<&str> = list(connection, "timeline").iter().map(|entry| text(entry, "event")).collect();
     assert_eq!(events.first(), Some(&"adopted"), "{events:?}");
 }
@@ -117,7 +117,8 @@ fn a_namespace_that_appears_later_is_found_and_named() {
     }
     let observer = Observer::start(&[]);
     let lab = two_paths();
-    // Longer than a tick: mpwatch finds the owner of an accepted socket in the open files once per tick, or when the socket is closed.
+    // The upload is longer than a tick, because mpwatch finds the owner of an accepted socket in the open files once per tick, or when the
+    // socket is closed.
     let workload = Workload::upload_for(Duration::from_millis(500));
     let outcome = traffic::run(lab.client(), lab.server(), &spec(&lab, workload)).unwrap();
     let report = observer.finish();

@@ -36,7 +36,7 @@ fn a_backup_is_not_used_while_the_primary_works() {
     let (primary, backup) = (picks(result.client(), 1), picks(result.client(), 2));
     println!("(considered, picked): primary {primary:?}, backup {backup:?}");
     assert!(backup.0 > 10, "the scheduler also considers a backup");
-    assert_eq!(backup.1, 0, "but never picks it");
+    assert_eq!(backup.1, 0, "a backup is never picked");
     assert!(primary.1 > 100);
 }
 
@@ -98,7 +98,7 @@ fn a_dead_path_is_found_at_any_load() {
         let late = noticed.duration_since(missed).as_secs_f64();
         println!("{rate} bit/s: noticed {late:.1} s after the third timeout");
         assert!(late < 3.0, "{rate} bit/s: noticed after {late} s");
-        assert_eq!(failed.len(), 1, "nothing was acknowledged on it: {}", show(result.client()));
+        assert_eq!(failed.len(), 1, "nothing was acknowledged on the path: {}", show(result.client()));
     }
 }
 
@@ -133,7 +133,7 @@ fn both_ends_report_a_change_of_priority() {
     run.wait_for_completion();
     let result = run.finish();
     result.assert_complete();
-    // An option on an acknowledgement that is lost is not retransmitted, so the server knows only the options that arrived.
+    // An option on an acknowledgement that is lost is not retransmitted, so only the options that arrived change the server's state.
     let received = mib::read(result.lab.server()).unwrap().get("MPTcpExtMPPrioRx").copied().unwrap_or(0);
     let by_server = [true, false].into_iter().take(usize::try_from(received).unwrap());
     for (connection, expected) in

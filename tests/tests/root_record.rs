@@ -32,12 +32,12 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Starts it and returns when it traces.
+    /// Starts a recorder and returns when it traces.
     fn start(folder: &Path, format: &'static str) -> Self {
         Self::into_file(folder.join(format!("{format}.mpw")), format, "200ms").tracing()
     }
 
-    /// Starts it.
+    /// Starts a recorder.
     fn into_file(file: PathBuf, format: &'static str, interval: &str) -> Self {
         let mut child = Command::new(program())
             .arg("record")
@@ -52,7 +52,7 @@ impl Recorder {
         Self { child, messages, file, format }
     }
 
-    /// Returns when it traces.
+    /// Returns when the recorder traces.
     fn tracing(self) -> Self {
         let first = self.messages.recv_timeout(TIMEOUT).unwrap();
         assert!(first.contains("recording"), "{first}");
@@ -63,7 +63,7 @@ impl Recorder {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end and returns what it printed. Call it after the signal.
+    /// Waits for the end of the recorder and returns its output. Call this after a signal.
     fn output(mut self) -> String {
         let mut stdout = self.child.stdout.take().unwrap();
         let reader = std::thread::spawn(move || std::io::read_to_string(&mut stdout));
@@ -91,7 +91,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Needed only after a panic.
+        // Has an effect only after a panic.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -121,7 +121,7 @@ fn a_replay_prints_the_report_of_the_recorder() {
     }
 }
 
-/// Values that must be equal in two programs that trace the same connection.
+/// Values that must be equal in the output of two programs that trace the same connection.
 fn story(connection: &Value) -> Value {
     let of = |subflow: &Value| {
         let bytes =
@@ -164,9 +164,9 @@ fn a_demo_and_a_recorder_in_parallel_report_the_same() {
     for connection in shown {
         let all = list(&recorded, "connections").iter();
         let other =
-            all.clone().find(|other| other["id"] == connection["id"]).expect("it is in the recording");
+            all.clone().find(|other| other["id"] == connection["id"]).expect("the connection is recorded");
         assert_eq!(story(other), story(connection), "{}", text(connection, "role"));
-        // The demo ends before the subflow over the failed path does, which the recorder still records.
+        // The demo ends earlier than the subflow over the failed path, whose end only the recorder records.
         let (later, earlier) = (traced_events(other), traced_events(connection));
         assert_eq!(later[..earlier.len().min(later.len())], earlier, "{}", text(connection, "role"));
     }
@@ -202,7 +202,7 @@ fn filters_apply_to_a_replay_as_they_do_to_a_live_run() {
     );
 }
 
-/// A finished upload whose connection is open, with a running recorder that has written it to disk.
+/// A finished upload whose connection is open, with a running recorder that has written the upload to disk.
 struct RecordedUpload {
     recorder: Recorder,
     upload: OpenConnection,
@@ -293,7 +293,7 @@ fn an_idle_connection_stays_open_with_its_totals() {
     let spec = lab.traffic(Workload::upload(BYTES)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
     poll_until("everything to arrive", TIMEOUT, || (control.held() == 1).then_some(())).unwrap();
-    // More ticks than the limit after which a flow without reports counts as gone. Nothing but time passes meanwhile.
+    // The sleep has more ticks than the limit after which a flow without reports counts as gone. There is no condition to wait for.
     std::thread::sleep(Duration::from_millis(1_100));
     let report = observer.finish();
     control.release();
@@ -317,7 +317,7 @@ fn run(lab: &Topology, workload: Workload) {
     assert_eq!(outcome.client.first_error(), None);
 }
 
-/// Runs traffic in a lab.
+/// A function that runs traffic in a lab.
 type Traffic<'a> = &'a dyn Fn(&Topology);
 
 /// Writes the recordings in `tests/fixtures/events`; the README there has the command.

@@ -22,8 +22,8 @@ fn smoothed_and_median_rtt_match_the_path() {
     // The first packets wait for neighbour discovery, which would count as handshake time.
     warm_up(&topology);
     let observer = Observer::start(&[]);
-    // Slower than the capacity of the paths, so that no queue adds to the delay. Several connections, because the relay may be delayed
-    // on a busy machine during one of them, and that delay is real.
+    // The rate is below the capacity of the paths, so that no queue adds to the delay. There are several connections, because on a busy
+    // machine the relay may be late during one of them, and this delay is real.
     let workload = Workload::Paced { rate: 20_000_000, duration: Duration::from_millis(600) };
     let spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), workload);
     for _ in 0..CONNECTIONS {
@@ -68,7 +68,7 @@ fn retransmissions_match_the_kernel_and_each_has_a_cause() {
         let with_cause: u64 = ["fast", "timeout", "probe"].iter().map(|cause| number(causes, cause)).sum();
         assert_eq!(with_cause, retransmitted, "every retransmission has a cause: {causes}");
     }
-    // Exactly equal: nothing else sends in this namespace.
+    // The sums are equal, because nothing else sends in this namespace.
     assert_eq!(total, mib::read(topology.client()).unwrap()["TcpRetransSegs"]);
     assert!(total > 20, "1 % of 8 MB is about 56 segments, not {total}");
 }

@@ -34,7 +34,7 @@ fn results(folder: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join("study.json")).unwrap()).unwrap()
 }
 
-/// A quantity of a cell.
+/// A quantity of the cell with these factors.
 fn measured<'a>(study: &'a Value, cell: &[(&str, &str)], quantity: &str) -> &'a Value {
     let has = |found: &Value, name: &str, value: &str| {
         list(found, "factors")
@@ -122,7 +122,7 @@ fn an_interrupted_study_is_resumed() {
     }
 }
 
-/// An experiment between two namespaces, each of which a command enters.
+/// The file of an experiment between two namespaces, which its commands enter.
 fn between(client: &Namespace, server: &Namespace, address: IpAddr) -> String {
     let command = |namespace: &Namespace| {
         format!(
@@ -164,14 +164,14 @@ fn an_own_experiment_runs_between_two_namespaces() {
             mean(measured(&study_of, &[("direction", direction), ("transport", transport)], quantity))
         };
         assert!(of("mptcp", "goodput_bps") > 1.3 * of("tcp", "goodput_bps"), "two paths: {study_of:#}");
-        // The rate of one path bounds TCP, so both its connections have arrived completely.
+        // The rate of one path bounds TCP, so a much shorter completion time would mean that bytes are missing.
         assert!(of("tcp", "completion_s") > 12e6 * 8.0 / 20e6 * 0.5 && of("tcp", "cpu_s_per_gb") > 0.0);
     }
     let experiment = &list(&study_of, "experiments")[0];
     assert_eq!((text(experiment, "name"), text(experiment, "paper")), ("two", "own"));
     assert_eq!(study_of["origin"]["server"], Value::Null, "one machine");
 
-    // The folder contains all data for a report, and belongs to this file.
+    // The folder contains all data for a report, and belongs to this experiment.
     let again = finished(&mut study(&["report", out]));
     assert!(String::from_utf8(again.stdout).unwrap().contains("two: two namespaces [own]"));
     let other = study_error(&["run", "energy", "--resume", "--out", out]);

@@ -27,11 +27,11 @@ mpwatch_model::words! {
     }
 }
 
-/// The subject of an aggregate; the same in every snapshot.
+/// Identifies an aggregate: the same key stands for the same path, peer or group in every snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum AggregateKey {
     Path(PathKey),
-    /// Remote address.
+    /// Remote address. `None`: unknown.
     Peer(Option<IpAddr>),
     Process(Option<Name>),
     /// Inode of a namespace.
@@ -74,7 +74,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The subflow. `None`: no longer remembered.
+    /// The digest of the subflow. `None`: its connection is no longer in the history.
     pub(crate) fn digest(self, context: Context<'_>) -> Option<&SubflowDigest> {
         context.entry(self.connection)?.subflows().get(self.subflow as usize)
     }
@@ -85,9 +85,9 @@ impl Member {
 pub(crate) struct SharedPath {
     /// Number of the bottleneck.
     pub(crate) group: u32,
-    /// Index of the path among those that share it.
+    /// Index of the path among the paths that share the bottleneck.
     pub(crate) index: u32,
-    /// Number of paths that share it.
+    /// Number of paths that share the bottleneck.
     pub(crate) size: u32,
 }
 
@@ -95,12 +95,12 @@ pub(crate) struct SharedPath {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
     pub(crate) key: AggregateKey,
-    /// The first of its connections, for the name of the namespace.
+    /// Location of the first member's connection, from which the name of a namespace or control group is read.
     pub(crate) example: Option<Location>,
     pub(crate) connections: usize,
     pub(crate) open: usize,
     pub(crate) failed: usize,
-    /// Open subflows whose path has not failed.
+    /// Number of open subflows whose path has not failed.
     pub(crate) working: usize,
     /// Sum of the known send rates of open subflows. `None`: all are unknown.
     pub(crate) send: Option<BitsPerSecond>,
@@ -115,7 +115,7 @@ pub(crate) struct Aggregate {
     /// Median of the smoothed RTTs.
     pub(crate) rtt: Option<Micros>,
     pub(crate) min_rtt: Option<Micros>,
-    /// The bottleneck that a path shares with other paths. `None`: it shares none.
+    /// The bottleneck that a path shares with other paths. `None`: no shared bottleneck is known.
     pub(crate) shared: Option<SharedPath>,
     /// For a path: a verdict other than `shared`, shown if the field `shared` is `None`.
     pub(crate) verdict: Option<Verdict>,
@@ -126,7 +126,7 @@ impl Aggregate {
         Self { key, example, ..Self::default() }
     }
 
-    /// The sums of these members. Members of the same connection must be adjacent.
+    /// Sums the values of `members`. Members of the same connection must be adjacent.
     pub(crate) fn from_members(context: Context<'_>, key: AggregateKey, members: &[Member]) -> Self {
         let mut sums = Self::empty(key, members.first().map(|member| member.connection));
         let mut rtts = Vec::new();
@@ -173,12 +173,12 @@ impl Aggregate {
         }
     }
 
-    /// Retransmitted part of the bytes sent.
+    /// Retransmitted share of the bytes sent, 0 to 1. `None`: nothing was sent.
     pub(crate) fn retransmitted(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
     }
 
-    /// Its energy, with the ratio to its payload. `None`: unknown.
+    /// Energy above idle, in total and per observed payload byte. `None`: unknown.
     pub(crate) fn energy(&self) -> Option<FlowEnergy> {
         let energy = self.energy.filter(|energy| energy.source != EnergySource::Absent);
         energy.map(|energy| energy.over(Bytes(self.observed)))
@@ -189,7 +189,7 @@ impl Aggregate {
 #[derive(Clone, Debug)]
 pub(crate) struct ShownAggregate {
     pub(crate) sums: Aggregate,
-    /// Rate of all its subflows over time, the latest last.
+    /// Sum of the rates of the aggregate's subflows in each tick, the latest last.
     pub(crate) rates: Vec<f32>,
 }
 

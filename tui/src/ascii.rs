@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drawings in ASCII, for terminals without UTF-8. Every character is replaced by an ASCII character of the same width, after drawing.
+//! Replaces the non-ASCII characters of a drawn screen by ASCII characters of the same width, for terminals without UTF-8.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 use unicode_width::UnicodeWidthChar as _;
 
-/// Replaces every character of a drawn screen.
+/// Replaces every non-ASCII character of a drawn screen.
 pub(crate) fn replace(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         let mut letters = cell.symbol().chars();
@@ -15,17 +15,17 @@ pub(crate) fn replace(buffer: &mut Buffer) {
             }
             _ => {}
         }
-        // Charts draw a block in the colour of its character, which would hide the character.
+        // Charts draw a block with the same foreground and background colour, which would hide its replacement.
         if cell.bg == cell.fg {
             cell.set_bg(Color::Reset);
         }
     }
 }
 
-/// Text in ASCII, of the same width: for output to a terminal without UTF-8.
+/// Converts text to ASCII text of the same width, for a terminal without UTF-8.
 pub fn text(text: &str) -> String {
     let letters = text.chars().flat_map(|letter| {
-        // A line feed has no width of its own.
+        // `width` returns `None` for a line feed, which must be kept.
         let width = if letter.is_ascii() { 1 } else { letter.width().unwrap_or(0) };
         std::iter::repeat_n(ascii(letter), width)
     });
@@ -33,7 +33,7 @@ pub fn text(text: &str) -> String {
 }
 
 /// The ASCII replacement of a character. Letters of other scripts become question marks.
-#[expect(clippy::match_same_arms, reason = "by kind of drawing")]
+#[expect(clippy::match_same_arms, reason = "the arms are grouped by kind of drawing")]
 fn ascii(letter: char) -> char {
     match letter {
         '─' => '-',
@@ -58,7 +58,7 @@ fn ascii(letter: char) -> char {
         '▇' => '%',
         // The last cell of a bar, less than half full.
         '▏' | '▎' | '▍' => ' ',
-        // Parts of a bar without colours.
+        // Shades that distinguish the parts of a bar without colours.
         '▓' => '@',
         '▒' => ':',
         '░' => '.',

@@ -16,10 +16,10 @@ use crate::mask::Mask;
 use crate::text::{Text, clip};
 use crate::units::Units;
 
-/// Width of a table without a limit, in characters.
+/// Width in characters at which a table is not shortened.
 const UNLIMITED: usize = 10_000;
 
-/// The connections of a snapshot with their subflows, busiest first, in lines of at most `width`.
+/// The connections of a snapshot with their subflows, busiest first, in lines of at most `width` characters.
 pub fn table(snapshot: &Snapshot, width: usize) -> String {
     let totals = Digest::new(&snapshot.connections).totals;
     let titles =
@@ -48,7 +48,7 @@ pub fn list(snapshot: &Snapshot) -> String {
     text(&lines) + "\n"
 }
 
-/// The meaning of the mark of a connection. `None`: no connection has a mark.
+/// Explains the mark of partly observed connections. `None`: no connection has the mark.
 fn legend(snapshot: &Snapshot) -> Option<&'static str> {
     snapshot.connections.iter().any(Connection::is_partly_observed).then_some(PARTLY_LEGEND)
 }

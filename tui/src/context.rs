@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data that rows and cells read: the snapshot that is shown, the history, and the user's choice of format.
+//! The data that rows and cells read: the snapshot that is shown, the history, and the user's choice of mask and units.
 
 use mpwatch_model::finding::Format;
 use mpwatch_model::flow::connection::Connection;
@@ -12,15 +12,15 @@ use crate::units::Units;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// Its index in the snapshot that is shown.
+    /// Index of the connection in the snapshot that is shown.
     Shown(u32),
-    /// Its number among the remembered closed connections.
+    /// Number of the connection among the remembered closed connections.
     Closed(u32),
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    /// The snapshot that is shown. `None` before the first.
+    /// The snapshot that is shown. `None`: none has arrived.
     pub(crate) frame: Option<&'a Digested>,
     pub(crate) history: &'a History,
     /// The tick of `frame`.
@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         shown.or_else(|| self.history.closed().rev().find(|connection| connection.id == id))
     }
 
-    /// Calls `write` with the format of findings on the screen.
+    /// Calls `write` with the format in which the screen displays findings.
     pub(crate) fn with_format<T>(self, write: impl FnOnce(&Format<'_>) -> T) -> T {
         let energy = |joules| self.units.energy(joules);
         let address = |ip| self.mask.ip(ip);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The values of every flow that the screen reads, close together in memory: a snapshot of 10 000 connections takes 23 MB, too much to
+//! Digest: the values of each flow that every frame reads, contiguous in memory. A snapshot of 10 000 connections has 23 MB, too much to
 //! read in one frame. The thread that delivers a snapshot computes its digest once.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Digested {
         self.digest.entry(&self.snapshot.connections, index)
     }
 
-    /// Number of its closed connections.
+    /// Number of closed connections in the snapshot.
     pub(crate) fn closed(&self) -> usize {
         self.snapshot.connections.len() - self.digest.totals.connections
     }
@@ -54,7 +54,7 @@ pub(crate) struct Digest {
     pub(crate) connections: Vec<ConnectionDigest>,
     /// Grouped by connection, in the order of connections.
     pub(crate) subflows: Vec<SubflowDigest>,
-    /// Numbers of connections by their most important problem, the most important first.
+    /// Number of connections whose most important problem is the key. The most important key comes first.
     pub(crate) problems: BTreeMap<Problem, usize>,
     paths: Vec<PathKey>,
     pub(crate) totals: Totals,
@@ -78,17 +78,17 @@ pub(crate) struct ConnectionDigest {
     /// Sum of the send and receive rates. `None`: unknown, as in the first snapshot.
     pub(crate) rate: Option<BitsPerSecond>,
     pub(crate) payload: Bytes,
-    /// Total energy above idle.
+    /// Total energy above idle. `None`: unknown.
     pub(crate) active: Option<Microjoules>,
     pub(crate) remote: Option<IpAddr>,
     pub(crate) process: Option<Name>,
     pub(crate) netns: u32,
-    /// Hash of the path of its control group.
+    /// Hash of the path of the connection's control group. `None`: unknown.
     pub(crate) cgroup: Option<u64>,
     pub(crate) is_open: bool,
     pub(crate) is_server: bool,
     pub(crate) problem: Option<Problem>,
-    /// Some of its subflows share a bottleneck.
+    /// Whether some subflows of the connection share a bottleneck.
     pub(crate) has_shared: bool,
     subflows: Range<usize>,
 }
@@ -101,16 +101,16 @@ pub(crate) struct SubflowDigest {
     pub(crate) sent: Bytes,
     pub(crate) received: Bytes,
     pub(crate) retransmitted: Bytes,
-    /// Payload that was observed.
+    /// Payload exchanged while mpwatch observed the subflow.
     pub(crate) observed: Bytes,
-    /// Smoothed RTT; `None` also for a subflow that is closed or whose path failed.
+    /// Smoothed RTT. `None`: unknown, or the subflow is closed, or its path has failed.
     pub(crate) rtt: Option<Micros>,
-    /// Energy above idle, and its source.
+    /// Energy above idle, and its source. `None`: CPU time is not accounted, or nothing was charged yet. Inner `None`: unknown.
     pub(crate) energy: Option<(Option<Microjoules>, EnergySource)>,
     pub(crate) is_open: bool,
-    /// Its path failed and has not recovered.
+    /// Whether the path of the subflow failed and has not recovered.
     pub(crate) has_failed: bool,
-    /// A verdict other than `shared` on a pair with this subflow. `None`: there is none.
+    /// A verdict other than `shared` on a pair with this subflow. `None`: no such verdict.
     pub(crate) verdict: Option<Verdict>,
 }
 
@@ -125,15 +125,15 @@ pub(crate) struct Entry<'a> {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Open connections.
+    /// Number of open connections.
     pub(crate) connections: usize,
-    /// Open subflows of these connections.
+    /// Number of open subflows of these connections.
     pub(crate) subflows: usize,
     /// Sum of the known rates of open connections. `None`: there are open connections, and all their rates are unknown.
     pub(crate) send: Option<BitsPerSecond>,
     /// Like `send`.
     pub(crate) receive: Option<BitsPerSecond>,
-    /// Subflows that add no throughput.
+    /// Number of subflows that share a bottleneck with another subflow and so add no throughput.
     pub(crate) extra: usize,
     /// Energy of the extra subflows. `None`: unknown for all of them.
     pub(crate) wasted: Option<FlowEnergy>,
@@ -222,13 +222,13 @@ impl SubflowDigest {
         self.rates.map(|(send, receive)| send + receive)
     }
 
-    /// Current rates of sending and receiving. `None`: unknown, or closed: the rate of the interval in which it closed is not current.
+    /// Current rates of sending and receiving. `None`: unknown, or the flow is closed: the rates of the last interval are not current.
     pub(crate) fn current(&self) -> Option<(BitsPerSecond, BitsPerSecond)> {
         self.rates.filter(|_| self.is_open)
     }
 }
 
-/// A verdict other than `shared` on a pair with this subflow. `None`: there is none.
+/// A verdict other than `shared` on a pair with this subflow. `None`: no such verdict.
 fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);

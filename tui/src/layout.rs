@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits columns into a width.
+//! Distributes the width of a table among its columns.
 
-/// The widths that a column can use.
+/// The widths that a column can use, in characters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub(crate) min: usize,
     pub(crate) max: usize,
-    /// Columns of a lower rank get their width first.
+    /// Columns with a lower rank get their width first.
     pub(crate) rank: u8,
-    /// Shown only when every other column has its full width.
+    /// Extra columns get width only after all columns that are not extra.
     pub(crate) is_extra: bool,
 }
 
-/// Spaces between two columns.
+/// Number of spaces between two columns.
 pub(crate) const GAP: usize = 1;
 
-/// The width of each column; zero: it does not fit. With their gaps they need at most `room`.
+/// The width of each column; zero: the column does not fit. All widths and gaps together are at most `room`.
 pub(crate) fn fit(demands: &[Demand], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by_key(|&column| (demands[column].is_extra, demands[column].rank));

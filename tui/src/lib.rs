@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shows snapshots: as text ([`table`], [`list`]), and as the live view of a terminal ([`screen`]). The caller provides the snapshots.
 //!
-//! From bottom to top: text and themes; history, digests and the mask; `columns`, the one registry of columns; `state`; `draw`; `input`.
+//! Modules from the lowest layer to the highest: text and themes; history, digests and mask; `columns`; `state`; `draw`; `input`.
 
 mod aggregate;
 mod ascii;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: replaces addresses with their ports, processes, namespaces and hosts by pseudonyms.
+//! The privacy mask: replaces addresses (and removes their ports), processes, namespaces and hosts by pseudonyms.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
-    /// Gives pseudonyms to all names of these connections.
+    /// Assigns pseudonyms to the names in `connections`. Does nothing while the mask is off.
     pub(crate) fn learn<'a>(&mut self, connections: impl IntoIterator<Item = &'a Connection>) {
         if !self.is_on {
             return;
@@ -30,7 +30,7 @@ impl Mask {
             }
             let process = connection.process.map(|process| process.comm);
             for name in process.iter().map(Name::text).chain([Cow::from(&connection.netns)]) {
-                // Most names already have a pseudonym: this lookup avoids an allocation for each connection.
+                // Most names have a pseudonym already. `entry` would allocate the name for every connection.
                 if !self.names.contains_key(&*name) {
                     self.names.insert(name.into_owned(), self.names.len() + 1);
                 }
@@ -51,7 +51,7 @@ impl Mask {
     }
 
     pub(crate) fn address(&self, address: SocketAddr) -> String {
-        // A port identifies the service, and together with a time the connection.
+        // The mask removes the port: a port identifies the service and, together with a time, the connection.
         if self.is_on { self.ip(address.ip()) } else { address.to_string() }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exports under the privacy mask: `host-3` of the screen becomes 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544, 3849), without a port.
+//! Masks exported reports: `host-3` on the screen is exported as 192.0.2.3 or 2001:db8::3 (RFC 5737, 2544, 3849), without a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ use mpwatch_model::snapshot::Report;
 use crate::mask::Mask;
 
 impl Mask {
-    /// The report without names and addresses.
+    /// The report with pseudonyms instead of names and addresses.
     pub(crate) fn report(&self, mut report: Report) -> Report {
         "masked: names and addresses are pseudonyms".clone_into(&mut report.run.host.name);
         report.run.host.boot_id.clear();
@@ -40,7 +40,7 @@ impl Mask {
         }
     }
 
-    /// A documentation address with the number that the screen shows.
+    /// A documentation address whose last part is the number of the pseudonym on the screen.
     fn pseudonym(&self, ip: IpAddr) -> IpAddr {
         let number = self.number(ip).unwrap_or(0);
         let [.., high, low] = number.to_be_bytes();
@@ -54,7 +54,7 @@ impl Mask {
     }
 }
 
-/// A name as the kernel stores it.
+/// A name in the kernel's format, cut to 15 bytes.
 fn short(text: &str) -> Name {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(text.bytes().take(15)).for_each(|(slot, byte)| *slot = byte);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view: [`App`] is its state, [`draw`] draws it, [`terminal`] connects both to a terminal.
+//! The live view: [`App`] is the state, [`draw`] draws the state, [`terminal`] reads events from a terminal and writes to it.
 
 pub use crate::columns::names as column_names;
 pub use crate::digest::Digested;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view on a terminal, which is restored at the end: by a key, the end of the feed, or a panic anywhere in the process.
+//! Runs the live view on a terminal. Restores the terminal when the user quits, the feed ends, or any thread panics.
 
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
@@ -23,14 +23,14 @@ use crate::state::app::App;
 use crate::state::message::{Event, Feed, Notice, Request};
 use crate::state::settings::Settings;
 
-/// Maximum delay of a snapshot; keys are not delayed.
+/// Maximum time from the arrival of a snapshot to its display. Keys are handled without this delay.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Whether the screen controls the terminal.
 static OWNED: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 
-/// Runs the screen until the user quits or the feed ends. `ask` handles requests and may answer with a notice.
+/// Runs the screen until the user quits or the feed ends. `ask` handles requests and may return a notice for the user.
 pub fn run(
     settings: Settings,
     feed: &Receiver<Feed>,
@@ -57,7 +57,7 @@ impl OwnedTerminal {
         Ok(Self { terminal })
     }
 
-    /// Runs until the end; returns the text to leave in the terminal, if the user asked for it.
+    /// Runs until the user quits or the feed ends. Returns the text to leave in the terminal. `None`: there is no text to leave.
     fn serve(
         &mut self,
         app: &mut App,
@@ -66,14 +66,14 @@ impl OwnedTerminal {
     ) -> io::Result<Option<String>> {
         let mut changed = true;
         loop {
-            // After a panic elsewhere the terminal is restored: nothing more is drawn.
+            // After a panic of another thread the terminal is already restored, so nothing more may be drawn.
             if changed && OWNED.load(Ordering::SeqCst) {
                 self.terminal.draw(|frame| draw(app, frame))?;
             }
             changed = false;
             app.tidy();
             if event::poll(POLL_INTERVAL)? {
-                // Handles all pending events before the next frame: a paste, or a turn of the wheel.
+                // Handles all pending events before the next frame, because a paste or the wheel causes many events.
                 while event::poll(Duration::ZERO)? {
                     let Some(event) = translated(&event::read()?) else { continue };
                     changed = true;
@@ -97,7 +97,7 @@ impl OwnedTerminal {
         }
     }
 
-    /// The next frame redraws all cells. `Terminal::clear` would ask the terminal for its cursor position, and fail without a quick answer.
+    /// Makes the next frame redraw all cells. `Terminal::clear` would query the cursor position and fail if the terminal answers late.
     fn clear(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
@@ -159,21 +159,21 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
-/// Columns and rows of the terminal on standard output. `None`: there is none, or it does not report its size.
+/// Columns and rows of the terminal on standard output. `None`: standard output is not a terminal, or its size is unknown.
 pub fn size() -> Option<(u16, u16)> {
     terminal::size().ok().filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
-/// Restores the terminal, also for a screen that cannot end by itself. Calling it again does no harm.
+/// Restores the terminal unless it is already restored. A caller that exits while the screen runs must call this function.
 pub fn restore() {
     if OWNED.swap(false, Ordering::SeqCst) {
-        // If the terminal is gone, nothing can be done.
+        // Errors are ignored: they mean that the terminal is gone.
         let _ = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, cursor::Show);
         let _ = disable_raw_mode();
     }
 }
 
-/// Restores the terminal before the panic message, so that it can be read.
+/// Restores the terminal before the panic message is printed, so that the message is readable.
 fn restore_on_panic() {
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -184,7 +184,7 @@ fn restore_on_panic() {
     });
 }
 
-/// The text of a screen without trailing spaces and lines.
+/// The text of a screen without trailing spaces and empty last lines.
 fn plain(buffer: &Buffer) -> String {
     let area = buffer.area;
     let lines = (area.top()..area.bottom()).map(|y| {

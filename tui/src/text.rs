@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text in several inks with its width on the screen, and drawings made of characters. Wide characters count two, combining marks none.
+//! Styled text, its width on the screen, and bars and sparklines made of characters. The width of a wide character is 2.
 
 pub(crate) use mpwatch_model::metric::count;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::theme::{Ink, Theme};
 
-/// Pieces side by side.
+/// Pieces of text side by side, each with its style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) Vec<(String, Ink)>);
 
@@ -42,7 +42,7 @@ impl Text {
         Self(self.0.into_iter().map(|(text, _)| (text, ink)).collect())
     }
 
-    /// The first form that fits; the last one is cut if none does.
+    /// The first of `forms` that fits into `width`. If none fits, the last form is cut.
     pub(crate) fn first_that_fits(forms: impl IntoIterator<Item = Self>, width: usize) -> Self {
         let mut last = Self::default();
         for form in forms {
@@ -54,7 +54,7 @@ impl Text {
         last.clipped(width)
     }
 
-    /// Cut at this width.
+    /// Cuts the text at `width`.
     #[must_use]
     pub(crate) fn clipped(self, width: usize) -> Self {
         let mut room = width;
@@ -72,7 +72,7 @@ impl Text {
         Self(kept)
     }
 
-    /// Cut or padded to this width.
+    /// Cuts or pads the text to exactly `width`.
     #[must_use]
     pub(crate) fn fitted(self, width: usize, align_right: bool) -> Self {
         let mut text = self.clipped(width);
@@ -86,7 +86,7 @@ impl Text {
     }
 }
 
-/// The lines that fit into this width and height; `…` ends the last line if some do not.
+/// The lines that fit into `height`. If some do not fit, the last line ends in `…` within `width`.
 pub(crate) fn truncated(mut lines: Vec<Text>, (width, height): (usize, usize), ink: Ink) -> Vec<Text> {
     if lines.len() > height {
         lines.truncate(height);
@@ -96,7 +96,7 @@ pub(crate) fn truncated(mut lines: Vec<Text>, (width, height): (usize, usize), i
     lines
 }
 
-/// The text cut to this width; an ellipsis shows that something is missing.
+/// The text cut to `width`. A cut text ends in an ellipsis.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -120,7 +120,7 @@ pub(crate) fn pad(text: &str, width: usize, align_right: bool) -> String {
     if align_right { format!("{padding}{text}") } else { format!("{text}{padding}") }
 }
 
-/// A horizontal bar for a fraction of this width, in eighths of a block.
+/// A horizontal bar that fills the fraction `share` of `width`, with a resolution of an eighth of a block.
 pub(crate) fn bar(share: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     #[expect(
@@ -132,7 +132,7 @@ pub(crate) fn bar(share: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
 }
 
-/// Words wrapped into lines of at most this width. A number stays with its unit, a wider word is cut.
+/// Wraps words into lines of at most `width`. A number and its unit stay on one line; a word wider than `width` is cut.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut rest = text;
@@ -150,7 +150,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A word, or a number with the word after it; and the remaining text.
+/// Splits off the first word, or a first number together with the word after it. Also returns the remaining text.
 fn next_piece(text: &str) -> (&str, &str) {
     let end = text.find(' ').unwrap_or(text.len());
     let is_number = text[..end].ends_with(|letter: char| letter.is_ascii_digit());
@@ -159,7 +159,7 @@ fn next_piece(text: &str) -> (&str, &str) {
     (&text[..end], text.get(end + 1..).unwrap_or(""))
 }
 
-/// The latest values as blocks scaled to `max`: a dot is zero, a space is unknown.
+/// The latest `width` values as blocks scaled to `max`. A dot means zero, a space means unknown.
 pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -178,13 +178,13 @@ pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
     padding.chain(shown.iter().map(block)).collect()
 }
 
-/// The character of a part of a bar: without colours each part has its own.
+/// The character of a part of a bar. In the theme without colours, the parts have different characters.
 pub(crate) fn glyph(theme: Theme, number: usize) -> char {
     const MARKS: [char; 8] = ['█', '▓', '▒', '=', 'o', '+', '%', '░'];
     if theme == Theme::Mono { MARKS[number % MARKS.len()] } else { '█' }
 }
 
-/// Parts of a whole as one bar of exactly this width.
+/// A bar of exactly `width` cells, divided in proportion to `parts`.
 pub(crate) fn stacked(parts: &[(u64, Ink)], width: usize, theme: Theme) -> Text {
     let weights: Vec<u64> = parts.iter().map(|(part, _)| *part).collect();
     let cells = mpwatch_model::kernel::cpu::divide(width as u64, &weights);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Themes: the style of a text by its meaning. No colour carries a meaning alone, so the theme without colours shows the same information.
+//! Themes map the meaning of a text to a style. Colour is never the only sign of a meaning, because one theme has no colours.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The meaning of a piece of the screen.
+/// The meaning of a piece of text, which determines its style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ink {
     /// Most text.
@@ -17,18 +17,18 @@ pub(crate) enum Ink {
     Alarm,
     /// Problems that are not failures.
     Warning,
-    /// No problem.
+    /// Results without a problem.
     Good,
     /// Keys, and the selected tab.
     Accent,
-    /// A subflow by its index, or a part of a zone.
+    /// The subflow with this index, or the part of an energy zone with this index.
     Path(usize),
-    /// A group of subflows that share a bottleneck, by its index.
+    /// The group of subflows with this index that share a bottleneck.
     Group(usize),
 }
 
 mpwatch_model::words! {
-    /// A set of colours, with its name in the configuration. The key that changes it follows this order.
+    /// A set of colours, with its name in the configuration. The key `t` selects the next theme in this order.
     #[derive(Default)]
     pub enum Theme {
         /// The sixteen colours of the terminal.
@@ -36,15 +36,15 @@ mpwatch_model::words! {
         Dark = "dark",
         /// For light backgrounds.
         Light = "light",
-        /// For every colour vision (after Okabe and Ito).
+        /// Colours that colour-blind users can distinguish (after Okabe and Ito).
         Safe = "colour-blind",
-        /// Bold, dim and underlined only; selected by `NO_COLOR`.
+        /// No colours, only bold, dim and underlined text. Selected if `NO_COLOR` is set.
         Mono = "mono",
     }
 }
 
 impl Theme {
-    /// Alarm, warning, good and accent; then the colours of subflows.
+    /// The colours of alarm, warning, good and accent, then of subflows. `None`: no colours.
     fn palette(self) -> Option<[Color; 11]> {
         use Color::{
             Blue, Cyan, Green, LightCyan, LightGreen, LightMagenta, LightRed, LightYellow, Magenta, Yellow,
@@ -78,12 +78,12 @@ impl Theme {
             Ink::Good => plain.fg(good),
             Ink::Accent => plain.fg(accent),
             Ink::Path(number) => plain.fg(paths[number % paths.len()]),
-            // From the other end, so that a group does not have the colour of its first subflow.
+            // Starts at the end of the palette, so that a group and its first subflow have different colours.
             Ink::Group(number) => plain.fg(paths[(paths.len() - 1 + number * 4) % paths.len()]),
         }
     }
 
-    /// The style of a selected row, added to the style of its text. Reversed video would turn sparklines and bars upside down.
+    /// The style that is added to the text of the selected row. Reversed video would invert sparklines and bars.
     pub(crate) fn selected(self) -> Style {
         match self {
             Self::Dark | Self::Safe => Style::new().bg(Color::Indexed(237)),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_theme_without_colours_has_none() {
+    fn the_theme_without_colours_draws_no_colours() {
         let inks = [
             Ink::Normal,
             Ink::Strong,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rates and energy in the units that the user chose; everything else as the metric table formats it.
+//! Formats rates and energy in the units that the user chose, and other values in the units of the metric table.
 
 use mpwatch_model::metric::{self, Unit};
 
-/// The chosen units.
+/// The units that the user chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Units {
-    /// B/s in place of bit/s.
+    /// Whether rates are in B/s instead of bit/s.
     pub bytes: bool,
-    /// Watt hours in place of joules.
+    /// Whether energy is in watt-hours instead of joules.
     pub watt_hours: bool,
 }
 
 impl Units {
-    /// A rate of bit/s. `None`: unknown.
+    /// Formats a rate. `None`: unknown.
     pub(crate) fn rate(self, bits_per_second: Option<f64>) -> String {
         match bits_per_second {
             Some(bits) if self.bytes => format!("{}/s", metric::display(Unit::Bytes, Some(bits / 8.0))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Golden files of `top --batch` and `ls`. Read a changed file as a user would, then regenerate it with INSTA_UPDATE=always.
+//! Compares `top --batch` and `ls` with golden files. INSTA_UPDATE=always regenerates them; read each changed file as a user would.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use insta::assert_snapshot;

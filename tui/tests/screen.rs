@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Golden files of every view in every state and size. Read a changed file as a user would, then regenerate it with INSTA_UPDATE=always.
+//! Compares every view in many states and sizes with golden files. INSTA_UPDATE=always regenerates them; read each changed file as a user.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -15,7 +15,7 @@ use stage::{Stage, empty, estimated, losses, many, no_rapl, normal, open, second
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 8)];
 
-/// All views below each other, the detail of the first connection last.
+/// The text of all views below each other; the detail view of the first connection is last.
 fn views(snapshot: fn() -> Snapshot, (columns, rows): (u16, u16)) -> String {
     all_views(&mut open(snapshot, columns, rows))
 }
@@ -62,7 +62,7 @@ fn estimated_energy() {
     assert_snapshot!("estimated_120x40", views(estimated, (120, 40)));
 }
 
-/// In ASCII every view has the same lines.
+/// Golden files of all views and the help in ASCII.
 #[test]
 fn a_terminal_without_utf_8() {
     for (columns, rows) in [(80, 24), (120, 40)] {

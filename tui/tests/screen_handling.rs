@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keys, the mouse and snapshots do to the screen.
+//! Tests of the effect of keys, mouse events and snapshots on the screen.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -21,7 +21,7 @@ use stage::{Stage, empty, estimated, losses, many, no_rapl, normal, open, second
 
 const LARGE: (u16, u16) = (200, 60);
 
-/// Each key changes the screen or makes a request.
+/// Each key changes the screen or returns a request.
 #[test]
 fn every_key_does_something_and_is_in_the_help() {
     let mut help = open(normal, 160, 120);
@@ -32,7 +32,7 @@ fn every_key_does_something_and_is_in_the_help() {
         for key in row.keys {
             assert!(line.contains(key), "{key} is not in {line:?}");
             let mut stage = open(normal, 120, 40);
-            // Selects a row in the middle of the table, after a search.
+            // Selects a row in the middle of the table and sets a search text, so that every action has an effect.
             stage.press("j j f");
             stage.type_text("eth2");
             stage.press("enter 2 1");
@@ -53,7 +53,7 @@ fn every_key_does_something_and_is_in_the_help() {
 }
 
 #[test]
-fn nothing_is_drawn_while_the_terminal_has_another_size_than_the_last_event_said() {
+fn nothing_is_drawn_while_the_size_of_the_terminal_differs_from_the_last_event() {
     for keys in ["1", "2", "3", "4", "5", "1 enter", "?"] {
         let mut stage = open(normal, 120, 40);
         let before = stage.press(keys).text();
@@ -97,7 +97,7 @@ fn a_filter_applies_while_it_is_typed_and_shows_its_errors() {
 }
 
 #[test]
-fn the_user_chooses_what_to_sort_by_and_reverses_it() {
+fn the_user_chooses_the_sort_column_and_reverses_the_order() {
     let mut stage = open(normal, 200, 60);
     let first = |stage: &mut Stage| stage.line_with("▾");
     stage.press("s").has("Sort by").has("the default order").press("down enter");
@@ -109,7 +109,7 @@ fn the_user_chooses_what_to_sort_by_and_reverses_it() {
     stage.press("s enter").has("CONNECTION▼");
 }
 
-/// The cells of each row with the background of a selected row.
+/// For each line of the screen, the text of the cells that have a background colour, as in a selected row.
 fn selected(stage: &mut Stage) -> Vec<String> {
     let buffer = stage.buffer();
     let area = buffer.area;
@@ -252,7 +252,7 @@ fn the_mouse_selects_opens_sorts_and_changes_views() {
 }
 
 #[test]
-fn shared_bottlenecks_and_failed_paths_are_seen_at_first_sight() {
+fn shared_bottlenecks_and_failed_paths_are_marked_at_every_size() {
     for (columns, rows) in [(80, 24), (120, 40), LARGE] {
         let mut stage = open(|| fixture::snapshot(vec![shared(0x77aa_0b2c)]), columns, rows);
         stage.has("share one bottleneck since +1.75 s").has("╭ shared A").has("│ shared A").has("╰ shared A");
@@ -313,7 +313,7 @@ fn the_cost_of_events_is_shown_where_the_kernel_measures_it() {
     stage.press("[ [").has("not measured: sysctl");
 }
 
-/// The colour of the first cell of these words.
+/// The colour and modifiers of the cell at which `words` begin on the screen.
 fn colour_of(stage: &mut Stage, words: &str) -> (Color, Modifier) {
     let buffer = stage.buffer();
     let area = buffer.area;
@@ -337,14 +337,14 @@ fn failures_are_red_and_groups_have_a_colour() {
     assert_eq!(colour_of(&mut stage, "✗ FAILED"), red);
     assert_eq!(colour_of(&mut stage, "1+2+3 shared").0, Color::LightYellow);
     assert_eq!(colour_of(&mut stage, "separate").0, Color::LightGreen);
-    // The brackets of a group have one colour, the numbers of subflows have different ones.
+    // All brackets of a group have the same colour, the numbers of subflows have different colours.
     let group = colour_of(&mut stage, "╭ shared A");
     assert_eq!(colour_of(&mut stage, "╰ shared A"), group);
     let (first, second) = (colour_of(&mut stage, "1 eth1").0, colour_of(&mut stage, "2 eth2").0);
     assert_ne!(first, second);
 }
 
-/// Reversed video turns a sparkline upside down.
+/// Reversed video must not be used, because it inverts sparklines.
 #[test]
 fn the_selected_row_has_a_mark_and_the_same_sparklines_in_every_theme() {
     for theme in Theme::ALL {
@@ -363,7 +363,7 @@ fn the_selected_row_has_a_mark_and_the_same_sparklines_in_every_theme() {
 }
 
 #[test]
-fn the_theme_without_colours_shows_the_same() {
+fn the_theme_without_colours_shows_the_same_text() {
     for keys in ["1", "2", "3", "4", "5", "1 enter", "?", "s"] {
         let mut coloured = open(losses, 120, 40);
         let mut mono = Stage::with(Settings { theme: Theme::Mono, ..Settings::default() }, 120, 40);

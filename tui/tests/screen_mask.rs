@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The privacy mask: what the screen and an export hide.
+//! Tests that the privacy mask hides addresses and names on the screen and in exports.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -27,7 +27,7 @@ fn the_mask_hides_addresses_names_and_hosts_in_every_view() {
 }
 
 #[test]
-fn a_masked_export_hides_what_the_screen_hides() {
+fn a_masked_export_hides_names_and_addresses() {
     let mut stage = open(normal, 120, 40);
     stage.press("z f").type_text("eth2").press("enter x enter");
     let Some(Request::Export(report, _)) = stage.asked.take() else { panic!("no export") };

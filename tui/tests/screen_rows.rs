@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows, columns, their order and the selection.
+//! Tests of rows, columns, their order and the selection.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -20,7 +20,7 @@ fn the_selection_follows_its_flow() {
     stage.press("f").type_text("nginx").press("enter");
     let selected = |stage: &mut Stage| stage.line_with("▌");
     assert!(selected(&mut stage).contains("nginx"));
-    // The flow becomes the fastest: another row is selected, the same flow.
+    // The selected flow becomes the fastest and moves to another row: it stays selected.
     let mut changed = normal();
     let last = changed.connections.last_mut().unwrap();
     (last.send, last.subflows[0].send) = (Some(BitsPerSecond(1 << 40)), Some(BitsPerSecond(1 << 40)));
@@ -30,7 +30,7 @@ fn the_selection_follows_its_flow() {
     assert!(stage.text().lines().position(|line| line.contains('▌')).unwrap() < above);
     stage.resize(200, 60).resize(80, 24);
     assert!(selected(&mut stage).contains("nginx"));
-    // The flow is gone: another row is selected.
+    // The selected flow has left the snapshot: another row is selected.
     stage.show(fixture::snapshot(vec![fixture::connection(0x9f3c_0a1b, 2)]));
     assert!(selected(&mut stage).contains("iperf3"));
 }
@@ -80,7 +80,7 @@ fn problems_of_all_connections_are_counted_and_a_key_goes_to_the_next() {
     stage.has("✗ 1 of 4: failed path  ! 1: fell back to TCP");
     open(normal, 200, 60).has("✗ 1 of 4: failed path  ! 1: fell back to TCP  ! 1: shared bottleneck");
     let mut found: Vec<String> = (0..3).map(|_| stage.press("!").line_with("▌")).collect();
-    assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "it has no problem: {found:?}");
+    assert!(found.iter().all(|line| !line.contains("9f3c0a1b")), "9f3c0a1b has no problem: {found:?}");
     found.sort();
     found.dedup();
     assert_eq!(found.len(), 3, "{found:?}");
@@ -117,7 +117,7 @@ fn connections_are_grouped_by_control_group() {
 }
 
 #[test]
-fn both_ends_of_a_connection_follow_each_other_the_client_first() {
+fn the_server_end_of_a_connection_follows_the_client_end() {
     let ends = || {
         let client = fixture::connection(0x0c11_e271, 2);
         let mut server = fixture::connection(0x05e7_7e71, 2);
@@ -125,7 +125,7 @@ fn both_ends_of_a_connection_follow_each_other_the_client_first() {
         let mut client = client;
         client.remote_token = Some(Token(0x05e7_7e71));
         let mut between = fixture::connection(0x0b37_3333, 2);
-        // By rate alone the server would come first, with another connection between the two.
+        // Sorted by rate alone, the server would be first, the connection `between` second and the client last.
         server.subflows.iter_mut().for_each(|flow| flow.receive = Some(BitsPerSecond(900_000_000)));
         between.subflows.iter_mut().for_each(|flow| flow.send = Some(BitsPerSecond(300_000_000)));
         for flow in [&mut server, &mut between] {

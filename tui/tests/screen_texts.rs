@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts that must be complete: help, findings, time spans, and what replaces an empty table.
+//! Tests of texts: help, findings, time axes, and the text that replaces an empty table.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -17,7 +17,7 @@ fn replay() -> Stage {
     stage
 }
 
-/// Eight intervals of a second, then a short one in which the recording stopped and the connection closed.
+/// Eight intervals of a second, then a short interval in which the recording stopped and the connection closed.
 #[test]
 fn the_time_axis_follows_from_the_times_of_the_snapshots() {
     let mut stage = replay();
@@ -60,7 +60,7 @@ fn the_lists_of_columns_show_every_help_in_full() {
             seen.lines().filter(|line| line.contains('…') && line.matches('│').count() > 1).collect();
         assert!(cut.is_empty(), "{cut:#?}");
     }
-    // A help that needs two lines at this width: neither the words nor the line of the next choice are lost.
+    // A help text that needs two lines at this width: its words and the line of the next choice must both be visible.
     let mut stage = open(normal, 80, 24);
     stage.press("c G").has("J/GB");
 }
@@ -72,7 +72,7 @@ fn findings_that_do_not_fit_end_with_an_ellipsis() {
 }
 
 #[test]
-fn without_joules_the_detail_has_no_column_of_energy_either() {
+fn the_detail_view_has_no_energy_columns_without_joules() {
     open(no_rapl, 200, 60).press("enter").has("SUBFLOW").lacks("ENERGY");
     open(normal, 200, 60).press("enter").has("SUBFLOW").has("ENERGY");
 }

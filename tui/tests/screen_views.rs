@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the views show in different states and sizes: charts, failed paths, the filter, the end of a replay.
+//! Tests of the views in different states and sizes: charts, failed paths, the filter, the end of a replay.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]
@@ -24,12 +24,12 @@ fn a_filter_is_completed_and_its_error_is_shown_in_full() {
     stage.has("✗ `nonsense` is unknown; known are peer, local,").has("(term `nonsense:3`, column 1)");
     let text = stage.press("ctrl-u").type_text("rate>1M").text();
     assert!(text.ends_with("enter keeps the filter, esc clears it"), "{text}");
-    // A part of a name matches; behind `=` the name is exact.
+    // A term matches a part of a name; a term with `=` matches only the whole name.
     stage.press("ctrl-u").type_text("iface:th1 proc:=nginx").has("0 connections ");
     stage.press("ctrl-u").type_text("iface:th1 proc:ngi").has("1 connection ");
 }
 
-/// A failed path, first open, then closed and reset.
+/// A failed path whose subflow is first open, then reset.
 #[test]
 fn a_failed_path_is_marked_in_the_paths_view_also_after_the_end() {
     let mut stage = Stage::new(80, 24);
@@ -82,12 +82,12 @@ fn charts_use_the_space_that_the_table_does_not_need() {
         open(normal, columns, rows).press("3").has("─ Power").press("enter").has("─ RTT  1 eth1  2 eth2");
         open(|| many(300), columns, rows).lacks("─ Rate");
     }
-    // A subflow without acknowledgements has no line: its RTT is an old one.
+    // The charts of a connection with a failed path are drawn in the units that the user chose.
     let mut stage = open(|| fixture::snapshot(vec![fixture::failover(0x5c11_a0e2)]), 120, 40);
     stage.has("─ Rate").press("b").has("MB/s│").press("e b").has("Mbit/s│");
 }
 
-/// The rates of the first snapshot are unknown: no interval has passed.
+/// The rates of the first snapshot are unknown, because they need two snapshots.
 #[test]
 fn unknown_rates_are_dashes_and_no_rate_is_shown_of_closed_connections() {
     let mut first = normal();

@@ -21,7 +21,7 @@ pub(crate) struct CompareOptions {
     /// Compare two kinds of connections of the file A with each other
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["split", "labels"])]
     pub(crate) by: Option<CompareBy>,
-    /// Compare runs in the database A with this label; give two labels, for example `--label cc=cubic --label cc=bbr`
+    /// Compare the runs in the database A that have this label; give two labels, for example `--label cc=cubic --label cc=bbr`
     #[arg(long = "label", value_name = "NAME=VALUE", conflicts_with = "split")]
     pub(crate) labels: Vec<Label>,
     /// Compare connections of the file A that opened at this time or later with earlier ones: a duration before now (2h, 7d), a time of the day (14:05), yesterday or a date, local time
@@ -40,7 +40,7 @@ pub(crate) struct CompareOptions {
 /// Kinds of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareBy {
-    /// Plain TCP (A) with MPTCP (B); fallbacks are in neither
+    /// Plain TCP (A) and MPTCP (B); connections that fell back to TCP are in neither
     Protocol,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct EliminateOptions {
     pub(crate) trace: TraceOptions,
 }
 
-/// For clap: an action by its name.
+/// Parser for the name of an action.
 fn actions() -> impl TypedValueParser<Value = EliminationAction> {
     let names = EliminationAction::ALL.iter();
     let names = names.map(|action| PossibleValue::new(action.as_str()).help(action.description()));

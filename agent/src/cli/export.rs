@@ -43,7 +43,7 @@ pub(crate) struct ClickhouseOptions {
     /// With --schema or --check: print replicated and distributed tables for this cluster
     #[arg(long, value_name = "NAME", requires = "tables", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cluster: Option<String>,
-    /// With --schema: let the server delete connections after this time, for example 90d. Sums by hour stay
+    /// With --schema: let the server delete connections after this time, for example 90d, but keep the hourly sums
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
     #[command(flatten)]
@@ -92,10 +92,10 @@ pub(crate) struct ParquetOptions {
     /// (2026-03-01), given in local time
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// End with the day (UTC) of this time
+    /// End with the UTC day that contains this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<TimeSpec>,
-    /// Write below this folder; creates it
+    /// Write below this folder, and create it if necessary
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command line. Parsing, help, man page and completions all follow from this one tree.
+//! The command line as a tree of clap commands, from which parser, help, man pages and shell completions are derived.
 
 mod compare;
 #[cfg(feature = "control")]
@@ -66,7 +66,7 @@ impl Cli {
         })
     }
 
-    /// The value of `--method`. `None`: it is not given, or the command has no such option.
+    /// The value of `--method`. `None`: the option is not given, or the command has no such option.
     pub(crate) fn method(&self) -> Option<DetectionMethod> {
         match &self.command {
             None => self.top.view.trace.method,
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// Compare the connections of two databases or recordings, with confidence intervals
     #[command(after_long_help = filter_help())]
     Compare(CompareOptions),
-    /// Export the connections of a database to other engines: one host, or a fleet
+    /// Export the connections of a database to ClickHouse, an OpenTelemetry Collector or Parquet files
     #[cfg(any(feature = "clickhouse", feature = "otlp", feature = "parquet"))]
     #[command(subcommand)]
     Export(ExportCommand),
@@ -213,7 +213,7 @@ pub(crate) struct ShowOptions {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct RecordOptions {
-    /// File to write; a new one is readable by its owner only
+    /// File to write; only the owner can read a new file
     pub(crate) file: PathBuf,
     /// Replace an existing recording
     #[arg(long)]
@@ -248,7 +248,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) screen: bool,
     #[command(flatten)]
     pub(crate) store: StoreOptions,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
+    /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods())]
     pub(crate) method: Option<DetectionMethod>,
     #[command(flatten)]
@@ -257,7 +257,7 @@ pub(crate) struct ReplayOptions {
     pub(crate) filter: FilterOptions,
 }
 
-/// How a report is printed.
+/// Options for the output of a report.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportOptions {
     /// Set the format of the report
@@ -286,7 +286,7 @@ pub(crate) struct PeriodOptions {
     /// Omit connections that closed before this time: a duration before now (90s, 15m, 2h, 7d, 4w), a time of the day (14:05), today, yesterday or a date (2026-03-01, 2026-03-01T12:00). Local time unless it ends in Z (UTC)
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<TimeSpec>,
-    /// Omit connections that opened after this time; a time of the day is the first one after --since
+    /// Omit connections that opened after this time. A time of the day (14:05) means its first occurrence after --since
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<TimeSpec>,
     #[command(flatten)]
@@ -310,7 +310,7 @@ pub(crate) enum Format {
     Csv,
     /// CSV: one row per connection
     CsvConnections,
-    /// CSV: one row per sample of a subflow; only of a database
+    /// CSV: one row per sample of a subflow; needs a database
     CsvSamples,
     /// CSV: bytes and share of traffic per link and minute
     Links,

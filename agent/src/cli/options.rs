@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of options that several commands share. A command has only the groups that have an effect.
+//! Groups of options that several commands share. A command includes only the groups that affect it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct ViewOptions {
     pub(crate) trace: TraceOptions,
 }
 
-/// Which connections are shown.
+/// Options that select the connections to show.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filter options")]
 pub(crate) struct FilterOptions {
@@ -37,7 +37,7 @@ pub(crate) struct FilterOptions {
     pub(crate) filter: Option<Filter>,
 }
 
-/// Where connections are stored.
+/// Options for storing connections.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StoreOptions {
     /// Also write every connection to this database, for `mpwatch report`
@@ -48,7 +48,7 @@ pub(crate) struct StoreOptions {
     pub(crate) samples: Option<Duration>,
 }
 
-/// How a run is described.
+/// Options that describe a run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LabelOptions {
     /// Label this run, for example `scheduler=default`; once per label. Reports and the database show it
@@ -72,20 +72,20 @@ pub(crate) struct TraceOptions {
     /// Disable detection of shared bottlenecks (no delay samples on the packet path)
     #[arg(long)]
     pub(crate) no_bottlenecks: bool,
-    /// Detect shared bottlenecks with this method; all but the default are published ones, in the package mpwatch-study [default: concordance]
+    /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = methods(), conflicts_with = "no_bottlenecks")]
     pub(crate) method: Option<DetectionMethod>,
     /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) ring_size: Option<u32>,
-    /// Set the size of the buffer that is used when the first is full [default: 4M]
+    /// Set the size of the overflow buffer, used when the buffer of --ring-size is full [default: 4M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) overflow_size: Option<u32>,
     #[command(flatten)]
     pub(crate) counters: CounterOptions,
 }
 
-/// Where energy counters and the power curve are.
+/// Options that locate the energy counters and the power curve.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CounterOptions {
     /// Read energy counters below this directory instead of /sys
@@ -99,13 +99,13 @@ pub(crate) struct CounterOptions {
     pub(crate) simulated: bool,
 }
 
-/// For clap: a mode of the CPU ledger by its name. clap suggests the nearest name.
+/// Parser for the name of a mode of the CPU ledger. clap suggests the nearest name.
 fn ledger_modes() -> impl TypedValueParser<Value = LedgerMode> {
     let names = LedgerMode::ALL.iter().map(|mode| PossibleValue::new(mode.as_str()));
     PossibleValuesParser::new(names).map(|name| LedgerMode::from_word(&name).unwrap_or_default())
 }
 
-/// For clap: a method by its name.
+/// Parser for the name of a detection method.
 pub(super) fn methods() -> impl TypedValueParser<Value = DetectionMethod> {
     let names = DetectionMethod::ALL.iter();
     let names = names.map(|method| PossibleValue::new(method.as_str()).help(method.description()));

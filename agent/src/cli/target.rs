@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The command-line options of an export target, from the same table as its configuration keys.
+//! The command-line options of an export target, generated from the same table as its configuration keys.
 
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch calibrate`: measures the power of each zone, idle and under load, into a file for later runs. `--verify` compares with it.
+//! `mpwatch calibrate`: measures the power of each zone, idle and under load, and saves it. `--verify` compares it with the saved power.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::energy::topology::CpuTopology;
 use crate::error::{Failure, KERNEL, PERMISSION};
 use crate::system::clock::ClockPair;
 
-/// Maximum share of CPU time that other programs use on an idle machine. Above it, idle power is fitted.
+/// Maximum share of CPU time that other programs use on an idle machine. Above it, idle power is extrapolated from readings under load.
 const MAX_OTHER_USE: f64 = 0.05;
 /// Maximum share of CPU time that other programs may use for a fit: half of the CPUs, plus the error of `/proc/stat`.
 const MAX_FITTED_USE: f64 = 0.55;

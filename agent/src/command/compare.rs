@@ -60,7 +60,7 @@ fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<(
     write(&text, options.output.as_deref())
 }
 
-/// The two sets that the options describe, with their names.
+/// The two sets of connections that the options describe, with their names.
 fn select(options: &CompareOptions) -> anyhow::Result<[(String, Report); 2]> {
     let load = |file: &Path, label: Option<&Label>| load(file, label, &options.filter);
     match options.labels.as_slice() {
@@ -119,7 +119,7 @@ fn load(file: &Path, label: Option<&Label>, filter: &FilterOptions) -> anyhow::R
             "no run in {} has the label {label}; {}",
             file.display(),
             if labels.is_empty() {
-                "none has any: give them to the runs (record --label NAME=VALUE --db FILE)".to_owned()
+                "no run has any label: label the runs (record --label NAME=VALUE --db FILE)".to_owned()
             } else {
                 let labels: Vec<_> = labels.iter().map(Label::to_string).collect();
                 format!("its labels are {}", labels.join(", "))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch daemon` and `mpwatch config`: from the command line to the layers of the configuration.
+//! `mpwatch daemon` and `mpwatch config`. Turns the command line into a layer of the configuration.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(super) fn config(command: &ConfigCommand) -> anyhow::Result<()> {
             let file = if exists {
                 "read from"
             } else {
-                "all values are defaults, except for options and environment: no file"
+                "values come from options, environment and defaults, because there is no file"
             };
             print(&format!("the configuration is valid\n{file} {}", path.display()))
         }

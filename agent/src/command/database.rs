@@ -19,7 +19,7 @@ pub(super) struct Database {
 
 impl Database {
     /// Opens the database, without limits of age and size, because the file belongs to the user.
-    /// `samples`: time between two samples of a connection; by default it depends on the connection's age.
+    /// `samples`: time between two samples of a connection. `None`: it depends on the connection's age.
     pub(super) fn open(
         path: Option<&Path>,
         samples: Option<Duration>,
@@ -61,7 +61,7 @@ impl Database {
         self.is_paused = paused.is_some();
     }
 
-    /// Closes the database. Fails if connections are missing. `cut_short`: why the source of the snapshots ended too early.
+    /// Closes the database. Fails if connections are missing. `cut_short`: why the snapshots ended too early. `None`: they did not.
     pub(super) fn close(self, cut_short: Option<&str>) -> anyhow::Result<()> {
         let Some(store) = self.store else { return Ok(()) };
         if let Some(reason) = cut_short {

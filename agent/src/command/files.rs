@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::live::recording::is_recording;
 
-/// How every SQLite file begins.
+/// First bytes of every SQLite file.
 const SQLITE: &[u8; 16] = b"SQLite format 3\0";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `--netns` and `--filter`: which connections a command shows.
+//! `--netns` and `--filter` select the connections that a command shows.
 
 use mpwatch_ebpf::namespace::{self, Namespace};
 use mpwatch_model::flow::connection::Connection;

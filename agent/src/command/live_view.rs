@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view and its source: a daemon, which may stop and come back, or a tracer. Otherwise shows the reason and waits for a daemon.
+//! The live view. Its source is a daemon, which may stop and come back, or a tracer. Without one, it shows why and waits for a daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two attempts to attach to a daemon.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Subtracts a snapshot from the number that is left to show. `false`: none is left.
+/// Subtracts 1 from the number of snapshots that are left to show. `false`: none is left.
 pub(super) fn count_down(left: &mut u64) -> bool {
     *left = left.saturating_sub(1);
     *left > 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output and report files.
+//! Writes to standard output and to report files.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
@@ -49,7 +49,7 @@ pub(super) fn print_report(
     write(&text, options.output.as_deref())
 }
 
-/// Prints a report on a terminal: if it is long, only a summary, unless `full`.
+/// Prints a report on a terminal. A long report is only summarized, unless `full`.
 fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     let text = text::report_within(report, terminal_width());
     let lines = text.lines().count();
@@ -65,7 +65,7 @@ fn print_on_terminal(report: &Report, full: bool) -> anyhow::Result<()> {
     ))
 }
 
-/// Prints text through a pager; without one, directly.
+/// Prints text through a pager, or directly if there is none.
 fn print_paged(text: &str) -> anyhow::Result<()> {
     let pager = std::env::var("PAGER").unwrap_or_else(|_| "less -FRX".to_owned());
     let Ok(mut child) = Command::new("sh").args(["-c", &pager]).stdin(Stdio::piped()).spawn() else {
@@ -93,7 +93,7 @@ fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
-/// Prints a report piece by piece, or writes it to a file: the text of a long run is larger than everything else in memory.
+/// Prints a report piece by piece, or writes it to a file, because the whole text of a long run would take too much memory.
 pub(super) fn write_pieces(
     file: Option<&Path>,
     write_to: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,
@@ -113,7 +113,7 @@ fn buffered<W: io::Write>(output: W) -> BufWriter<W> {
     BufWriter::with_capacity(64 << 10, output)
 }
 
-/// Checks the outputs of a command that writes or reads a recording, before it starts.
+/// Checks the output files of a command that writes or reads a recording, before the command starts.
 pub(super) fn check_outputs(
     recording: &Path,
     database: Option<&Path>,
@@ -148,7 +148,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(output.flush()?)
 }
 
-/// Prints a table, in ASCII on a terminal without UTF-8. Files and pipes get UTF-8 always.
+/// Prints a table, in ASCII on a terminal without UTF-8. Files and pipes always get UTF-8.
 pub fn print_table(text: &str) -> anyhow::Result<()> {
     if on_a_terminal() && is_ascii() { print(&mpwatch_tui::ascii(text)) } else { print(text) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end; on a terminal its summary.
+//! `mpwatch record`: traces this machine, writes all events to a file, and prints a report at the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

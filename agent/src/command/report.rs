@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch report`: a report over a period of a database, which may be larger than the memory.
+//! `mpwatch report`: prints a report on a period of a database. The database may be larger than memory.
 
 use anyhow::Context as _;
 use jiff::Zoned;

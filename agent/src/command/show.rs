@@ -20,7 +20,7 @@ use crate::error::{Failure, NO_SUCH_CONNECTION, exit};
 use crate::live::session::{self, TrackerSettings};
 use crate::system::stop_flag;
 
-/// Time between two own snapshots: long enough for a rate, short enough for an immediate answer.
+/// Time between two snapshots without a daemon: long enough to compute rates, short enough for an interactive command.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 pub(super) fn list(options: &ListOptions) -> anyhow::Result<()> {

@@ -40,7 +40,7 @@ pub(super) fn run(options: &TopOptions) -> anyhow::Result<()> {
         }
         anyhow::Ok(count_down(&mut left))
     };
-    // A database starts where its own tracing starts, so `--db` needs a tracer of its own.
+    // The run in a database begins when tracing begins, so `--db` needs a new tracer instead of the daemon.
     if options.db.is_none()
         && let Some(mut daemon) = Daemon::find(view, options.interval.is_some(), &stop)?
     {

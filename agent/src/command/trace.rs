@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the tracing options of a command line to a running tracer.
+//! Starts a tracer with the tracing options of a command line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::live::kernel::Live;
 use crate::system::setup::namespace_sysctls;
 
-/// The time between two snapshots: the given one, else the default or the step of samples if that is shorter.
+/// The time between two snapshots: `given`, otherwise the shorter of the default and the step of `samples`.
 pub(super) fn interval(
     given: Option<Duration>,
     default: Duration,

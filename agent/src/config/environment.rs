@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Environment variables of mpwatch. As in files, a misspelt name is an error: a variable that is silently ignored looks like a setting.
+//! Environment variables of mpwatch. As in files, a misspelt name is an error: users would expect an ignored variable to have an effect.
 
 use super::keys::{Key, keys};
 use super::nearest::suggest;
 use crate::error::Failure;
 
 const PREFIX: &str = "MPWATCH_";
-/// Variables that are not keys of the daemon, and what they set.
+/// Variables that do not set a configuration key, with their help texts.
 const OTHERS: [(&str, &str); 2] = [
     ("MPWATCH_SCREEN_CONFIG", "File with the settings of the live view; empty for none."),
     ("MPWATCH_LIBBPF_LOG", "If set, print the messages of libbpf."),
@@ -23,7 +23,7 @@ const OF_TESTS: [&str; 6] = [
 /// Prefixes of further variables of the tests.
 const PREFIXES_OF_TESTS: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATCH_FUZZ_"];
 
-/// All variables that users set, with what each sets.
+/// All variables for users, with their help texts.
 pub(crate) fn variables() -> Vec<(String, &'static str)> {
     let keys = keys().map(|key| (key.environment(), key.help));
     let others = OTHERS.into_iter().map(|(name, help)| (name.to_owned(), help));
@@ -36,7 +36,7 @@ pub(crate) fn check(names: impl Iterator<Item = String>) -> Result<(), Failure> 
     // The order of the environment is arbitrary.
     unknown.sort();
     let Some(name) = unknown.first() else { return Ok(()) };
-    // The prefix would make all names look alike.
+    // Names are compared without the prefix: with it, all of them would be similar.
     let known = variables();
     let known: Vec<&str> = known.iter().filter_map(|(name, _)| name.strip_prefix(PREFIX)).collect();
     let hint = suggest(name.trim_start_matches(PREFIX), &known);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How each type of configuration value is parsed and printed.
+//! Parses and prints each type of configuration value.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::quantity::{in_percent, parse_budget, parse_count, parse_interval, par
 
 /// Maximum of `metrics.top_flows`, the number of connections with series of their own.
 const MAX_TOP_FLOWS: u32 = 500;
-/// Minimum limit of the database in bytes: a smaller one has no room for its own tables.
+/// Minimum of `store.max_size` in bytes: a smaller database has no room for its tables.
 const MIN_STORE_SIZE: u64 = 1 << 20;
 
 pub(super) struct Form<T> {
@@ -63,7 +63,7 @@ pub(super) const SAMPLE_INTERVAL: Form<Duration> = Form {
     },
     show: time,
 };
-/// `None`: no limit, written as 0. Zero needs no unit.
+/// A maximum age. `None`: no limit, written as 0, which needs no unit.
 pub(super) const AGE: Form<Option<Duration>> = Form {
     parse: |text| {
         let age = if text == "0" { Some(Duration::ZERO) } else { parse_duration(text) };
@@ -72,7 +72,7 @@ pub(super) const AGE: Form<Option<Duration>> = Form {
     },
     show: |age| in_time_units(age.unwrap_or_default()).into(),
 };
-/// `None`: no limit, written as 0. Zero needs no unit.
+/// A maximum size in bytes. `None`: no limit, written as 0, which needs no unit.
 pub(super) const SIZE: Form<Option<u64>> = Form {
     parse: |text| {
         let size = if text == "0" { Some(0) } else { parse_size(text) };

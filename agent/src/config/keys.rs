@@ -22,7 +22,7 @@ use tracing::level_filters::LevelFilter;
 use super::form;
 use crate::system::paths;
 
-/// Key that enables the detection of shared bottlenecks, and key of its method.
+/// The key that enables the detection of shared bottlenecks, and the key that selects its method.
 pub(super) const DETECTION: &str = "trace.bottlenecks";
 pub(super) const METHOD: &str = "trace.method";
 /// Key that enables the removal of extra subflows.
@@ -38,7 +38,7 @@ pub(super) struct Key {
     /// Option of the command line. Empty: there is none.
     pub(super) flag: &'static str,
     pub(super) help: &'static str,
-    /// Whether SIGHUP applies a change; otherwise a restart does.
+    /// Whether SIGHUP applies a change of the value. If not, only a restart does.
     pub(super) reloads: bool,
     /// Parses and sets the value. The error says which values are valid.
     pub(super) set: SetValue,
@@ -66,16 +66,16 @@ pub(super) fn keys() -> impl Iterator<Item = &'static Key> + Clone {
 const RELOAD: bool = true;
 const RESTART: bool = false;
 
-/// Rows of name, option of the command line, field of the configuration with its type, default and form, how a change takes effect, and help.
+/// Builds the table. A row has the name, command-line option, field with its type, default and form, how a change is applied, and help.
 macro_rules! keys {
     ($($name:expr, $flag:literal, $field:ident: $type:ty = $default:expr, $form:ident, $applied:ident, $help:literal;)+) => {
-        /// All values.
+        /// The values of all keys.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(clippy::struct_excessive_bools, reason = "each is a key of the file")]
         #[allow(clippy::struct_field_names, reason = "`web_config` is Prometheus' name of that file")]
         pub(crate) struct Config {
             $(pub(crate) $field: $type,)+
-            /// In the order of [`TARGETS`].
+            /// The export targets, in the order of [`TARGETS`].
             targets: [TargetOptions; 3],
         }
 
@@ -159,7 +159,7 @@ keys! {
 }
 
 impl Config {
-    /// Where the daemon sends connections, by the names of the tables in the file.
+    /// The export targets, with the names of their tables in the file.
     pub(crate) fn exports(&self) -> impl Iterator<Item = (&'static str, &TargetOptions)> {
         TARGETS.into_iter().zip(&self.targets)
     }
@@ -182,7 +182,7 @@ fn export_keys() -> impl Iterator<Item = Key> {
     iter::once(export_key("sample", SAMPLE, 0..TARGETS.len())).chain(tables)
 }
 
-/// The key of an option of these targets, which share its value. `targets`: range of indices in [`TARGETS`].
+/// A key that sets the same option of all `targets`, a range of indices in [`TARGETS`].
 fn export_key(name: &str, option: TargetOption, targets: Range<usize>) -> Key {
     let first = targets.start;
     Key {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's configuration: defaults, file, environment, command line, in this order. [`Loaded`] has all origins, [`keys`] all keys.
+//! The daemon's configuration. The file overrides defaults, the environment overrides the file, and the command line overrides both.
 
 pub(crate) mod environment;
 mod form;
@@ -131,7 +131,7 @@ impl Layers {
         }
         errors.sort_by_key(|(line, _)| *line);
         let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
-        // These checks compare values. A wrong value would be compared as its default.
+        // These checks compare keys with each other. In place of a rejected value, they would use the default.
         if errors.is_empty() {
             let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));
@@ -207,7 +207,7 @@ impl Loaded {
 
     /// The values as in a file, optionally with their origins as comments.
     pub(crate) fn show(&self, with_origin: bool) -> String {
-        // Without detection there is no method.
+        // Without detection, the method has no effect.
         let is_used = |key: &Key| self.config.bottlenecks || key.name != keys::METHOD;
         let lines = keys().zip(&self.origins).filter(|(key, _)| is_used(key)).map(|(key, origin)| {
             let line = format!("{} = {}", key.name, (key.show)(&self.config));
@@ -271,7 +271,7 @@ fn in_toml(kind: &str) -> &'static str {
 /// JSON Schema have the same names), and the value.
 type EachValue<'a> = dyn FnMut(&str, Range<usize>, &'static str, String) + 'a;
 
-/// Passes on all values of a table and of the tables in it, and its empty tables.
+/// Passes each value of a table and of its nested tables to `each`; an empty table counts as a value.
 fn flatten(prefix: &str, table: &DeTable<'_>, each: &mut EachValue<'_>) {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suggests a known name for an unknown one.
 
-/// A hint at the name that is most similar to a wrong one. `None`: no name is similar.
+/// A hint with the name that is most similar to a wrong one. `None`: no name is similar.
 pub fn suggest(wrong: &str, names: &[&str]) -> Option<String> {
     // A key in the wrong table is as likely as a typing error.
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon changes connections, if it is configured to: removes extra subflows and registers `mptcpd`. Each step is logged, counted, and
+//! Changes connections if the configuration enables it: removes extra subflows and registers `mptcpd`. Each step is logged, counted, and
 //! added to the stream of events.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) fn unregister(registration: Registration) {
 }
 
 impl Elimination {
-    /// Must be called while this thread still has all capabilities. Fails without a capability or kernel support. `None`: it is off.
+    /// Call while this thread still has all capabilities. Fails without a capability or kernel support. `None`: elimination is off.
     pub(super) fn start(
         config: &Config,
         journal: Journal,
@@ -81,7 +81,7 @@ impl Elimination {
 
 impl SnapshotSink for Elimination {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
-        // A step takes effect in the next snapshot, and none follows the last one.
+        // The effect of a step shows in the next snapshot, and no snapshot follows the last one.
         if self.stop.load(Ordering::Relaxed) {
             return;
         }

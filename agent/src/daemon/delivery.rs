@@ -27,7 +27,7 @@ impl StepError {
     }
 }
 
-/// Sends the next batch of at most `batch` connections, once.
+/// Sends the next batch of at most `batch` connections, without a retry. `since`: omit connections that ended earlier; `None`: omit none.
 pub(crate) fn step(
     sender: &mut Sender,
     outbox: &mut Outbox,

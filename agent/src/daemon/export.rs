@@ -142,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Logs a failure once. Unconfirmed connections stay in the database.
+    /// Counts a failure, and logs it if the previous failure was different. Unconfirmed connections stay in the database.
     fn failed(&mut self, error: &StepError) {
         self.failures += 1;
         // Some rows were read from the outbox but not sent: a new outbox reads them again.
@@ -170,7 +170,7 @@ impl Worker {
         }
     }
 
-    /// Updates the metrics.
+    /// Updates the metrics and returns the backlog. `None`: the database could not be read.
     fn publish(&self) -> Option<Backlog> {
         let backlog = self.outbox.as_ref().and_then(|outbox| outbox.backlog().ok());
         let Sent { connections, bytes, rejected, .. } = self.export.sender.sent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snapshots for Prometheus. Sums are computed once per tick, on the tracker's thread; a scrape only formats them.
+//! Turns snapshots into metrics for Prometheus. Sums are computed once per tick, on the tracker's thread; a scrape only formats them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon's own process, from `/proc/self`.
+//! Resource usage of the daemon's own process, from `getrusage` and `/proc/self`.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ pub(super) fn read(started_at: Timestamp) -> DaemonProcess {
         cpu: used.and_then(|used| u64::try_from(used).ok()).map(Nanos),
         resident,
         mapped,
-        // Reading the directory opens one more file, which does not count.
+        // Reading the directory opens one more file, which is not counted.
         open_files: fs::read_dir("/proc/self/fd").ok().map(|all| (all.count() as u64).saturating_sub(1)),
         max_files: getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft),
         threads: fs::read_dir("/proc/self/task").ok().map(|all| all.count() as u64),

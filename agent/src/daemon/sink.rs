@@ -20,6 +20,6 @@ pub(crate) trait SnapshotSink {
     /// The configuration has changed (SIGHUP). Called before the next snapshot.
     fn configure(&mut self, _config: &Config) {}
 
-    /// Called after the last snapshot. All sinks together have 5 s.
+    /// Called after the last snapshot. All sinks together must finish within 5 s.
     fn finish(&mut self) {}
 }

@@ -70,7 +70,7 @@ impl Reader {
         (Self { lines: sender, output, behind_since: None }, lines)
     }
 
-    /// Whether the peer has closed the connection. The thread of the reader notices only at the next snapshot, up to a minute later.
+    /// Whether the peer has closed the connection. The thread of the reader notices that only at the next snapshot, up to a minute later.
     fn has_left(&self) -> bool {
         let mut peer = [PollFd::new(self.output.stream.as_fd(), PollFlags::empty())];
         let hung_up = |events: PollFlags| events.contains(PollFlags::POLLHUP);
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Since when the reader is stalled or behind, if that exceeds the timeout: a new reader may replace it. `None`: the reader stays.
+    /// Since when the reader has been stalled or behind, if for longer than the timeout. `None`: a new reader must not replace this reader.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -210,7 +210,7 @@ impl Shared {
                 let _ = shared.serve(&output, lines);
                 shared.status.readers.fetch_sub(1, Ordering::Relaxed);
             };
-            // Without a thread, `lines` is dropped, and the next snapshot removes the reader.
+            // If no thread can be started, `lines` is dropped, and the next snapshot removes the reader.
             if thread::Builder::new().name("mpwatch-reader".to_owned()).spawn(serve).is_err() {
                 self.status.readers.fetch_sub(1, Ordering::Relaxed);
                 self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
@@ -349,13 +349,13 @@ mod tests {
             peer.read_exact(&mut [0; 100]).unwrap();
             reader.note_progress();
         }
-        assert_eq!(reader.behind_since, Some(behind), "reading a part does not count");
-        assert!(reader.idle_since().is_none(), "the time is not over");
+        assert_eq!(reader.behind_since, Some(behind), "a partial read does not count");
+        assert!(reader.idle_since().is_none(), "the timeout has not elapsed");
         reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
         assert!(reader.idle_since().is_some());
         peer.read_exact(&mut [0; 300]).unwrap();
         reader.note_progress();
-        assert!(reader.idle_since().is_none(), "it has read everything");
+        assert!(reader.idle_since().is_none(), "the reader has read everything");
     }
     #[test]
     fn a_reader_that_has_left_gives_up_its_place_before_the_next_snapshot() {

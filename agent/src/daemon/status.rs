@@ -17,7 +17,7 @@ use crate::system::lock;
 /// A snapshot is current for three intervals plus this time, because the machine may be busy.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Shared by all threads.
+/// The state of the daemon, which all threads share.
 #[derive(Default)]
 pub(super) struct Status {
     interval: Duration,

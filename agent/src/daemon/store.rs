@@ -22,9 +22,9 @@ use super::status::Status;
 use crate::config::Config;
 use crate::error::Failure;
 
-/// Maximum time for writing at the end. All sinks together have 5 s.
+/// Maximum time for writing at the end. All sinks together must finish within 5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The alternative in the message that a file cannot be opened.
+/// The alternative that a message offers if the database cannot be opened.
 const HINT: &str = "or set `store.path` (--db); empty: no database, only metrics";
 /// Time between two attempts to open a file if the disk is full.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ pub(super) struct StoreSink {
     losses: StoreLosses,
 }
 
-/// Why the file could not be opened, and when that was tried.
+/// Why the last attempt to open the file failed, and when it was made.
 struct NotOpen {
     why: String,
     tried: Instant,
@@ -57,7 +57,7 @@ fn limits(config: &Config) -> Limits {
 }
 
 impl StoreSink {
-    /// Opens the file. `None`: the configuration names no file. A temporary error, such as a full disk, is not a failure.
+    /// Opens the file. `None`: the configuration names no file. After a temporary error, such as a full disk, `retry` opens it later.
     pub(super) fn open(config: &Config, status: Arc<Status>) -> anyhow::Result<Option<Self>> {
         let Some(path) = &config.store_path else { return Ok(None) };
         create_folder(path).map_err(|error| {
@@ -128,7 +128,7 @@ impl NotOpen {
     }
 }
 
-/// Creates the folder of the file if its parent exists. Others cannot read the folder: connections show which hosts communicate.
+/// Creates the folder of the file if its parent exists. Other users cannot read it, because connections show which hosts communicate.
 fn create_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.exists() => DirBuilder::new().mode(0o750).create(folder),

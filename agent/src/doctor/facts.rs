@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: it cannot be read.
+//! Facts for the doctor, from `/proc`, `/sys` and the kernel's BTF; [`super::rules`] judges them. `None`: a fact cannot be read.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::system::procfs::read_file as read;
 pub(super) struct Energy {
     pub(super) source: EnergySource,
     pub(super) zones: Vec<ZoneReport>,
-    /// Why a better source is not used.
+    /// Reasons why a more accurate source than `source` is not used.
     pub(super) notes: Vec<Note>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Facts {
     pub(super) scheduler: Option<String>,
     /// Effective capabilities of this process.
     pub(super) capabilities: Option<CapsHashSet>,
-    /// Whether this is the initial user namespace. In others the kernel ignores capabilities for BPF.
+    /// Whether this is the initial user namespace. In other user namespaces, the kernel ignores capabilities for BPF.
     pub(super) in_initial_user_namespace: Option<bool>,
     /// Mode of kernel lockdown: `none`, `integrity` or `confidentiality`.
     pub(super) lockdown: Option<String>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The checks as text for a terminal of 80 columns. The passed checks of a group share one line. Pure.
+//! Formats the checks as text for a terminal of 80 columns. The passed checks of a group share one line.
 
 use std::collections::BTreeSet;
 
@@ -93,7 +93,7 @@ fn push_wrapped(out: &mut String, head: &str, text: &str) {
 }
 
 fn verdict(checks: &[Check], outcome: Outcome) -> String {
-    // Several checks of energy, such as the source and its counters, are one limitation.
+    // Failed checks of one topic, such as the energy source and its counters, count as one limitation.
     let topic = |check: &Check| check.name.split(' ').next().map(str::to_owned);
     let warnings = checks.iter().filter(|check| check.status == Status::Warn).filter_map(topic);
     let warnings = warnings.collect::<BTreeSet<String>>().len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The steps of `mpwatch calibrate`: threads load CPUs, the sampler reads power. `mpwatch_engine::energy::fit` plans and fits.
+//! Runs the steps of `mpwatch calibrate`, which `mpwatch_engine::energy::fit` plans: threads load CPUs, the sampler reads power.
 
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +24,7 @@ pub(crate) struct StepTiming {
     pub(crate) is_under_load: bool,
 }
 
-/// Runs one step: loads these CPUs and reads every counted zone. `machine`: number of CPUs. `wait` sleeps, or advances a test's clock.
+/// Runs one step: loads `cpus` and reads the zones. `machine`: number of all CPUs. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],

@@ -22,7 +22,7 @@ pub(crate) struct PowerFile {
     /// Time of the measurement, RFC 3339.
     pub(crate) measured_at: String,
     pub(crate) machine: MachineSetup,
-    /// Counted zones.
+    /// The zones that are part of the machine's total.
     #[serde(rename = "zone")]
     pub(crate) zones: Vec<MeasuredZone>,
 }

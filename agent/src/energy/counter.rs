@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes energy from the values of a counter, with wraps, jumps, and ambiguous cases. Pure.
+//! Computes energy from successive values of a counter, which may wrap or be reset.
 
 use mpwatch_model::host::energy::LostReason;
 use mpwatch_model::unit::{Microjoules, Nanos};
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_jump_beyond_the_highest_power_is_lost() {
-        // A counter that was set back a little looks as if it had wrapped: 262 kW.
+        // A counter that was set back by 1 kJ looks as if it had wrapped, which would mean 261 kW.
         let found = steps(Some(262_143_328_850), &[100_000_000_000, 99_000_000_000, 99_010_000_000]);
         assert_eq!(found[1], Some(Err(LostReason::Backwards)));
         assert_eq!(found[2], Some(Ok(Microjoules(10_000_000))));

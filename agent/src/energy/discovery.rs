@@ -17,7 +17,7 @@ use super::zone::{Backend, Role, Zone, assign_roles};
 
 const GRANT: &str =
     "run as root, or: sudo setcap cap_perfmon,cap_dac_read_search+ep \"$(command -v mpwatch)\"";
-/// The problem, and what to do. Only processors of Intel and AMD have RAPL.
+/// The message about missing counters, and what to do. Only processors of Intel and AMD have RAPL.
 const NO_COUNTERS: (&str, &str) = if cfg!(target_arch = "x86_64") {
     (
         "no energy counters",
@@ -57,14 +57,14 @@ impl Hardware {
             perf: root.is_none().then_some(perf::open as perf::Open),
             in_vm: root.is_none() && flags.split_whitespace().any(|flag| flag == "hypervisor"),
             simulated: false,
-            // Including CPUs that this process may not use: counters cover the whole machine.
+            // CPUs that this process may not use are included, because counters cover the whole machine.
             cpus: u32::try_from(cpus::online().len()).unwrap_or(u32::MAX).max(1),
             model: CpuPower::from_cpuinfo(&cpuinfo),
         }
     }
 }
 
-/// Something that the user should know about energy counters.
+/// A message to the user about energy counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) what: String,
@@ -74,10 +74,10 @@ pub(crate) struct Note {
 
 pub(crate) struct Discovery {
     pub(crate) source: EnergySource,
-    /// Zones of that source, with their roles.
+    /// Zones of `source`, with their roles.
     pub(crate) zones: Vec<(FoundZone, Role)>,
     pub(crate) topology: CpuTopology,
-    /// Why a better source is not used.
+    /// Reasons why a more accurate source than `source` is not used.
     pub(crate) notes: Vec<Note>,
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each that cannot. If no zone is counted, moves all
-/// zones to `shown`.
+/// The zones with their roles, if at least one counted zone can be read. Adds a note for each counted zone that cannot. If none is counted,
+/// moves all zones to `shown`.
 fn usable(
     found: Vec<FoundZone>,
     notes: &mut Vec<Note>,
@@ -237,7 +237,7 @@ mod tests {
         let (root, mut tree) = tree(Platform::Intel1, SysfsLayout::Linked);
         tree.inject_fault("intel-rapl:0", Fault::Denied).unwrap();
         let found = discover(&hardware(root.path()));
-        // Root can read it nevertheless.
+        // Root can read the counter although it is denied to other users.
         if !nix::unistd::geteuid().is_root() {
             assert_eq!((found.source, found.notes.len()), (EnergySource::Model, 1));
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy without counters: typical power of the CPU model times busy time, for the whole server at the wall. The error is 50 % at best, so
-//! all outputs mark it as an estimate. Pure. Watts per virtual CPU, idle and at full load, are from SPECpower results as listed by Cloud
-//! Carbon Footprint and GreenKube. The best linear fit to real recordings has a mean error of 9 to 46 %; hence the wide bounds.
+//! Estimates energy without counters, from busy time and typical power of the CPU model; the power includes the whole server at the wall.
+//! The error is 50 % at best, so all outputs mark the energy as an estimate. Watts per virtual CPU, idle and at full load, are SPECpower
+//! results as listed by Cloud Carbon Footprint and GreenKube. Even the best linear fit to real recordings has a mean error of 9 to 46 %.
 
 use mpwatch_model::host::energy::window::Estimate;
 use mpwatch_model::host::setup::cpuinfo_field;
@@ -16,7 +16,7 @@ pub(crate) struct CpuPower {
     high: f64,
 }
 
-/// For a CPU that is not in the table: the medians of the table.
+/// Power of a CPU that is not in the table: the medians of the table.
 const UNKNOWN: CpuPower = CpuPower { idle: 640_000, full: 3_670_000, low: 0.25, high: 2.5 };
 
 /// Idle and full power in microwatts by vendor, family, model and stepping. `None`: not in the table.
@@ -33,7 +33,7 @@ fn table(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<(u64, u
 }
 
 impl CpuPower {
-    /// From the first CPU in `/proc/cpuinfo`.
+    /// The power of the first CPU in the text of `/proc/cpuinfo`.
     pub(crate) fn from_cpuinfo(cpuinfo: &str) -> Self {
         Self::known(cpuinfo).unwrap_or(UNKNOWN)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Busy time of each CPU since the start, by the idle time in `/proc/stat`. The kernel measures idle time to the microsecond and prints it
+//! Busy time of each CPU since the start, from the idle time in `/proc/stat`. The kernel measures idle time in microseconds and prints it
 //! in ticks of 10 ms; because the figures are totals, rounding errors do not accumulate.
 
 use mpwatch_model::kernel::cpu::CpuLoad;

@@ -38,11 +38,11 @@ pub(crate) struct Meter {
     window: EnergyWindow,
     ledger: Ledger,
     cpus: Vec<CpuAccounts>,
-    /// `None`: the ledger is exact.
+    /// Reads the load of the CPUs. `None`: the ledger is not sampled.
     load: Option<Load>,
 }
 
-/// The load of all CPUs, and the CPU time of the tracing thread (`own`: at the start, nanoseconds).
+/// Reads the load of all CPUs. `own`: CPU time of the tracing thread at the start, ns. `busy`: busy time of all CPUs at the last reading.
 struct Load {
     reader: LoadReader,
     packets: PacketCounter,
@@ -62,7 +62,7 @@ pub(crate) struct InWindows {
 pub(crate) struct MeterReading {
     pub(crate) cpus: Vec<CpuAccounts>,
     pub(crate) energy: EnergyWindow,
-    /// `None`: the ledger is exact.
+    /// Load and windows of a sampled ledger. `None`: the ledger is not sampled.
     pub(crate) sampling: Option<CpuSampling>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that the kernel has received in all namespaces, by `/proc/net/softnet_stat`: a line for each CPU that is online, whose first field
-//! is the number of packets after GRO, in hexadecimal, modulo 2^32. Unlike other files below `/proc/net` it does not depend on the namespace.
+//! Packets that the kernel has received, from `/proc/net/softnet_stat`. The file has a line for each online CPU, whose first field is the
+//! number of packets after GRO, in hexadecimal, modulo 2^32. Unlike other files below `/proc/net`, it covers all network namespaces.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's `power` PMU: powercap's counters, but 64 bits wide, without wraps, and readable with CAP_PERFMON.
+//! The kernel's `power` PMU has the same counters as powercap, but 64 bits wide, so without wraps, and readable with CAP_PERFMON.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub(crate) fn scan(root: &Path, topology: &CpuTopology, open: Open) -> Vec<Found
         let config = text(&format!("events/{event}")).as_deref().and_then(parse_config);
         let unit = text(&format!("events/{event}.scale")).as_deref().and_then(Unit::parse);
         let (Some(config), Some(unit)) = (config, unit) else { continue };
-        // There is one platform counter, which each CPU of the mask would count again.
+        // There is a single platform counter. Reading it on each CPU of the mask would count its energy several times.
         let readers = if name == "psys" { &cpus[..cpus.len().min(1)] } else { &cpus[..] };
         found.extend(readers.iter().map(|cpu| FoundZone {
             zone: zone(event, name, *cpu, &packages(&cpus, topology)),

@@ -113,7 +113,7 @@ mod tests {
             let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
             let counted = assign_roles(&zones).into_iter().map(|role| matches!(role, Role::Counted(_)));
             let found: Vec<_> = zones.iter().map(|zone| zone.device.as_str()).zip(counted).collect();
-            // Only time shows that a counter is dead or a mirror of another.
+            // Only later readings show that a counter does not advance or mirrors another.
             let is_found_later = matches!(shape, Platform::MirroredDies | Platform::DeadZone);
             let expected: Vec<_> =
                 expected.into_iter().map(|(device, counted)| (device, counted || is_found_later)).collect();
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Whether the other reader has the zone; if so, its values must be equal. It does not support sockets named by letters, or MMIO.
+    /// Whether `other` has the zone; if so, the values must be equal. The crate `powercap` does not read MMIO or sockets named by letters.
     fn check(other: &powercap::PowerCap, zone: &Zone, (energy, max): (u64, Option<u64>)) -> bool {
         let mut numbers =
             zone.device.strip_prefix("intel-rapl:").into_iter().flat_map(|rest| rest.split(':'));

@@ -36,7 +36,7 @@ pub(crate) struct Sampler {
     source: EnergySource,
     zones: Vec<ZoneReader>,
     model: Arc<ZoneId>,
-    /// Why a better source is not used.
+    /// Reasons why a more accurate source than `source` is not used.
     pub(crate) notes: Vec<Note>,
     last: Option<ClockPair>,
     /// Number of windows so far.

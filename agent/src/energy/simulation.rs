@@ -20,7 +20,7 @@ const CALIBRATION: &str = "power.toml";
 /// Time between two updates of the counters.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Counters that advance until this is dropped.
+/// Simulated counters, which advance until this value is dropped.
 pub(crate) struct Simulation {
     _live: LiveSimulation,
     folder: TempDir,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time by `/proc/stat`, in ticks of the kernel: precise enough over seconds.
+//! CPU time from `/proc/stat`, in ticks of 10 ms, which is precise enough for windows of several seconds.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ pub(crate) fn tick() -> Nanos {
     Nanos(1_000_000_000 / per_second.unwrap_or(100).max(1))
 }
 
-/// From lines `cpu0 user nice system idle iowait irq softirq`. The next field, time stolen by a hypervisor, does not count.
+/// Parses lines `cpu0 user nice system idle iowait irq softirq`. The next field, time stolen by a hypervisor, is not included.
 pub(super) fn parse(stat: &str) -> Vec<CpuTicks> {
     let line = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;

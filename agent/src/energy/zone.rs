@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Zones of energy counters, and which of them add up to the machine without overlap. Pure. Only its `name` identifies a zone's package,
-//! not the index in `intel-rapl:0`. `psys` contains packages, `core` and `uncore` are inside them, an MMIO zone is a second view of a
-//! package.
+//! Zones of energy counters, and which of them cover the machine without overlap. The `name` of a zone identifies its package; the index in
+//! `intel-rapl:0` does not. `psys` contains packages, `core` and `uncore` are parts of a package, an MMIO zone is a second view of one.
 
 /// The part of the machine that a zone measures, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,12 +51,12 @@ pub(crate) enum Backend {
     Mmio,
 }
 
-/// A counter.
+/// A zone, which has one energy counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     /// Device, such as `intel-rapl:0:1`; for a perf event, `energy-pkg@0` with the CPU on which it is read.
     pub(crate) device: String,
-    /// Device of the enclosing zone.
+    /// Device of the enclosing zone. `None`: no zone encloses this one.
     pub(crate) parent: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) backend: Backend,
@@ -144,7 +143,7 @@ fn role(index: usize, zone: &Zone, zones: &[Zone]) -> Role {
         Domain::Overlapping => return Role::DisplayOnly,
         Domain::Unnamed if zone.parent_in(zones).is_none() => None,
         Domain::Unnamed => return Role::Excluded("inside another zone"),
-        Domain::Other => return Role::Excluded("mpwatch does not know this name"),
+        Domain::Other => return Role::Excluded("its name is unknown"),
     };
     let twin = |other: &&Zone| zone.is_twin_of(other, zones);
     if zone.backend == Backend::Mmio && zones.iter().filter(twin).any(|other| other.backend != Backend::Mmio)

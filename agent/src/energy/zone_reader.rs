@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads one zone: its counter, its open window, and whether its counter can be trusted (it may vanish, be stuck, or mirror another).
+//! Reads the counter of one zone, keeps its open window, and detects a counter that vanished, is stuck, or mirrors another counter.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const MIRROR_WINDOWS: u32 = 5;
 
 /// Values of a window that all zones share.
 pub(crate) struct WindowTimes {
-    /// Time since the previous window. Zero in the first.
+    /// Time since the previous window. Zero in the first window.
     pub(crate) elapsed: Nanos,
     /// Time between the first and the last reading of the window.
     pub(crate) skew: Nanos,
@@ -77,7 +77,7 @@ pub(crate) struct ZoneReader {
     unchanged: Nanos,
     before: Option<io::Result<u64>>,
     value: Option<io::Result<u64>>,
-    /// Energy of the last window and the value at its end, for comparison with other dies.
+    /// Energy of the last window and the value at its end, microjoules, for comparison with other dies. `None`: there is no reading.
     last: Option<(u64, u64)>,
     /// Consecutive windows whose energy equals the energy of another die.
     equal_windows: u32,
@@ -281,7 +281,8 @@ impl ZoneReader {
     }
 }
 
-/// Excludes the second of two dies that share a counter: equal values before the first window, later equal energy in several windows.
+/// Excludes the second of two dies that share a counter: their values are equal before the first window, or later their energy is equal in
+/// several consecutive windows.
 pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
     for index in 1..readers.len() {
         let (earlier, later) = readers.split_at_mut(index);

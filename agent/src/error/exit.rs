@@ -44,7 +44,7 @@ pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
         || has(error, |error| matches!(error, AttachError::Permission { .. }))
 }
 
-/// The error of a daemon, with advice if a privilege is missing. It may be missing already for the socket or the database.
+/// The error of a daemon, with advice if a privilege is missing, be it for tracing, the socket or the database.
 pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     if is_not_permitted(&error) || !has(&error, is_denied) {
         return error;
@@ -76,7 +76,7 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    // A file's name, or a damaged file's contents, must not steer the terminal.
+    // A file's name, or a damaged file's contents, must not send control sequences to the terminal.
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }
 

@@ -5,7 +5,7 @@
 pub const RUNTIME: u8 = 1;
 /// The command line or the configuration is wrong.
 pub const USAGE: u8 = 2;
-/// The kernel lacks something.
+/// The kernel lacks a feature that the command needs.
 pub const KERNEL: u8 = 3;
 /// A privilege is missing.
 pub const PERMISSION: u8 = 4;

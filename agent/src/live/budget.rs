@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the CPU time of mpwatch within its budget: makes one reduction after the other while the cost exceeds the budget, and undoes them
-//! when the cost is well below.
+//! Keeps the CPU time of mpwatch within its budget: makes one reduction of tracing after the other while the cost exceeds the budget, and
+//! undoes them when the cost is well below the budget.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::quantity::in_percent;
 
 /// Snapshots to wait after a change until its effect is measured. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
-/// Snapshots to wait before undoing a reduction; doubled each time that it has to be made again, so that reductions do not flap.
+/// Snapshots to wait before undoing a reduction. Doubled whenever an undone reduction must be made again, so that reductions do not flap.
 const CALM: u32 = 2 * SETTLING;
 const MAX_CALM: u32 = 64 * CALM;
 /// A reduction is undone if the cost is below this share of the budget.
@@ -130,7 +130,7 @@ impl Budget {
         self.factor(Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
     }
 
-    /// The factor of the last reduction of this work in force.
+    /// The factor of the last reduction of this work that is in force. `None`: none is.
     fn factor(&self, work: Reducible) -> Option<u32> {
         let mut in_force = self.reductions[..self.in_force].iter().rev();
         in_force.find(|reduction| reduction.reduces == work).map(|reduction| reduction.factor)
@@ -165,7 +165,7 @@ mod tests {
 
     const ALL: [Reducible; 3] = [Windows, Samples, Rtt];
 
-    /// Number of reductions in force after each of some snapshots of the same cost.
+    /// Observes `snapshots` snapshots of the same cost. Returns the number of reductions in force after each.
     fn run(budget: &mut Budget, cost: f64, snapshots: usize) -> Vec<u8> {
         let each = |_| {
             budget.observe(cost);

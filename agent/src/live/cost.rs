@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time that mpwatch uses for tracing: its process, without serving clients, and its BPF programs.
+//! CPU time that mpwatch uses for tracing: of its BPF programs and of its threads, except threads that serve clients.
 
 use std::fs;
 use std::path::Path;

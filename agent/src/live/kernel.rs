@@ -71,11 +71,11 @@ pub(crate) struct Live {
     has_ended: bool,
     failures: Failures,
     stop: Arc<AtomicBool>,
-    /// `None`: without a CPU ledger, energy cannot be attributed.
+    /// Reads energy. `None`: there is no CPU ledger, so energy cannot be attributed.
     meter: Option<Meter>,
-    /// `None`: the ledger is not sampled.
+    /// Opens and closes windows of the ledger. `None`: the ledger is not sampled.
     windows: Option<Windows>,
-    /// `None`: the cost is not measured.
+    /// Measures and limits the cost of tracing. `None`: the cost is not measured.
     cost: Option<(CostMeter, Budget)>,
 }
 
@@ -132,24 +132,24 @@ impl Live {
         })
     }
 
-    /// Adds to the description of the run, before its first tick.
+    /// Changes the description of the run. Must be called before the first tick.
     pub(crate) fn describe(&mut self, change: impl FnOnce(&mut Setup)) {
         change(Arc::make_mut(&mut self.start.setup));
     }
 
-    /// Disables measuring the cost: this process also does work unrelated to tracing.
+    /// Disables measuring the cost, because this process also does work unrelated to tracing.
     pub(crate) fn without_cost(mut self) -> Self {
         self.cost = None;
         self
     }
 
-    /// Disables the backoff of evaluation: actions must not be based on old verdicts.
+    /// Disables the backoff of evaluation, because actions must not be based on old verdicts.
     pub(crate) fn without_backoff(mut self) -> Self {
         self.start.backoff = false;
         self
     }
 
-    /// Measures the cost, and reduces or restores tracing if the budget requires it.
+    /// Measures the cost, and reduces or restores tracing if the budget requires that. `None`: the cost is not measured.
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
@@ -167,7 +167,7 @@ impl Live {
         Ok(budget.overhead())
     }
 
-    /// Applies an interval that the user has changed. It counts from the previous tick.
+    /// Applies an interval that the user has changed. The new interval counts from the previous tick.
     fn apply_interval(&mut self) {
         let requested = self.playback.as_ref().and_then(|playback| playback.interval());
         if let Some(interval) = requested.filter(|interval| *interval != self.interval) {
@@ -283,7 +283,7 @@ impl EventSource for Live {
             let was_stopped = self.stop.load(Ordering::Relaxed);
             let read = self.tick(sink);
             self.next_tick = tick_after(self.next_tick, self.interval, Instant::now());
-            // A tick that fails because of the stop signal is not an error. It is repeated once, because it has the last counters.
+            // A tick that fails because of the stop signal is not an error. The tick is repeated once to read the final counters.
             if self.failures.allow(read, self.stop.load(Ordering::Relaxed))? {
                 return Ok(true);
             }

@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn a_paused_replay_advances_by_steps_only() {
         let playback = Playback::new(Arc::default());
-        assert!(playback.wait_for_next(Duration::ZERO), "it plays at first");
+        assert!(playback.wait_for_next(Duration::ZERO), "a new replay plays");
         playback.play(false);
         playback.step();
         assert!(playback.wait_for_next(Duration::from_hours(1)), "a step is due at once");
         playback.set_interval(Duration::ZERO);
         playback.play(true);
-        assert!(playback.wait_for_next(Duration::from_hours(1)), "the requested interval counts");
+        assert!(playback.wait_for_next(Duration::from_hours(1)), "the requested interval applies");
         playback.quit();
         assert!(!playback.wait_for_next(Duration::ZERO) && playback.wait_for_quit(Duration::from_hours(1)));
     }

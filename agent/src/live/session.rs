@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop of all commands: feeds events to the tracker, and to a file when recording, and hands on a snapshot after every tick.
+//! The loop of all commands: feeds events to the tracker and, when recording, to a file. Passes on a snapshot after every tick.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::system::companion;
 
 /// Maximum time between two returns of free memory to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
-/// After a snapshot with more connections than this, memory is returned once several consecutive snapshots have less than a quarter of them:
-/// until then the large snapshot may wait for the database.
+/// After a snapshot with more connections than this, memory is returned once [`SMALL_IN_A_ROW`] snapshots in a row have less than a quarter
+/// of them: until then, the large snapshot may wait for the database.
 const LARGE_BURST: usize = 5_000;
 const SMALL_IN_A_ROW: u32 = 5;
 
@@ -31,7 +31,7 @@ pub(crate) struct TrackerSettings {
 }
 
 impl TrackerSettings {
-    /// Snapshots list every connection. `method`: the option `--method`; `None`: the default method.
+    /// Settings with which snapshots list every connection. `method`: the option `--method`. `None`: the default method.
     pub(crate) fn new(closed: Closed, method: Option<DetectionMethod>) -> Self {
         Self { closed, method: method.unwrap_or_default(), shares_idle: false }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the names that Kubernetes gives to control groups and logs. Pure.
+//! Parses the names that Kubernetes gives to control groups and logs.
 //!
 //! The kubelet's rules: the path of a control group contains the UID of the pod (drivers `systemd` and `cgroupfs`) and the id of the container;
 //! the name of a pod's log folder contains its namespace, name and UID; the link to a container's log contains its name and id.
@@ -36,8 +36,8 @@ pub(crate) fn pod_group(path: &str) -> Option<PodGroup> {
     Some(PodGroup { uid, container: parts.find_map(container_id) })
 }
 
-/// Whether the groups of the kubelet may be below `root`: the root or a group in it (`--cgroup-root`), where only root creates groups.
-/// If the node is itself a container (kind, minikube), this holds inside the group of the container.
+/// Whether the groups of the kubelet may be below the path `root`: the top group, or a group in it (`--cgroup-root`). There, only the user
+/// root creates groups. If the node is itself a container (kind, minikube), the same holds below the group of that container.
 fn is_kubelet_root(root: &[&str]) -> bool {
     match root {
         [] | [_] | ["system.slice", "containerd.service"] => true,
@@ -105,7 +105,7 @@ mod tests {
     const STATIC: &str = "5b1f3a0c9d2e4f6a8b7c0d1e2f3a4b5c";
     const ID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-    /// The paths of all drivers, runtimes and classes. `@U`, `@S` and `@M` stand for the UID of a pod, `@I` for the id of its container, `@C` for another one.
+    /// Paths of all drivers, runtimes and classes. `@U`, `@S`, `@M`: UID of a pod. `@I`: id of its container. `@C`: id of another one.
     const PATHS: [&str; 18] = [
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
         "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod@S.slice/crio-@I.scope",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, which have only numbers in the kernel, and of pods, from the paths of control groups that the BPF programs
-//! report. A name becomes an event once a connection needs it, so that recordings contain it.
+//! Names of network namespaces, which the kernel identifies by numbers only, and of pods, which are found by the paths of their control
+//! groups. A name becomes an event once a connection needs it, so that recordings contain the name.
 
 pub(crate) mod kubernetes;
 mod pods;
@@ -37,7 +37,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Learns existing names and watches for new names. Where that is impossible, namespaces have no names.
+    /// Reads existing names and watches for new names. If that is not possible, namespaces have no names.
     pub(crate) fn watch(reader: Option<CookieReader>) -> Self {
         let watcher = reader.and_then(|reader| Watcher::start(reader).ok());
         Self { watcher, ..Self::default() }
@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The names, learned since the last call, of namespaces and control groups that have connections.
+    /// The names of namespaces and control groups with connections that were found since the last call.
     pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
         let changes: Vec<Change> = self.watcher.iter().flat_map(Watcher::changes).collect();
         for change in changes {

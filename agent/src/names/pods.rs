@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of pods and containers, from the folders in which the kubelet keeps their logs. This needs neither the API server, nor a token, nor
-//! the runtime's socket. The folders exist before a container starts, the links shortly after.
+//! the runtime's socket. The folders exist before a container starts, the links shortly after its start.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,12 +17,12 @@ use super::kubernetes::{PodFolder, PodGroup, container_log, pod_folder, pod_grou
 const LOGS: &str = "/var/log";
 /// Minimum time between two readings of the folders, which happen only while a name is missing.
 const READ_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a name is searched. The path of a control group in use is reported again after a minute, which restarts the search.
+/// How long a name is searched for. The path of a control group in use is reported again after a minute, which restarts the search.
 const SEARCH_TIME: Duration = Duration::from_secs(10);
-/// Maximum number of control groups whose names are searched at the same time.
+/// Maximum number of control groups whose names are searched for at the same time.
 const MAX_SEARCHED: usize = 8_192;
 
-/// A control group whose names are searched.
+/// A control group whose names are searched for.
 struct Search {
     group: PodGroup,
     until: Instant,

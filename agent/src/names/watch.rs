@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Learns the network namespace of each name under `/run/netns` as soon as it is mounted there: the namespace of a short job may be gone at the
-//! next tick, and its inode reused. A name is bound to the cookie of the file that has the name.
+//! Finds the network namespace of each name under `/run/netns` as soon as it is mounted: the namespace of a short job may be gone at the
+//! next tick, and its inode reused. A name is bound to the cookie of the namespace that is mounted on its file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use crate::system::privilege;
 /// Delay between a mount and a check of all names: a namespace may have been mounted on an existing file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A name was learned, or its file is gone.
+/// A name was found, or its file is gone.
 #[derive(Debug)]
 pub(super) enum Change {
     Named(NetnsCookie, NetnsName),
@@ -34,12 +34,12 @@ pub(super) enum Change {
 
 pub(super) struct Watcher {
     changes: Receiver<Change>,
-    /// The thread ends when this is closed.
+    /// The thread ends when this pipe is closed.
     _running: OwnedFd,
 }
 
 impl Watcher {
-    /// Learns the names that exist, then starts the thread.
+    /// Finds the names that exist, then starts the thread.
     pub(super) fn start(reader: CookieReader) -> io::Result<Self> {
         let (stop, running) = nix::unistd::pipe()?;
         let (sender, changes) = mpsc::channel();
@@ -60,10 +60,10 @@ impl Watcher {
     }
 }
 
-/// Identifies a file: inode and time of its last change. It changes when a namespace is mounted on the file.
+/// Identifies a file: inode and time of its last change. The id changes when a namespace is mounted on the file.
 type FileId = (u64, i64, i64);
 
-/// A name and the file that it was learned from.
+/// The namespace of a name, and the file where it was mounted.
 struct Known {
     file: FileId,
     netns: NetnsCookie,
@@ -80,7 +80,7 @@ struct Learner {
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files without a mounted namespace so far, or that cannot be opened. A file with this id is not tried again; `None`: it is.
+    /// Files that have no mounted namespace yet, or cannot be opened. A file is tried again when its id changes. `None`: at every check.
     pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names. `None`: no mount has changed.
     check_at: Option<Instant>,
@@ -213,7 +213,7 @@ impl Learner {
         }
     }
 
-    /// Learns the namespace that is mounted on a file now.
+    /// Finds the namespace that is mounted on a file now.
     fn learn(&mut self, path: &Path) {
         let Ok(metadata) = fs::metadata(path) else { return };
         let file = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
@@ -251,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// The errors with which the next attempts to read a cookie fail, last first (later attempts find a plain file), and the number of attempts.
+    /// Errors of the next attempts to read a cookie, in reverse order (then attempts find a plain file), and the number of attempts so far.
     type Attempts = Arc<Mutex<(Vec<io::ErrorKind>, usize)>>;
 
     fn learner(attempts: &Attempts) -> (Learner, Receiver<Change>) {
@@ -277,7 +277,7 @@ mod tests {
             names.pending.insert(path.clone(), None);
             (0..5).for_each(|_| names.check_pending());
             assert_eq!(attempts.lock().unwrap().1, 1, "{error:?}");
-            // As a mount does.
+            // Like a mount, this changes the id of the file.
             fs::remove_file(&path).unwrap();
             fs::write(folder.path().join("other"), "").unwrap();
             fs::rename(folder.path().join("other"), &path).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which characters the terminal can show, from its environment variables.
+//! Decides from environment variables which characters the terminal can show.
 
 use crate::error::Failure;
 
@@ -22,7 +22,7 @@ pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Fails on a terminal that cannot move its cursor; `instead` is what to run there.
+/// Fails on a terminal that cannot move its cursor. `instead`: the command to run there.
 pub(crate) fn ensure_cursor(instead: &str) -> Result<(), Failure> {
     if is_dumb() {
         return Err(Failure::usage(format!(

@@ -6,9 +6,9 @@ use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 pub(crate) struct UsedCapability {
     pub(crate) id: caps::Capability,
     pub(crate) purpose: &'static str,
-    /// Values that are unknown without it. `None`: mpwatch does not run.
+    /// Values that are unknown without the capability. `None`: mpwatch does not run without it.
     pub(crate) loss: Option<&'static str>,
-    /// Whether the daemon still needs it once it traces.
+    /// Whether the daemon still needs the capability once it traces.
     pub(crate) is_kept: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) static USED: [UsedCapability; 4] = [
         is_kept: true,
     },
     UsedCapability {
-        // It includes everything that CAP_BPF and CAP_PERFMON allow.
+        // CAP_SYS_ADMIN includes everything that CAP_BPF and CAP_PERFMON allow.
         id: CAP_SYS_ADMIN,
         purpose: "entering network namespaces",
         loss: Some("connections older than mpwatch stay unseen"),

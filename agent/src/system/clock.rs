@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clocks: the kernel's boot clock for all arithmetic, the calendar only to date the boot.
+//! Clocks. All arithmetic uses the kernel's boot clock; the calendar only dates the boot.
 
 use std::io;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::system::procfs::read_file;
 
-/// Smaller differences between two measurements are noise, or come from a slewed clock, whose difference soon exceeds this.
+/// Smaller differences between two measurements are noise, or come from a slewed clock, whose difference soon exceeds the tolerance.
 const TOLERANCE_NS: u64 = 1_000_000;
 /// Maximum number of repetitions of an interrupted measurement.
 const MAX_ATTEMPTS: u32 = 5;
@@ -46,7 +46,7 @@ pub fn boot_now() -> io::Result<Nanos> {
     Ok(Nanos(now.unsigned_abs()))
 }
 
-/// Offset of `CLOCK_BOOTTIME` in this time namespace to the kernel's (time_namespaces(7)).
+/// Difference between `CLOCK_BOOTTIME` in this time namespace (time_namespaces(7)) and in the kernel.
 fn namespace_offset_ns() -> i64 {
     static OFFSET_NS: OnceLock<i64> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {

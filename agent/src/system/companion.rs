@@ -39,8 +39,8 @@ pub(crate) fn require(method: DetectionMethod) -> Result<(), Failure> {
     Err(replace_process(arguments.collect(), &format!("the detection method `{}`", method.as_str())))
 }
 
-/// Replaces this process by `mpwatch-study`, found in the folder of this program or in PATH. Returns only if that fails. `what`: what needs
-/// the program, for the message.
+/// Replaces this process by `mpwatch-study`, found in the folder of this program or in PATH. Returns only if that fails. `what`: the
+/// feature that needs the program, for the message.
 pub(crate) fn replace_process(arguments: Vec<OsString>, what: &str) -> Failure {
     let neighbour = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
     let program = neighbour.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
 //! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
-//! entering them; a new namespace starts at zero. So errors count even if the process that had them has ended before the next reading.
+//! entering them; a new namespace starts at zero. So errors count even if their process has ended before the next reading.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -12,9 +12,9 @@ use mpwatch_ebpf::namespace;
 use mpwatch_model::host::machine::MappingErrors;
 use mpwatch_model::kernel::event::KernelEvent;
 
-/// Maximum number of readings at a tick (namespaces take turns), and of immediate readings between two ticks. One takes some 40 us.
+/// Maximum number of readings at a tick (namespaces take turns), and of immediate readings between two ticks. A reading takes about 40 us.
 const MAX_READS: usize = 16;
-/// Maximum number of namespaces. Beyond it, those without a known process are forgotten.
+/// Maximum number of namespaces. Beyond it, namespaces without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;
 
 struct WatchedNamespace {
@@ -24,12 +24,12 @@ struct WatchedNamespace {
     last: Option<MappingErrors>,
 }
 
-/// Sums over the namespaces of mpwatch and of owners of connections.
+/// Sums the errors in mpwatch's own namespace and in the namespaces of owners of connections.
 #[derive(Default)]
 pub(crate) struct Mib {
-    /// `/proc`.
+    /// `/proc`, or its replacement in tests.
     root: PathBuf,
-    /// By inode.
+    /// The namespaces by inode.
     namespaces: HashMap<u32, WatchedNamespace>,
     /// Inodes of the namespaces with a known process, in the order in which they are read.
     turns: VecDeque<u32>,
@@ -117,7 +117,7 @@ impl Mib {
         self.total.bad_checksum += now.bad_checksum - before.bad_checksum;
     }
 
-    /// `None`: the process is not, or no longer, in the namespace.
+    /// The counters of a namespace, read through a process. `None`: the process is not, or no longer, in the namespace.
     fn counters(&self, inode: u32, pid: u32) -> Option<MappingErrors> {
         let netstat = fs::read_to_string(self.root.join(format!("{pid}/net/netstat"))).ok()?;
         (self.inode(pid)? == inode).then(|| parse(&netstat)).flatten()
@@ -183,7 +183,7 @@ mod tests {
         write(root.path(), 8, [6, 7, 9]);
         mib.add(inode, 8);
         fs::remove_dir_all(next).unwrap();
-        assert_eq!(mib.read(), errors(13, 9), "read at once");
+        assert_eq!(mib.read(), errors(13, 9), "a new process of a known namespace is read at once");
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         mib.namespaces.insert(inode, WatchedNamespace { pid: None, last: Some(errors(10, 5)) });
         mib.add(inode, 7);
         mib.add(inode + 1, 7);
-        assert_eq!(mib.read(), errors(0, 0), "nothing new, and the process is not in the second namespace");
+        assert_eq!(mib.read(), errors(0, 0), "no new errors, and the process is not in the second namespace");
         write(root.path(), 7, [0, 0, 2]);
         assert_eq!(mib.read(), errors(0, 2));
     }
@@ -208,6 +208,6 @@ mod tests {
         }
         assert_eq!(mib.read(), errors(pids.count() as u64, 0));
         (0..100_000).for_each(|inode| mib.add(inode, 1));
-        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten, "they are bounded");
+        assert!(mib.namespaces.len() <= MAX_NAMESPACES && mib.has_forgotten, "their number is bounded");
     }
 }

@@ -40,7 +40,7 @@ fn keep(wanted: &CapsHashSet) -> anyhow::Result<()> {
     let failed = "cannot give up capabilities";
     let held = caps::read(None, CapSet::Permitted).context(failed)?;
     if held.contains(&Capability::CAP_SETPCAP) {
-        // A program that this thread starts must not get them back, not even as root.
+        // A program that this thread starts must not get other capabilities back, not even as root.
         for capability in caps::read(None, CapSet::Bounding).context(failed)?.difference(wanted) {
             caps::drop(None, CapSet::Bounding, *capability).context(failed)?;
         }

@@ -11,7 +11,7 @@ use mpwatch_model::host::setup::{Setup, cpu_model};
 
 use crate::system::procfs::read_file;
 
-/// Where the sysctls of MPTCP are. Each network namespace has its own there.
+/// Directory of the sysctls of MPTCP. It shows the sysctls of the reader's network namespace.
 const SYSCTLS: &str = "/proc/sys/net/mptcp";
 
 /// The settings now, with the sysctls of this process' network namespace and without labels.

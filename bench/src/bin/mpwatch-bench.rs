@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bench program that `./dev bench` builds and runs.
+//! The benchmark program that `./dev bench` builds and runs.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draws the pictures of the documents. `./dev pictures` builds and runs it as root.
+//! Draws the pictures in the documents. `./dev pictures` builds this program and runs it as root.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts shared caps by kind of network: how often the method of mpwatch found that subflows share a rate without sharing a queue. Only a
-//! network with one rate and a queue per flow has such a cap. Pure.
+//! Counts caps by kind of network. A cap: the method of mpwatch found that subflows share a rate without sharing a queue. Only a
+//! network with one rate and a queue per flow has such a cap. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use crate::bottleneck::verdict::Verdicts;
 use crate::table::markdown;
 use mpwatch_lab::bottleneck::cell::{App, Cell, Layout};
 
-/// Numbers of connections with at least two subflows.
+/// Numbers of connections that have at least two subflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     connections: u32,
-    /// A cap was found at any time.
+    /// Connections for which a cap was found at any time.
     ever: u32,
-    /// A cap was found at the end.
+    /// Connections for which a cap was found at the end.
     at_the_end: u32,
-    /// A cap of all subflows was found at the end.
+    /// Connections for which a cap of all subflows was found at the end.
     of_all: u32,
 }
 
@@ -27,7 +27,7 @@ struct Counts {
 pub(crate) struct Table(BTreeMap<String, Counts>);
 
 impl Table {
-    /// Adds a cell.
+    /// Adds the connections of a cell.
     pub(crate) fn add(&mut self, labels: &Labels, verdicts: &Verdicts) {
         let cell = &labels.cell;
         let counts = self.0.entry(network(cell)).or_default();

@@ -83,7 +83,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Records the cells that have no trace yet, so that an interrupted run can be continued.
+/// Records the cells that have no trace yet. An interrupted run is continued in this way.
 fn record_missing(request: &Request, print: &mut impl FnMut(&str)) {
     let cells = request.cells();
     for (index, cell) in cells.iter().enumerate() {
@@ -100,7 +100,7 @@ fn record_missing(request: &Request, print: &mut impl FnMut(&str)) {
     }
 }
 
-/// The highest rate that this machine can emulate, Mbit/s. In cells with higher rates, queues stayed empty because the CPUs were the
+/// The highest total rate that this machine can emulate for a cell, Mbit/s. At higher rates, queues stayed empty because the CPUs were the
 /// bottleneck.
 fn max_mbit(cell: &Cell) -> u32 {
     const RELAYED_PER_CPU: u32 = 225;
@@ -109,7 +109,7 @@ fn max_mbit(cell: &Cell) -> u32 {
     per_cpu * u32::try_from(cpus()).unwrap_or(1)
 }
 
-/// Cells that are not scored, and why.
+/// Cells that are not scored, by reason.
 #[derive(Default)]
 struct Skipped {
     not_run: Vec<String>,
@@ -164,7 +164,7 @@ fn text(pooled: &Scores, by_kind: &Scores, skipped: &Skipped) -> String {
     text
 }
 
-/// Weights fitted to the training cells.
+/// Fits weights to the training cells and returns them as text.
 fn fit_weights(request: &Request) -> Result<String, String> {
     let mut examples = Vec::new();
     for cell in request.cells().into_iter().filter(|cell| cell.set == Set::Training) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fits the weights of evidence by logistic regression without negative weights, because the sign of each term is known. Each cell and each
-//! class has the same total weight. Pure. The result is copied by hand to engine/src/bottleneck/odds.rs.
+//! Fits the weights of evidence by logistic regression. Weights are not negative: the sign of each term is known. Each cell and each
+//! class has the same total weight. No I/O. A developer copies the result to engine/src/bottleneck/odds.rs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(crate) struct Weights {
     terms: Vec<(String, f64)>,
 }
 
-/// An example as numbers.
+/// An example in numerical form.
 struct Row {
     terms: Vec<f64>,
     /// 1: shared, 0: disjoint.

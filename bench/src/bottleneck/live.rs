@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records a cell: builds its network, runs its traffic under `mpwatch record`, samples its queues, and stores trace and labels.
+//! Records a cell: builds the network, runs the traffic while mpwatch records it, samples the queues, and stores trace and labels.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::
     let transfer = traffic(&lab, cell)?;
     let switched = wait_for_end(&lab, cell, start)?;
     transfer.control().cancel();
-    // The traffic was cancelled, so its report is not used.
+    // The report is ignored, because the traffic was cancelled.
     let _ = transfer.join();
     let busy = 1.0 - (idle_time() - idle) / (start.elapsed().as_secs_f64() * cpus() as f64);
     drop(others);
@@ -42,7 +42,7 @@ pub fn record(cell: &Cell, folder: &Path) -> Result<Labels, Box<dyn std::error::
     Ok(labels)
 }
 
-/// Waits for the end of a cell. If its route switches, changes the route in the middle and returns the time.
+/// Waits for the end of a cell. In [`Layout::Switching`], changes the route in the middle and returns the time of the change.
 fn wait_for_end(lab: &Topology, cell: &Cell, start: Instant) -> Result<Option<Time>, Error> {
     let duration = Duration::from_secs(cell.seconds.into());
     let mut switched = None;
@@ -60,7 +60,7 @@ fn sleep_until(time: Instant) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
-/// Packets that the lab's relays dropped because their buffers were full.
+/// Number of packets that the lab's relays dropped because their buffers were full.
 fn overflowed(lab: &Topology) -> Result<u64, Error> {
     let mut sum = 0;
     for impairer in lab.paths().filter_map(|path| path.impairer()) {

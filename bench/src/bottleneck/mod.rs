@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the accuracy of bottleneck detection: `./dev bench bottleneck`. Records labelled scenarios in the lab (`live.rs`, which needs
+//! `./dev bench bottleneck`: measures the accuracy of bottleneck detection. Records labelled scenarios in the lab (`live.rs`, which needs
 //! root), runs every method on the sender's samples (`replay.rs`), and compares the verdicts with the truth (`score.rs`).
 
 pub mod live;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the queues of an interface repeatedly, over a netlink socket that stays open. Running `tc` twenty times a second for each
+//! Reads the queues of an interface repeatedly over a netlink socket that stays open, because running `tc` twenty times a second for each
 //! of many queues would disturb the measurement.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const STATS2: u16 = 7;
 const STATS_BASIC: u16 = 1;
 const STATS_QUEUE: u16 = 3;
 
-/// The queues of an interface, by the major number of their handle (`1:` is the rate limit).
+/// The queues of an interface by the major number of their handle. The rate limit has the handle `1:`.
 pub(crate) type QueuesByHandle = BTreeMap<u16, QueueCounters>;
 
 /// Reads the queues of one interface.
@@ -48,7 +48,7 @@ impl QueueReader {
         })?
     }
 
-    /// The current length and counters of its queues.
+    /// The current length and counters of the interface's queues.
     pub(crate) fn read(&self) -> Result<QueuesByHandle> {
         self.dump().map_err(cannot("read", "queues"))
     }
@@ -80,7 +80,7 @@ fn cannot<E: Into<io::Error>>(operation: &'static str, object: &str) -> impl FnO
     move |source| Error::Os { operation, object: object.to_owned(), source: source.into() }
 }
 
-/// Splits a datagram into (type, body).
+/// Splits a datagram into messages, each as type and body.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -103,7 +103,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?))
 }
 
-/// The first attribute of a type.
+/// The body of the first attribute of a type. `None`: there is no such attribute.
 fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     const NESTED: u16 = 0x8000;
     loop {
@@ -117,7 +117,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Parses `struct tcmsg` with its attributes: major number of the handle and counters. `None`: the queue of another interface.
+/// Parses `struct tcmsg` with its attributes: major number of the handle, and counters. `None`: for another interface, or incomplete.
 fn parse(body: &[u8], interface: u32) -> Option<(u16, QueueCounters)> {
     if u32_at(body, 4)? != interface {
         return None;

@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Delay after which a sample counts as late.
 const LATE: Duration = Duration::from_millis(25);
 
-/// Samples of all queues, and the share of late ones.
+/// Samples of all queues, and the share of samples that were late.
 pub(crate) type Sampled = Result<(Vec<QueueSample>, f64), Error>;
 
 /// A thread that samples all queues until it is stopped.
@@ -39,7 +39,7 @@ impl Sampler {
         Ok(Self { stop, thread })
     }
 
-    /// Stops and returns the samples.
+    /// Stops sampling and returns the samples.
     pub(crate) fn finish(self) -> Sampled {
         self.stop.store(true, Ordering::Relaxed);
         mpwatch_lab::join(self.thread)
@@ -89,7 +89,7 @@ fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool)
     Ok((samples, late_part))
 }
 
-/// The current time on the boot clock, which samples use as well.
+/// The current time on the boot clock, the clock of delay samples.
 pub(crate) fn boot_time() -> Time {
     let now: Duration = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every Linux has this clock").into();
     u64::try_from(now.as_nanos()).unwrap_or(Time::MAX)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs every method of the engine on a trace. Only this file calls the methods.
+//! Runs every detection method on a trace. Only this file calls the methods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ pub fn replay(trace: &Path) -> Result<Verdicts, String> {
     Ok(verdicts)
 }
 
-/// The subflows of MPTCP connections, by the last record of each.
+/// The subflows of MPTCP connections, from the last record of each subflow.
 fn subflows(events: &[KernelEvent]) -> BTreeMap<SubflowId, Subflow> {
     let mut subflows = BTreeMap::new();
     for event in events {
@@ -76,7 +76,7 @@ fn copied(evaluation: &engine::Evaluation<'_>) -> Evaluation {
     }
 }
 
-/// Subflows to close for a method that does not choose them: all but the first of each group.
+/// The subflows to close, if a method does not choose them: all except the first of each group.
 fn beyond_one_per_group(evaluations: &[PairEvaluation]) -> Vec<SubflowId> {
     let mut ids: Vec<SubflowId> =
         evaluations.iter().flat_map(|evaluation| [evaluation.a, evaluation.b]).collect();

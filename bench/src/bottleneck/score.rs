@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares verdicts with the truth: whether and when they were right. Pure.
+//! Compares verdicts with the truth: whether and when they were right. No I/O.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -12,10 +12,10 @@ use crate::bottleneck::verdict::{Evaluation, Verdicts};
 
 /// Seconds after the onset of congestion at which verdicts are scored.
 pub const CHECKPOINTS: [u64; 4] = [1, 2, 3, 5];
-/// The detector waits this long for late samples, so a verdict is known this long after the last sample that it uses.
+/// Time in nanoseconds for which the detector waits for late samples. A verdict is known this time after the last sample that it uses.
 const DETECTION_DELAY: Time = 300_000_000;
 
-/// Numbers of pairs of subflows by truth and verdict.
+/// Numbers of pairs of subflows, by truth and (as the index) verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     shared: [u32; 4],
@@ -26,16 +26,16 @@ pub struct Tally {
 /// A proportion with its 95 % confidence interval (Wilson).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportion {
-    /// Size of the part and of the whole.
+    /// Number of counted elements, and number of all elements.
     pub counts: (u32, u32),
     /// The proportion.
     pub value: f64,
-    /// Lower and upper end.
+    /// Lower and upper end of the confidence interval.
     pub interval: (f64, f64),
 }
 
 impl Proportion {
-    /// `None`: there was nothing to count.
+    /// The proportion of `part` in `all`. `None`: `all` is 0.
     pub fn new(part: u32, all: u32) -> Option<Self> {
         const Z: f64 = 1.96;
         if all == 0 {
@@ -61,40 +61,40 @@ impl Tally {
         row[verdict as usize] += 1;
     }
 
-    /// All pairs, decided or not.
+    /// Number of all pairs, with and without a verdict.
     pub fn count(&self) -> u32 {
         self.rows().iter().flatten().sum()
     }
 
-    /// Precision: of the pairs with verdict `shared`, the share that was right.
+    /// Precision: of the pairs with verdict `shared`, the share that is shared. `None`: no pair has this verdict.
     pub fn precision(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
-    /// Of the shared pairs with a verdict, the share with verdict `shared`.
+    /// Of the shared pairs with a verdict, the share with verdict `shared`. `None`: no such pair.
     pub fn recall_of_decided(&self) -> Option<Proportion> {
         let decided = self.shared.iter().sum::<u32>() - self.shared[Verdict::Unknown as usize];
         Proportion::new(self.shared[Verdict::Shared as usize], decided)
     }
 
-    /// Recall: of all shared pairs, the share with verdict `shared`.
+    /// Recall: of all shared pairs, the share with verdict `shared`. `None`: no pair is shared.
     pub fn recall(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.shared.iter().sum())
     }
 
-    /// Of the pairs that share no bottleneck, the share with verdict `shared`.
+    /// Of the pairs that share no bottleneck, the share with verdict `shared`. `None`: no such pair.
     pub fn false_positives(&self) -> Option<Proportion> {
         let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
         Proportion::new(self.wrongly_shared(), not_shared)
     }
 
-    /// Wrong verdicts: `disjoint` or `no bottleneck` for a shared pair, `shared` for another pair.
+    /// Number of wrong verdicts: `disjoint` or `no bottleneck` for a shared pair, `shared` for any other pair.
     pub fn wrong(&self) -> u32 {
         let missed = [Verdict::Disjoint, Verdict::NoBottleneck].map(|verdict| self.shared[verdict as usize]);
         missed.iter().sum::<u32>() + self.wrongly_shared()
     }
 
-    /// Of all pairs, the share without a verdict.
+    /// Of all pairs, the share without a verdict. `None`: there are no pairs.
     pub fn undecided(&self) -> Option<Proportion> {
         Proportion::new(self.with_verdict(Verdict::Unknown), self.count())
     }
@@ -124,12 +124,12 @@ impl AddAssign for Tally {
     }
 }
 
-/// Score of a method on several cells.
+/// Score of a method on one or more cells.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     /// Counts at each of [`CHECKPOINTS`].
     pub at: [Tally; 4],
-    /// Seconds from each onset to the first right verdict, for onsets that got one.
+    /// Seconds from each onset of congestion to the first right verdict, for onsets with a right verdict.
     pub times: Vec<f64>,
     /// Number of onsets of congestion.
     pub onsets: u32,
@@ -146,7 +146,7 @@ impl AddAssign<&Score> for Score {
 }
 
 impl Score {
-    /// Seconds until this share of the onsets had a right verdict. `None`: fewer got one.
+    /// Seconds until the share `part` of the onsets had a right verdict. `None`: fewer onsets had a right verdict.
     pub fn time(&self, part: f64) -> Option<f64> {
         let mut sorted = self.times.clone();
         sorted.sort_by(f64::total_cmp);
@@ -172,13 +172,13 @@ pub fn score(labels: &Labels, verdicts: &Verdicts) -> BTreeMap<String, Score> {
     scores
 }
 
-/// A pair of subflows that has labels.
+/// A pair of subflows whose queues are known.
 struct LabelledPair {
-    /// Indexes of their paths in the cell.
+    /// Indices of the two paths in the cell.
     paths: [usize; 2],
     ids: [SubflowId; 2],
     connection: SocketCookie,
-    /// When both were established.
+    /// Time since which both subflows are established.
     since: Time,
 }
 
@@ -224,10 +224,10 @@ fn score_onset(
     score.times.extend(first.map(|(known_at, _)| (known_at - onset) as f64 / SECOND as f64));
 }
 
-/// The evidence on a pair and the truth, to fit weights.
+/// The evidence on a pair and the truth, for fitting weights.
 #[derive(Clone, Debug)]
 pub struct Example {
-    /// Evidence for sharing (above 0) and against it.
+    /// Evidence for a shared bottleneck (above 0) or against it (below 0).
     pub terms: BTreeMap<&'static str, f64>,
     /// Whether the pair shares a bottleneck.
     pub shared: bool,
@@ -284,7 +284,7 @@ mod tests {
         SubflowId { cookie: SocketCookie(number), generation: 0 }
     }
 
-    /// A method that reaches this verdict at `from` seconds.
+    /// Evaluations of a method that reaches this verdict at `from` seconds.
     fn verdicts(from: u64, verdict: Verdict, terms: Option<f64>) -> Verdicts {
         let subflow = |number: u64| {
             let address = format!("10.{number}.1.2").parse().unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_counts_from_when_it_is_known() {
+    fn a_verdict_counts_from_the_time_at_which_it_is_known() {
         let score = only(&labels(Layout::Shared), &verdicts(3, Verdict::Shared, None));
         // Congestion begins at 1 s; the verdict uses samples up to 3 s and is known at 3.3 s.
         assert_eq!(score.times, [2.3]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn calling_disjoint_subflows_shared_is_a_false_positive() {
+    fn the_verdict_shared_on_disjoint_subflows_is_a_false_positive() {
         let score = only(&labels(Layout::Disjoint), &verdicts(0, Verdict::Shared, None));
         assert_eq!(score.at[2].precision().unwrap().counts, (0, 1));
         assert_eq!(score.at[2].false_positives().unwrap().counts, (1, 1));
@@ -341,7 +341,7 @@ mod tests {
         let without_evidence = verdicts(3, Verdict::Shared, None);
         assert!(examples(&labels, &without_evidence, "m").is_empty());
         let examples = examples(&labels, &verdicts(3, Verdict::Shared, Some(0.5)), "m");
-        // From 2 s, a second after the onset, to the last sample of the queues at 6.9 s; four evaluations per second.
+        // Four evaluations per second, from 2 s (a second after the onset) to the last sample of the queues at 6.9 s.
         assert_eq!(examples.len(), 20);
         assert!(
             examples

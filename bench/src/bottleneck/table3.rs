@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Table III of `[MPTCP-D]` on the real kernel. Success: share of the subflows beyond one per path that were closed. False: share of paths that
-//! lost their last subflow, which the paper does not report. Pure.
+//! Table III of `[MPTCP-D]` on the real kernel. Success: share of subflows beyond one per path that were closed. False: share of paths that
+//! lost their last subflow, which the paper does not report. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;
@@ -13,22 +13,22 @@ use crate::bottleneck::verdict::Verdicts;
 use crate::table::markdown;
 use mpwatch_lab::bottleneck::cell::{App, Cell, Layout};
 
-/// Columns: their title, and the number of subflows of a connection.
+/// The title of each column, and the number of subflows of its connections.
 const COLUMNS: [(&str, usize); 4] =
     [("2 per path", 4), ("4 per path", 8), ("8 and 1", 9), ("1 per path (control)", 2)];
-/// A long transfer is evaluated this long after its beginning, a short one at its end.
+/// Time after the start at which a long transfer is evaluated. Short transfers are evaluated at their end.
 const EVALUATED_AFTER: Time = 18 * SECOND;
 
 /// Counts over connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Closed {
     connections: u32,
-    /// Subflows beyond one per path.
+    /// Number of subflows beyond one per path.
     extra: u32,
     /// Number of `extra` subflows that the method closed.
     found: u32,
     paths: u32,
-    /// Paths whose subflows were all closed.
+    /// Number of paths whose subflows were all closed.
     lost_paths: u32,
 }
 
@@ -42,12 +42,12 @@ impl AddAssign for Closed {
     }
 }
 
-/// Subflows that the methods would have closed, by length of transfer, method and number of subflows.
+/// Subflows that the methods would have closed, by length of transfer (`true`: short), method and number of subflows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(BTreeMap<(bool, String, usize), Closed>);
 
 impl Table {
-    /// Adds a cell, if it belongs to this table.
+    /// Adds the connections of a cell, if the cell belongs to this table.
     pub(crate) fn add(&mut self, labels: &Labels, verdicts: &Verdicts) {
         if labels.cell.layout != Layout::TwoRates {
             return;
@@ -95,14 +95,14 @@ fn decimal(part: u32, all: u32) -> String {
     Proportion::new(part, all).map_or("-".to_owned(), |proportion| format!("{:.3}", proportion.value))
 }
 
-/// Subflows of a connection that a method would have closed.
+/// Counts the subflows of a connection that a method would have closed.
 fn closed(labels: &Labels, verdicts: &Verdicts, method: &str, connection: SocketCookie) -> Closed {
     let cell: &Cell = &labels.cell;
     let subflows = || verdicts.subflows.iter().filter(|(_, subflow)| subflow.connection == connection);
     let start = subflows().filter_map(|(_, subflow)| subflow.established).min().unwrap_or(0);
     let evaluations = verdicts.evaluations(method, connection).iter();
     let last = evaluations.rev().find(|evaluation| evaluation.at <= start + EVALUATED_AFTER);
-    // Number of subflows of each path, and number of these that were closed.
+    // For each path, the number of its subflows, and the number of closed subflows among them.
     let mut paths = [(0, 0); 2];
     for (id, subflow) in subflows().filter(|(_, subflow)| subflow.established.is_some()) {
         let Some(index) = labels.addresses.iter().position(|address| *address == subflow.address) else {

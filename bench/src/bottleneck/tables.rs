@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scores as Markdown. Pure.
+//! Formats scores as Markdown. No I/O.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ pub const OURS: &str = "concordance";
 /// Scores by cell and method.
 pub type Scores = BTreeMap<String, BTreeMap<String, Score>>;
 
-/// All cells together: a row per method and checkpoint.
+/// A table over all cells, with a row for each method and checkpoint.
 pub fn pooled(scores: &Scores) -> String {
     let mut sums: BTreeMap<&str, Score> = BTreeMap::new();
     for (method, score) in scores.values().flatten() {
         *sums.entry(method).or_default() += score;
     }
-    // Methods with other thresholds, as in `ese@1.1`, appear in Table III only.
+    // Methods with other thresholds, such as `ese@1.1`, appear only in Table III.
     sums.retain(|method, _| !method.contains('@'));
     let mut rows = Vec::new();
     for (method, score) in &sums {
@@ -50,7 +50,7 @@ pub fn pooled(scores: &Scores) -> String {
     markdown(&header, &rows)
 }
 
-/// A row per cell, for the method of mpwatch at 3 s.
+/// A table with a row for each cell, for the method of mpwatch at 3 s.
 pub fn by_cell(scores: &Scores) -> String {
     let index = CHECKPOINTS.iter().position(|checkpoint| *checkpoint == 3).unwrap_or(0);
     let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces: recordings reduced to the samples of one cell's sender, so that a grid of them fits on a disk and a few into the repository.
-//! They are still recordings that `mpwatch replay` reads.
+//! Traces are recordings that are reduced to the samples of one cell's sender, so that the traces of a grid fit on a disk.
+//! `mpwatch replay` can read a trace.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use mpwatch_lab::bottleneck::cell::Cell;
 
-/// Fields of the first event that identify the machine.
+/// Fields of the first event that identify the machine; they are emptied.
 const HOST_FIELDS: [&str; 2] = ["name", "boot_id"];
-/// The highest level of zstd without special settings.
+/// Compression level: the highest level of zstd without special settings.
 const COMPRESSION: i32 = 19;
 
-/// The trace of a cell in a folder.
+/// The file of a cell's trace in a folder.
 pub fn trace_of(folder: &Path, cell: &Cell) -> PathBuf {
     folder.join(format!("{cell}.mpw"))
 }
 
-/// The labels of a cell. They are written last, so a cell with labels is complete.
+/// The file of a cell's labels in a folder. This file is written last, so the recording of a cell with labels is complete.
 pub fn labels_of(folder: &Path, cell: &Cell) -> PathBuf {
     folder.join(format!("{cell}.json"))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The truth about a cell: the contents of each queue, and which subflow went through which queue. Two subflows share a bottleneck if they
-//! went through the same queue and it was not empty. Pure.
+//! went through the same queue and this queue was not empty. No I/O.
 
 use std::net::IpAddr;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use mpwatch_lab::bottleneck::cell::{App, Cell};
 
-/// Nanoseconds of the boot clock.
+/// A time on the boot clock, nanoseconds.
 pub type Time = u64;
 
 /// A second in nanoseconds.
 pub const SECOND: Time = 1_000_000_000;
-/// A queue is congested if it is not empty for this share of [`WINDOW`].
+/// A queue is congested if it is not empty for at least this share of [`WINDOW`].
 const MIN_CONGESTED: f64 = 0.2;
 const WINDOW: Time = 3 * SECOND;
-/// Bulk transfers keep queues filled for at least this share of the time.
+/// Minimum share of the time in which the queues of bulk transfers must not be empty.
 const MIN_FILLED: f64 = 0.5;
-/// Maximum share of late queue samples.
+/// A cell with at least this share of late queue samples is not scored.
 const MAX_LATE: f64 = 0.2;
 
 /// The queues at one time.
@@ -37,11 +37,11 @@ pub struct QueueSample {
 pub struct Labels {
     /// The cell.
     pub cell: Cell,
-    /// The client's address of each subflow.
+    /// The client's address on each path.
     pub addresses: Vec<IpAddr>,
-    /// When the route changed.
+    /// Time of the change of the route. `None`: the route did not change.
     pub switched: Option<Time>,
-    /// All queues, every 50 ms.
+    /// Samples of all queues, every 50 ms.
     pub queues: Vec<QueueSample>,
     /// Share of queue samples that were more than 25 ms late because the machine was too busy to emulate a network.
     pub late: f64,
@@ -51,19 +51,19 @@ pub struct Labels {
     pub overflowed: u64,
 }
 
-/// How the bottlenecks of two subflows relate.
+/// Whether two subflows share a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
-    /// They go through the same congested queue.
+    /// Both subflows go through the same congested queue.
     Shared,
-    /// They go through two queues, at least one of them congested.
+    /// The subflows go through different queues, of which at least one is congested.
     Disjoint,
-    /// Neither queue is congested.
+    /// The subflows' queues are not congested.
     Uncongested,
 }
 
 impl Labels {
-    /// Why this cell cannot be scored. `None`: the lab emulated the network that it describes.
+    /// The reason why this cell cannot be scored. `None`: the lab emulated the network of the cell correctly.
     pub fn flaw(&self) -> Option<String> {
         if self.late >= MAX_LATE {
             return Some(format!("{:.0} % of the queue samples were late", self.late * 100.0));
@@ -72,12 +72,12 @@ impl Labels {
             return Some(format!("the lab dropped {} packets", self.overflowed));
         }
         let filled = self.mean_filled();
-        // A sender without a limit fills the queue of its bottleneck. If the queue is empty, the CPUs are the bottleneck.
+        // A sender without a rate limit fills the queue of its bottleneck. If the queue is empty, the CPUs are the bottleneck.
         (self.cell.app == App::Bulk && filled < MIN_FILLED)
             .then(|| format!("queues were filled for {:.0} % of the time", filled * 100.0))
     }
 
-    /// Mean share of the time after the first second in which a queue is not empty.
+    /// Mean over the queues of the share of the time in which the queue is not empty. The first second is left out.
     fn mean_filled(&self) -> f64 {
         let (Some(first), Some(last)) = (self.queues.first(), self.queues.last()) else { return 0.0 };
         let queues = first.backlog.len();
@@ -100,7 +100,7 @@ impl Labels {
         self.cell.queue_of(subflow, self.switched.is_some_and(|switched| at >= switched))
     }
 
-    /// How the bottlenecks of two subflows relate at the time `at`. Counts their queues during the window that ends then, but no sample
+    /// Whether two subflows share a bottleneck at the time `at`. Uses samples of their queues in the window that ends at `at`, but none
     /// before `since`.
     pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
         let from = since.max(at.saturating_sub(WINDOW));
@@ -128,7 +128,7 @@ impl Labels {
         [first_after(established), changed.and_then(first_after)].into_iter().flatten().collect()
     }
 
-    /// The end of the period that begins with an onset: the next change of routes, or the end of the cell.
+    /// The end of the period that begins at an onset: a later change of the route or, if there is none, the end of the cell.
     pub fn end(&self, onset: Time) -> Time {
         let last = self.queues.last().map_or(0, |sample| sample.at);
         self.switched.filter(|switched| *switched > onset).unwrap_or(last)
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_transfer_that_fills_no_queue_has_its_bottleneck_elsewhere() {
+    fn a_bulk_transfer_that_fills_no_queue_is_a_flaw() {
         let mut labels = labels(Layout::Disjoint, None);
         assert_eq!(labels.flaw(), None);
         for sample in &mut labels.queues {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdicts of all methods on one trace. Pure.
+//! The verdicts of all methods on one trace. No I/O.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,11 +12,11 @@ use crate::bottleneck::truth::Time;
 /// A subflow of a trace.
 #[derive(Clone, Debug)]
 pub struct Subflow {
-    /// Its connection.
+    /// The connection of the subflow.
     pub connection: SocketCookie,
     /// The sender's address.
     pub address: IpAddr,
-    /// When it was established. `None`: never.
+    /// Time at which the subflow was established. `None`: it never was.
     pub established: Option<Time>,
 }
 
@@ -29,16 +29,16 @@ pub struct Pair {
     pub b: SubflowId,
     /// The verdict.
     pub verdict: Verdict,
-    /// Unweighted evidence for sharing (above 0) and against it. `None`: the method does not expose evidence.
+    /// Unweighted evidence for a shared bottleneck (above 0) or against it (below 0). `None`: the method does not expose evidence.
     pub terms: Option<BTreeMap<&'static str, f64>>,
 }
 
 /// The result of one evaluation by one method.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// The evaluation used all samples up to this time.
+    /// Time up to which the evaluation used all samples.
     pub at: Time,
-    /// Every pair of subflows.
+    /// The verdicts on every pair of subflows.
     pub pairs: Vec<Pair>,
     /// Groups of subflows that share a rate cap but no queue.
     pub caps: Vec<Vec<SubflowId>>,
@@ -47,12 +47,12 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// The pair of these two subflows, in either order.
+    /// The verdict on two subflows, given in either order. `None`: the method did not evaluate them.
     pub fn pair(&self, a: SubflowId, b: SubflowId) -> Option<&Pair> {
         self.pairs.iter().find(|pair| [(a, b), (b, a)].contains(&(pair.a, pair.b)))
     }
 
-    /// The verdict on these two subflows; unknown if the method did not evaluate them.
+    /// The verdict on two subflows; `Unknown` if the method did not evaluate them.
     pub fn verdict(&self, a: SubflowId, b: SubflowId) -> Verdict {
         self.pair(a, b).map_or(Verdict::Unknown, |pair| pair.verdict)
     }

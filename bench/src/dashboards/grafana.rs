@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON that Grafana imports. PromQL queries are restricted by job and instance, queries of single flows also by connection, and SQL
+//! Generates the JSON that Grafana imports. PromQL queries are restricted by job and instance, queries of flows also by connection, SQL
 //! queries by the displayed period.
 
 use serde_json::{Value, json};
@@ -9,26 +9,26 @@ use crate::dashboards::panel::{Dashboard, Draw, Panel, Source};
 /// Width of a dashboard, in Grafana's columns.
 const WIDTH: usize = 24;
 const MATCHERS: &str = r#"job=~"$job",instance=~"$instance""#;
-/// Stands for the matchers of job, instance and connection.
+/// Placeholder for the matchers of job, instance and connection.
 const OF_FLOWS: &str = "$f";
 const FLOW_MATCHER: &str = r#"connection=~"$connection""#;
-/// The period in queries for `clickhouse-client`, and the one that Grafana fills in, in milliseconds.
+/// The condition on the period in queries for `clickhouse-client`, and its replacement, in which Grafana sets the times in milliseconds.
 const LAST_HOURS: &str = ">= toUnixTimestamp64Nano(now64(9)) - {hours:UInt64} * 3600000000000";
 const DISPLAYED: &str = "BETWEEN $__from * 1000000 AND $__to * 1000000";
 
-/// A query with the matchers filled in. Grafana replaces its own variables.
+/// A PromQL query with the matchers filled in. Grafana later replaces its own variables.
 pub fn query(text: &str) -> String {
     let of_flows = format!("{MATCHERS},{FLOW_MATCHER}");
     text.replace("$m", MATCHERS).replace(OF_FLOWS, &of_flows).replace("$r", "$__rate_interval")
 }
 
-/// A query of ClickHouse for the displayed period, without its comments. Grafana replaces its own variables.
+/// An SQL query for the displayed period, without comments. Grafana later replaces its own variables.
 pub fn sql(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("--")).collect();
     lines.join("\n").replace(LAST_HOURS, DISPLAYED)
 }
 
-/// The file of a dashboard.
+/// The JSON file of a dashboard.
 pub fn file(dashboard: &Dashboard) -> Value {
     let mut panels = Vec::new();
     let mut top = 0;
@@ -82,7 +82,7 @@ fn size(panel: &Panel, panels_in_row: usize) -> (usize, usize) {
     }
 }
 
-/// The type of a data source. For ClickHouse, the plugin by Grafana.
+/// Grafana's type of a data source. For ClickHouse, this is the plugin by Grafana.
 fn plugin(source: Source) -> &'static str {
     match source {
         Source::Prometheus => "prometheus",
@@ -94,7 +94,7 @@ fn datasource(source: Source) -> Value {
     json!({ "type": plugin(source), "uid": "${datasource}" })
 }
 
-/// Whether a panel can be restricted to a connection.
+/// Whether at least one panel of a dashboard can be restricted to a connection.
 fn shows_flows(dashboard: &Dashboard) -> bool {
     let panels = dashboard.rows.iter().flat_map(|(_, row)| *row);
     panels.flat_map(|panel| panel.queries).any(|(text, _)| text.contains(OF_FLOWS))
@@ -129,7 +129,7 @@ fn labels(with_connections: bool) -> Vec<Value> {
     variables
 }
 
-/// A query of a panel, in the format of its data source.
+/// The JSON of a panel's query, in the format of its data source.
 fn target(source: Source, draw: Draw, (text, legend): (&str, &str), letter: char) -> Value {
     let is_now = matches!(draw, Draw::Stat | Draw::Table);
     let is_table = draw == Draw::Table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dashboards and their panels, as data.
+//! Data structures of dashboards and panels.
 
 /// Data source of a dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Draw {
     Lines,
     /// Areas over time that add up.
     Stack,
-    /// The labels of the current series, or the answer to a query in SQL.
+    /// A table of the labels of the current series, or of the answer to an SQL query.
     Table,
 }
 
@@ -31,10 +31,10 @@ pub struct Panel {
     pub about: &'static str,
     /// Grafana's name of the unit.
     pub unit: &'static str,
-    /// How it is drawn.
+    /// How the panel is drawn.
     pub draw: Draw,
-    /// Queries, each with its legend. In PromQL, `$m` is replaced by the matchers of job and instance, `$f` by these and the
-    /// matcher of the connection, and `$r` by the interval of rates.
+    /// Queries, each with its legend. In PromQL, the matchers of job and instance replace `$m`, these matchers and the
+    /// matcher of the connection replace `$f`, and the interval of rates replaces `$r`.
     pub queries: &'static [(&'static str, &'static str)],
 }
 
@@ -46,13 +46,13 @@ pub struct Dashboard {
     pub title: &'static str,
     /// Description.
     pub about: &'static str,
-    /// Its data source.
+    /// The data source.
     pub source: Source,
     /// Rows of panels, each with its title.
     pub rows: &'static [(&'static str, &'static [Panel])],
 }
 
-/// A panel.
+/// Creates a panel.
 pub(crate) const fn panel(
     title: &'static str,
     draw: Draw,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of real traffic with simulated energy counters: scenarios, their true CPU time and energy, and the charges of mpwatch. For the
-//! bench `ledger` and the tests of energy.
+//! Energy of real traffic with simulated energy counters: scenarios, true CPU time and energy, and the charges of mpwatch. Used by the
+//! bench `ledger` and by tests of energy.
 
 pub mod processes;
 pub mod run;

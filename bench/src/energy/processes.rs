@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs the two ends of the traffic and the bystander as separate processes, so that the CPU time of the bench's own threads is not
-//! attributed to them. Each process runs this program again; environment variables select its role.
+//! attributed to them. Each process executes this program again; environment variables select its role.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -12,16 +12,16 @@ use mpwatch_lab::{Topology, poll_until};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// The role of the process.
+/// Environment variable with the role of the process.
 const ROLE: &str = "MPWATCH_BENCH_ROLE";
-/// Parameters of the process: the specification of the traffic; or the CPU, and the share of its time in percent.
+/// Environment variable with the parameters of the role: the specification of the traffic, or a CPU and the share of its time in percent.
 const PARAMETERS: &str = "MPWATCH_BENCH_PARAMETERS";
-// Lines that a process prints.
+// Beginnings of lines that a process prints.
 const LISTENING: &str = "LISTENING";
 const SPINNING: &str = "SPINNING";
 const CPU_TIME: &str = "CPU_TIME ";
 
-/// A child process. Dropping it kills it.
+/// A child process. It is killed when it is dropped.
 struct Process {
     child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
@@ -41,7 +41,7 @@ impl Process {
         Self { child, stdout }
     }
 
-    /// Waits for a line with this prefix. Returns the rest of the line. `None`: the process ended without it.
+    /// Waits for a line with this prefix and returns the rest of the line. `None`: the process ended without such a line.
     fn find(&mut self, prefix: &str) -> Option<String> {
         let mut lines = self.stdout.by_ref().map_while(Result::ok);
         lines.find_map(|line| Some(line.strip_prefix(prefix)?.to_owned()))
@@ -59,12 +59,12 @@ impl Drop for Process {
     }
 }
 
-/// The traffic did not end within its timeout, or failed. Its ends print the reason.
+/// The error that traffic failed or did not end within its timeout. The processes of both ends print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the traffic did not end, see above")]
+#[error("the traffic failed or did not end; the messages above give the reason")]
 pub struct Stopped;
 
-/// Both ends of traffic. Dropping it kills them.
+/// The processes of both ends of traffic. They are killed when the value is dropped.
 pub struct Ends([Process; 2]);
 
 impl Ends {
@@ -84,7 +84,7 @@ impl Ends {
     }
 }
 
-/// Runs traffic to its end. Returns the CPU time of all threads of both ends, nanoseconds.
+/// Runs traffic until it ends. Returns the CPU time of all threads of both ends, nanoseconds.
 pub fn run(topology: &Topology, spec: &TrafficSpec) -> u64 {
     Ends::start(topology, spec).wait().unwrap()
 }
@@ -95,7 +95,7 @@ pub struct Bystander {
 }
 
 impl Bystander {
-    /// Starts a process that uses this share of a CPU.
+    /// Starts a process that uses a share of a CPU.
     pub fn start(cpu: usize, percent: u32) -> Self {
         let mut process = Process::start("bystander", &format!("{cpu} {percent}"));
         process.wait_for(SPINNING);
@@ -103,7 +103,7 @@ impl Bystander {
     }
 }
 
-/// If this process has a role, does its work and returns true. Programs that start children call it first; test programs call it in a
+/// If this process is a child with a role, does its work and returns true. Programs that start children call it first; test programs in a
 /// test named `child_process`.
 pub fn run_as_child() -> bool {
     let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };
@@ -142,7 +142,7 @@ fn spin(parameters: &str) {
     let work = PERIOD * percent.parse().unwrap() / 100;
     println!("\n{SPINNING}");
     let started = Instant::now();
-    // Ends after a limit, in case the parent is killed.
+    // The time is limited, because a killed parent cannot end this process.
     while started.elapsed() < Duration::from_mins(2) {
         let period = Instant::now();
         while period.elapsed() < work {}

@@ -21,40 +21,40 @@ use mpwatch_testkit::{Observer, Report, list, number, text};
 /// The accuracy targets apply to flows with at least this CPU time, nanoseconds.
 pub(crate) const LARGE: u64 = 1_000_000_000;
 
-/// After this time traffic is considered stuck (docs/measurements/robustness.md). Scenarios end within a few seconds after their transfers.
+/// Time after which traffic counts as stuck (docs/measurements/robustness.md). Scenarios normally end a few seconds after their transfers.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The truth of a run, and the charges of each recorder.
 pub struct Run {
     /// True energy of the traffic above idle, microjoules.
     pub energy: f64,
-    /// True CPU time of the traffic: both ends, and kernel threads that work for the network; nanoseconds.
+    /// True CPU time of the traffic, nanoseconds: both ends, and kernel threads that work for the network.
     pub cpu_time: u64,
-    /// The whole machine during the traffic, and the traffic's part of it, for formulas of other tools.
+    /// Values of the whole machine and of the traffic during the run, as inputs for the formulas of other tools.
     pub measured: Measurement,
-    /// The charges with each requested ledger, in the order of the request.
+    /// The charges of each requested ledger, in the order of the request.
     pub charged: Vec<Charged>,
 }
 
-/// The charge of a recorder to the traffic: its flows and applications at both ends, and network work before the socket of a packet is
-/// known. That work is omitted if a bystander also sends packets, because most of it is then the bystander's; otherwise it is 1 to 2 % of
-/// the traffic's.
+/// The charges that a recorder makes to the traffic: flows and applications at both ends, and network work before the socket of a packet is
+/// known. This work is left out if a bystander also sends packets, because most of it is then the bystander's. Otherwise it is 1 to 2 % of
+/// the traffic's CPU time.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Energy above idle, microjoules.
     pub energy: u64,
-    /// Bounds of the flows, plus the energy that has no bounds.
+    /// Lower and upper bound, microjoules: the bounds of the flows, plus the energy that has no bounds.
     pub bounds: [u64; 2],
     /// CPU time, nanoseconds.
     pub cpu_time: u64,
     /// CPU time of kernel workers, nanoseconds.
     pub workers: u64,
-    /// CPU time of interrupts, nanoseconds; not charged to flows. The kernel counts them as time of the interrupted task, so interrupts of
-    /// the traffic are part of the truth.
+    /// CPU time of interrupts, nanoseconds; not charged to flows. The kernel adds this time to the interrupted task, so interrupts of
+    /// the traffic's threads are part of the truth.
     pub interrupts: u64,
-    /// CPU time of other flows on this machine, nanoseconds. Their applications are in the same account as ours.
+    /// CPU time of other flows on this machine, nanoseconds. Their applications are in the same account as the traffic's applications.
     pub foreign: u64,
-    /// Each connection at each end, by its id.
+    /// The charge to each connection at each end, by namespace and id.
     pub flows: BTreeMap<String, Charge>,
 }
 
@@ -63,15 +63,15 @@ pub struct Charged {
 pub struct Charge {
     /// Energy above idle, microjoules.
     pub energy: u64,
-    /// Lower and upper bound.
+    /// Lower and upper bound, microjoules.
     pub bounds: [u64; 2],
     /// CPU time, nanoseconds.
     pub cpu_time: u64,
-    /// Estimated bytes of the headers in both directions: in proportion to its segments.
+    /// Estimated bytes of headers in both directions, which are proportional to the number of segments.
     pub headers: u64,
 }
 
-/// Runs a scenario once, with a recorder for each of these ledgers at the same time.
+/// Runs a scenario once, with a recorder in parallel for each of these ledgers.
 pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Result<Run, Stopped> {
     let qualities = vec![LinkSpec::default(); scenario.paths];
     let topology = Topology::disjoint(&qualities).unwrap();
@@ -105,7 +105,7 @@ pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Result<Run, Stopped> {
     })
 }
 
-/// Runs all traffic at the same time, to its end. Returns the CPU time of all ends.
+/// Runs all traffic in parallel until it ends. Returns the CPU time of all ends, nanoseconds.
 fn run_traffic(topology: &Topology, traffic: &[Flows]) -> Result<u64, Stopped> {
     let start = |(port, flows): (u16, &Flows)| {
         let mut spec = TrafficSpec::new(topology.path(0).unwrap().server_address(), flows.workload);
@@ -122,7 +122,7 @@ enum RunningBystander {
     Burn {
         _process: processes::Bystander,
     },
-    /// `_ends` is dropped before `_network`.
+    /// `_ends` is dropped before `_network`, so that the traffic ends before its network is removed.
     Tcp {
         _ends: Ends,
         _network: Box<Topology>,
@@ -169,7 +169,7 @@ fn measurement(
 }
 
 impl Charged {
-    /// `accounts`: accounts outside of flows that belong to the traffic.
+    /// The charges in a report. `accounts`: names of accounts outside of flows that belong to the traffic.
     fn new(report: &Report, topology: &Topology, accounts: &[&str]) -> Self {
         let mut charged = Self::default();
         for end in [topology.client(), topology.server()] {
@@ -197,7 +197,7 @@ impl Charged {
 
     fn add(&mut self, connection: &Value, end: &str) {
         let energy = &connection["energy"];
-        // Unknown: no flow fell into a window of the sampled ledger during the run.
+        // `null` means unknown: no window of the sampled ledger fell into the lifetime of the connection.
         if energy.is_null() {
             return;
         }
@@ -223,12 +223,12 @@ fn headers(subflow: &Value) -> u64 {
     wire.iter().sum::<u64>().saturating_sub(payload.iter().sum())
 }
 
-/// The kernel threads that work for the network: ksoftirqd, and the workers that join paths. This assumes that they work only for
-/// the lab.
+/// CPU clocks of the kernel threads that work for the network: ksoftirqd, and the workers that join paths. Assumes that these threads work
+/// only for the lab.
 pub struct KernelThreads(BTreeMap<i32, TaskClock>);
 
 impl KernelThreads {
-    /// Starts counting.
+    /// Starts to count the CPU time.
     #[must_use]
     pub fn start() -> Self {
         Self(Self::all().into_iter().filter_map(|tid| Some((tid, TaskClock::from_tid(tid).ok()?))).collect())
@@ -244,7 +244,7 @@ impl KernelThreads {
         tids.filter(is_network_thread).collect()
     }
 
-    /// CPU time since the start. For threads that were created later it is the value of schedstat, which is slightly too high.
+    /// CPU time since the start, nanoseconds. For threads that were created later, uses schedstat, whose value is slightly too high.
     pub fn used(&self) -> u64 {
         let of_new = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();

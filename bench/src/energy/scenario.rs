@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs of traffic, possibly with a bystander, whose CPU time and energy are compared with the truth.
+//! Scenarios: traffic, possibly with a bystander, whose measured CPU time and energy are compared with the truth.
 
 use std::time::Duration;
 
@@ -7,56 +7,56 @@ use mpwatch_lab::traffic::{Amount, Sender, Workload};
 
 use super::simulated_counters::cpus;
 
-/// A run of traffic, possibly with a bystander.
+/// The traffic of a run, possibly with a bystander.
 #[derive(Clone)]
 pub struct Scenario {
-    /// Name, as in tables.
+    /// Name in tables.
     pub name: &'static str,
     /// Number of paths, and so of subflows per connection.
     pub paths: usize,
-    /// Traffic that runs at the same time.
+    /// Traffic that runs in parallel.
     pub traffic: Vec<Flows>,
-    /// Other work on the machine.
+    /// Other work on the machine. `None`: no other work.
     pub bystander: Option<Bystander>,
 }
 
 /// Connections of one kind.
 #[derive(Clone, Copy)]
 pub struct Flows {
-    /// CPUs of client and server.
+    /// Numbers of the CPUs on which client and server run.
     pub pins: [usize; 2],
     /// Total number of connections.
     pub connections: u32,
     /// Number of connections that are open at the same time.
     pub concurrency: u32,
-    /// Traffic of each connection.
+    /// Workload of each connection.
     pub workload: Workload,
 }
 
 /// Processes that are unrelated to the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bystander {
-    /// Computes.
+    /// A process that only computes.
     Burn {
-        /// Its CPU.
+        /// The CPU of this work.
         cpu: usize,
-        /// Its share of the CPU.
+        /// The share of the CPU's time that the process uses, percent.
         percent: u32,
     },
-    /// Exchanges 64 B requests over plain TCP, both ends on this CPU.
+    /// Two processes that exchange requests of 64 B over plain TCP, both on one CPU.
     Tcp {
-        /// Its CPU.
+        /// The CPU of this work.
         cpu: usize,
     },
 }
 
 /// Size of the workloads of [`basic`].
 pub struct Size {
-    /// Length of a bulk transfer.
+    /// Duration of a bulk transfer.
     pub bulk: Duration,
     /// Number of connections of the scenario `churn`.
     pub short_flows: u32,
-    /// Number of requests.
+    /// Number of requests of the scenario `request-response`.
     pub requests: u64,
 }
 
@@ -77,7 +77,7 @@ impl Flows {
     }
 }
 
-/// A CPU other than 0, if there is one.
+/// CPU 1, or CPU 0 if the machine has only one CPU.
 fn other_cpu() -> usize {
     (cpus() as usize).min(2) - 1
 }
@@ -90,9 +90,9 @@ fn scenario(name: &'static str, flows: Flows) -> Scenario {
     Scenario { name, paths: 2, traffic: vec![flows], bystander: None }
 }
 
-/// The scenarios of the table in docs/measurements/energy.md. The first is the baseline of those with a bystander.
+/// The scenarios of the table in docs/measurements/energy.md. The first scenario is the baseline of the scenarios with a bystander.
 pub fn basic(size: &Size) -> Vec<Scenario> {
-    // Both ends on one CPU, the bystander on the other, as in the simulated scenarios.
+    // Both ends run on one CPU and the bystander on another, as in the simulated scenarios.
     let bulk = Flows::one(Workload::upload_for(size.bulk));
     let with_bystander = |name, cpu, percent| Scenario {
         bystander: Some(Bystander::Burn { cpu, percent }),
@@ -119,16 +119,16 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
     ]
 }
 
-/// The scenarios of `./dev bench ledger`, each of about this length. The first is the baseline of those with a bystander.
+/// The scenarios of `./dev bench ledger`, each of about this length. The first scenario is the baseline of the scenarios with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
-    // About the work of a second on this machine.
+    // Converts a number of requests per second to the total number. The rates are what this machine can do.
     let in_all = |per_second: u128| {
         u64::try_from((per_second * length.as_millis()).div_ceil(1_000)).expect("a count fits")
     };
     let bulk = Flows::one(Workload::upload_for(length));
     let small_requests = |rate| Flows::one(requests(in_all(rate), [64, 64], Duration::ZERO));
     let pages = Flows::one(requests(in_all(3_000), [500, 64 << 10], Duration::ZERO));
-    // 100 ms at two to three gigabytes per second, then a pause.
+    // Each request takes 100 ms at two to three gigabytes per second; then a pause follows.
     let bursts = Flows::one(requests(in_all(2), [250_000_000, 64], Duration::from_millis(400)));
     let small_flow = requests(20, [1_000, 1_000], Duration::from_millis(2));
     let small_flows = Flows { connections: 1_000, concurrency: 16, ..Flows::one(small_flow).elsewhere() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file as a calibration would write it, and
-//! the power model behind both.
+//! Simulated energy counters on a real machine: the powercap tree that mpwatch reads, the power file that a calibration would write, and
+//! the power model from which both follow.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl SimulatedCounters {
         self.live.insert(LiveSimulation::start(tree, settings).expect("the simulation starts"))
     }
 
-    /// The ground truth so far.
+    /// The ground truth since the start of the counters.
     pub fn so_far(&self) -> GroundTruth {
         self.live.as_ref().expect("the simulation was started").so_far().expect("the simulation runs")
     }
@@ -71,7 +71,7 @@ impl SimulatedCounters {
         self.machine
     }
 
-    /// The zones that a correct reader adds up.
+    /// The zones that a correct reader includes in the sum.
     pub fn counted_zones(&self) -> Vec<ZoneSpec> {
         self.platform.zones().into_iter().filter(|zone| zone.counted).collect()
     }
@@ -92,7 +92,7 @@ impl SimulatedCounters {
         self.folder.path().join("power.toml")
     }
 
-    /// Options that make mpwatch use this folder.
+    /// Options that make mpwatch use these counters and this power file.
     pub fn arguments(&self) -> [String; 4] {
         let as_text = |path: &Path| path.display().to_string();
         let root = as_text(self.folder.path());
@@ -114,7 +114,7 @@ impl SimulatedCounters {
 /// Power of memory as a share of the package's power: see [`SimulatedMachine::dram`].
 const DRAM: f64 = 0.125;
 
-/// A zone with this share of a package's power, as in the power file.
+/// The entry in the power file of a zone that has this share of a package's power.
 fn zone(name: &str, share: f64) -> String {
     let [idle, full] = [IDLE, IDLE + DYNAMIC].map(|milliwatts| f64::from(milliwatts) / 1e3 * share);
     format!(
@@ -129,12 +129,12 @@ pub fn cpus() -> u32 {
     online.and_then(|cpus| u32::try_from(cpus).ok()).expect("there is a CPU")
 }
 
-/// A folder on tmpfs, where a reader never gets a partly written value.
+/// A temporary folder, on tmpfs if possible: there, readers never get a partly written value.
 fn in_memory() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a temporary folder")
 }
 
-/// The `[machine]` table of the power file: the machine on which it is valid.
+/// The keys of the table `[machine]` in the power file, which describe the machine on which the file is valid.
 fn this_machine() -> String {
     let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();

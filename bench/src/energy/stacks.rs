@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimates the CPU time of the network from kernel stacks sampled by a timer. `./dev bench ledger` compares it with the ledgers.
+//! Estimates the CPU time of the network from kernel stacks sampled by a timer. `./dev bench ledger` compares this with the ledgers.
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
@@ -10,24 +10,24 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Samples per second: a prime, so that sampling is not synchronized with periodic work.
+/// Samples per second: a prime number, so that sampling is not synchronized with periodic work.
 const SAMPLES_PER_SECOND: u64 = 199;
 const READY: &str = "sampling";
 /// Maximum number of different stacks. Samples of further stacks are lost.
 const STACKS: &str = "65536";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Functions of the network: system calls on Internet sockets, and softirqs. A stack that contains one of them counts.
+/// Beginnings of names of network functions, in system calls and softirqs. A stack with at least one such function counts.
 const NETWORK: [&str; 8] =
     ["mptcp_", "subflow_", "tcp_", "inet_", "ip_", "ip6_", "net_rx_action", "__dev_queue_xmit"];
 
-/// bpftrace that counts the kernel stacks of all CPUs.
+/// A bpftrace process that counts the sampled kernel stacks of all CPUs.
 pub struct StackSampler {
     child: Child,
     output: TempDir,
 }
 
 impl StackSampler {
-    /// Starts it and waits until it samples. `None`: bpftrace is not installed.
+    /// Starts bpftrace and waits until it samples. `None`: bpftrace is not installed.
     pub fn start() -> Option<Self> {
         let program = format!(
             "BEGIN {{ printf(\"{READY}\\n\"); }} profile:hz:{SAMPLES_PER_SECOND} {{ @[kstack(48)] = count(); }}"
@@ -48,7 +48,7 @@ impl StackSampler {
         Some(sampler)
     }
 
-    /// Stops it. Returns the CPU time of the network since the start, nanoseconds.
+    /// Stops bpftrace. Returns the estimated CPU time of the network since the start, nanoseconds.
     pub fn finish(mut self) -> u64 {
         self.interrupt();
         let ended =
@@ -63,7 +63,7 @@ impl StackSampler {
 
     fn interrupt(&self) {
         let process = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id fits"));
-        // Fails if it has ended.
+        // The error is ignored: it means that the process has ended.
         let _ = kill(process, Signal::SIGINT);
     }
 }
@@ -75,7 +75,7 @@ impl Drop for StackSampler {
     }
 }
 
-/// The number of samples with a function of the network, from the map that bpftrace prints.
+/// The number of samples whose stacks contain a network function, from the map that bpftrace prints.
 fn network_samples(text: &str) -> u64 {
     let mut is_network = false;
     let mut samples = 0;

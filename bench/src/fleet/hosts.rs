@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hosts of a fleet, and the ends of connections that each host observed. All values follow from the numbers of hosts and connections.
+//! The hosts of a fleet, and the ends of connections that each host observed. All values depend only on the two numbers in [`Fleet`].
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ use crate::store;
 const LOST_EVERY: u32 = 20;
 /// Every 10th host reports everything twice.
 const TWICE_EVERY: u32 = 10;
-/// Maximum error of the hosts' clocks.
+/// Maximum error of the hosts' clocks, nanoseconds.
 const CLOCK_ERROR_NS: i64 = 2_000_000_000;
-/// Connections begin within an hour around midnight.
+/// Length of the period around midnight in which connections begin, nanoseconds: an hour.
 const PERIOD_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 86_400_000_000_000;
 const PER_SNAPSHOT: usize = 1_000;
 
-/// A fleet in which all hosts have the same number of ends of connections.
+/// A fleet. `connections`: number of ends of connections at each host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fleet {
     pub(super) hosts: u32,
@@ -35,22 +35,22 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// The hosts that are not lost.
+    /// The hosts that report. Lost hosts are left out.
     pub(super) fn reporting(self) -> impl Iterator<Item = Host> {
         (0..self.hosts).map(move |number| Host { fleet: self, number }).filter(|host| !host.is_lost())
     }
 
-    /// Number of connections whose client is at one host.
+    /// Number of connections of each host as the client.
     fn clients(self) -> u32 {
         self.connections / 2
     }
 
-    /// The server of the nth connection of a client.
+    /// The host number of the server of a client's `nth` connection.
     fn server(self, client: u32, nth: u32) -> u32 {
         (client + 1 + nth % (self.hosts - 1)) % self.hosts
     }
 
-    /// Number of connections of which no end is lost.
+    /// Number of connections whose two ends are at reporting hosts.
     pub(super) fn whole_connections(self) -> u64 {
         let is_lost = |number| Host { fleet: self, number }.is_lost();
         let of_host = |client: u32| {
@@ -78,7 +78,7 @@ impl Host {
         self.number.is_multiple_of(TWICE_EVERY)
     }
 
-    /// Time by which its clock is ahead, nanoseconds.
+    /// Time by which the host's clock is ahead, nanoseconds. Negative: the clock is behind.
     fn clock_error_ns(self) -> i64 {
         let part = i64::try_from(mixed(u64::from(self.number)) % 2_001).expect("a small number") - 1_000;
         CLOCK_ERROR_NS / 1_000 * part
@@ -89,7 +89,7 @@ impl Host {
         Ipv4Addr::new(10, path, high, low).into()
     }
 
-    /// The ends that it observed.
+    /// The ends of connections at this host.
     fn ends(self) -> Vec<Connection> {
         let Fleet { hosts, .. } = self.fleet;
         let clients = self.fleet.clients();
@@ -103,11 +103,11 @@ impl Host {
         own.chain(of_others).map(|(client, nth)| self.end(&template, client, nth)).collect()
     }
 
-    /// The nth connection of a client, at this end.
+    /// This host's end of the `nth` connection of a client.
     fn end(self, template: &Connection, client: u32, nth: u32) -> Connection {
         let number = client * self.fleet.clients() + nth;
         let seed = mixed(u64::from(number) << 32);
-        // Two of three connections carry 12 kB, the others up to 120 MB.
+        // Two of three connections carry 12 kB, every third up to 120 MB.
         let divisor = if seed.is_multiple_of(3) { 1 + seed % 97 } else { 10_000 };
         let mut end = store::connection(template, number + 1, divisor);
         let [high, low] = [seed >> 32, seed & 0xffff_ffff].map(|half| Token(below_32_bits(half)));
@@ -143,7 +143,7 @@ impl Host {
         end
     }
 
-    /// Creates its database, which is deleted on drop.
+    /// Creates the host's database, which is deleted when the value is dropped.
     pub(super) fn database(self) -> Database {
         let folder = TempDir::new().expect("a folder for the database");
         let database = Database { folder };
@@ -160,9 +160,9 @@ impl Host {
     }
 }
 
-/// Time from the beginning of a connection to half a period before the next midnight, nanoseconds.
+/// Time from the start of a connection until half of [`PERIOD_NS`] before the next midnight, nanoseconds.
 fn shift_to_midnight(connection: &Connection) -> i64 {
-    let opened = connection.opened_at.expect("the template was seen to open").as_nanosecond();
+    let opened = connection.opened_at.expect("the template has a time of opening").as_nanosecond();
     let since_midnight = i64::try_from(opened.rem_euclid(i128::from(DAY_NS))).expect("less than a day");
     DAY_NS - since_midnight - PERIOD_NS / 2
 }

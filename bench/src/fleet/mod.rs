@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts are lost, and some send everything
-//! twice. Each host has a database, from which the real program exports to the engine of ClickHouse. `./dev bench fleet [--hosts N]...
+//! A simulated fleet with both ends of connections between many hosts. Clocks are wrong, some hosts report nothing, some send everything
+//! twice. The program mpwatch exports each host's database to the engine of ClickHouse. Usage: `./dev bench fleet [--hosts N]...
 //! [--connections N]`.
 
 mod hosts;
@@ -17,10 +17,10 @@ use crate::table::{figure, markdown};
 use hosts::{Fleet, Host};
 use target::{Exported, export};
 
-/// Default sizes of the fleet, and ends of connections on each host.
+/// Default numbers of hosts, and default number of ends of connections at each host.
 const SIZES: [u32; 3] = [10, 100, 1_000];
 const DEFAULT_CONNECTIONS: u32 = 100;
-/// Connections of the host whose cost is measured.
+/// Number of ends of connections at the host whose cost is measured.
 const COST_CONNECTIONS: u32 = 20_000;
 
 /// The parsed command line.
@@ -79,7 +79,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Exports a whole fleet.
+/// Exports a whole fleet. Returns a row of the table.
 fn measure(hosts: u32, connections: u32) -> Result<Vec<String>, String> {
     let engine = Engine::start()?;
     let url = format!("http://127.0.0.1:{}", engine.port());
@@ -116,7 +116,7 @@ fn measure(hosts: u32, connections: u32) -> Result<Vec<String>, String> {
     ])
 }
 
-/// Cost of the export per connection on a host, without the start of the process.
+/// A table of the cost of the export per connection on a host, without the start of the process.
 fn cost() -> String {
     let host = Host { fleet: Fleet { hosts: 2, connections: COST_CONNECTIONS }, number: 0 };
     let database = host.database();
@@ -132,7 +132,7 @@ fn cost() -> String {
         assert_eq!(
             (all.rows, start.rows),
             (u64::from(COST_CONNECTIONS), 0),
-            "what is confirmed is not resent"
+            "confirmed rows are not repeated"
         );
         let rows = all.rows as f64;
         let cpu_us = (all.cpu_seconds - start.cpu_seconds) * 1e6 / rows;

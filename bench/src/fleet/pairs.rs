@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Queries the rows of a fleet from the engine, and measures how long it takes to join both ends.
+//! Queries the rows of a fleet from the engine, and measures the time of queries that join both ends.
 
 use std::time::Instant;
 
 use crate::clickhouse::Engine;
 
-/// Each query runs this often; the fastest counts.
+/// Number of times that each query runs; the fastest run counts.
 const REPETITIONS: u32 = 3;
 
 const FROM_PAIRS: &str = "SELECT count(), sum(client_bytes_sent), sum(client_active_uj + server_active_uj)
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) ends: u64,
     pub(super) pairs: u64,
     pub(super) both_ends: u64,
-    /// Size on disk after merging.
+    /// Size of the table `ends` on disk after merging, bytes.
     pub(super) end_bytes: u64,
     pub(super) pair_bytes: u64,
     pub(super) pairs_ms: f64,
@@ -36,7 +36,7 @@ pub(super) fn query(engine: &Engine) -> Found {
         ))
     };
     let (from_pairs, by_join) = (engine.query(FROM_PAIRS), engine.query(BY_JOIN));
-    assert_eq!(from_pairs, by_join, "`pairs` has what a join of `ends` has");
+    assert_eq!(from_pairs, by_join, "`pairs` agrees with a join of `ends`");
     Found {
         ends: number("SELECT count() FROM mpwatch.ends FINAL"),
         pairs: number("SELECT count() FROM mpwatch.pairs"),

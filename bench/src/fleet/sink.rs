@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server that confirms all requests immediately, so that only the sender's cost is measured.
+//! A server that confirms all requests immediately, so that a measurement contains only the sender's cost.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Starts it; it ends with this process. Returns its port. `version`: the answer to a request without a body.
+/// Starts the server, which ends with this process, and returns its port. `version`: its answer to a request without a body.
 pub(super) fn start(version: u32) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // The sender reports errors.
+            // Errors are ignored here, because the sender reports them.
             let _ = answer(&stream, version);
         }
     });

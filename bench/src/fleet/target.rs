@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs `mpwatch export` and measures the sent data and the cost.
+//! Runs `mpwatch export` and measures the sent data and the cost of sending.
 
 use std::ops::AddAssign;
 use std::path::Path;
@@ -10,14 +10,14 @@ use nix::sys::time::TimeValLike as _;
 
 use mpwatch_testkit::mpwatch;
 
-/// The sent data and its cost.
+/// The sent data and the cost of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Exported {
     pub(super) rows: u64,
-    /// Compressed size.
+    /// Compressed size in bytes.
     pub(super) bytes: u64,
     pub(super) seconds: f64,
-    /// CPU time of the exporting process, in user mode and in the kernel.
+    /// CPU time of the exporting process in user mode and in the kernel, seconds.
     pub(super) cpu_seconds: f64,
 }
 
@@ -30,7 +30,7 @@ impl AddAssign for Exported {
     }
 }
 
-/// Exports the connections of a database that were not sent to an address.
+/// Exports the connections of a database that were not yet sent to the target at `url`.
 pub(super) fn export(kind: &str, database: &Path, url: &str, more: &[&str]) -> Exported {
     let database = database.to_str().expect("a path in UTF-8");
     let (began, before) = (Instant::now(), children_cpu_time());
@@ -40,7 +40,7 @@ pub(super) fn export(kind: &str, database: &Path, url: &str, more: &[&str]) -> E
     Exported { rows, bytes, seconds, cpu_seconds: cpu.as_secs_f64() }
 }
 
-/// The numbers in `sent 5 connections in 2 requests (1234 bytes)`.
+/// The numbers of connections and bytes in `sent 5 connections in 2 requests (1234 bytes)`. `None`: another text.
 fn sent(text: &str) -> Option<(u64, u64)> {
     let text = text.split("sent ").nth(1)?;
     let bytes = text.split_once('(')?.1;

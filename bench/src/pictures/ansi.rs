@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides the output of `tmux capture-pane -e` into runs of one style, in the colours of a terminal.
+//! Divides the output of `tmux capture-pane -e` into runs of cells with the same style.
 
 use std::num::NonZeroU16;
 
 use vt100::{Cell, Color, Parser};
 
-/// Colours of a terminal.
+/// The default colours of a terminal.
 #[derive(Clone, Copy)]
 pub(super) struct Terminal {
     pub(super) background: &'static str,
@@ -23,7 +23,7 @@ const PALETTE: [&str; 16] = [
     "#ff6b68", "#98d47b", "#ffcf56", "#7ab8f5", "#d4a1f5", "#6fe0ec", "#ffffff",
 ];
 
-/// Cells of a line in one style.
+/// Consecutive cells of a line that have the same style.
 pub(super) struct Run {
     pub(super) text: String,
     pub(super) style: Style,
@@ -43,7 +43,7 @@ impl Run {
     }
 }
 
-/// The lines of a screen with this many columns. A style continues on the next line.
+/// The lines of a screen of `columns` columns. A style continues on the next line.
 pub(super) fn lines(screen: &str, columns: u16, terminal: Terminal) -> Vec<Vec<Run>> {
     let rows = u16::try_from(screen.lines().count()).unwrap_or(u16::MAX);
     let [height, width] = [rows, columns].map(|cells| NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN));
@@ -77,7 +77,7 @@ fn style(cell: &Cell, terminal: Terminal) -> Style {
     Style { foreground, background, bold }
 }
 
-/// The colour in hexadecimal. `None`: the default colour.
+/// The colour in the notation `#rrggbb`. `None`: the default colour.
 fn colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,
@@ -86,7 +86,7 @@ fn colour(colour: Color) -> Option<String> {
     }
 }
 
-/// A colour by number: the palette, a cube with six levels per channel, and greys.
+/// The colour with this number: 16 colours of the palette, a cube of colours with six levels per channel, then greys.
 fn indexed(number: u8) -> String {
     let step = |level: u8| if level == 0 { 0 } else { 55 + 40 * level };
     match number {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures for the documents, all SVG: real demos in a real terminal, and plots of their HTML reports. `./dev pictures` makes them.
+//! `./dev pictures`: draws the SVG pictures of the documents from demos in a real terminal, and from plots in HTML reports.
 
 mod ansi;
 mod report;
@@ -15,29 +15,29 @@ use mpwatch_lab::poll_until;
 use mpwatch_testkit::program;
 use mpwatch_testkit::tmux::Tmux;
 
-/// The picture shows at least this many values of a rate history.
+/// Minimum number of values of a rate history in a picture.
 const MIN_HISTORY: usize = 8;
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A picture of the live view.
 pub struct Picture {
-    /// Name of its file, without extension.
+    /// Name of the file, without extension.
     name: &'static str,
-    /// The document that shows it.
+    /// The document that contains the picture.
     document: &'static str,
-    /// Columns and rows.
+    /// Columns and rows of the screen.
     size: (u16, u16),
-    /// Lines of the settings of the screen.
+    /// The content of the screen's configuration file.
     settings: &'static str,
     arguments: &'static str,
-    /// Texts on the screen when it is ready for the picture.
+    /// Texts that the screen must contain before the picture is taken.
     words: &'static [&'static str],
 }
 
 const FAILOVER: &str = "demo failover --seconds 40";
 const FAILED: &[&str] = &["failed at", "outage from"];
 
-/// All pictures of the live view: each theme once, and ASCII.
+/// All pictures of the live view. They contain each theme, and ASCII.
 pub const PICTURES: [Picture; 6] = [
     Picture {
         name: "shared",
@@ -89,7 +89,7 @@ fn write(folder: &Path, name: &str, document: &str, drawing: &str) -> io::Result
     Ok(())
 }
 
-/// Runs the program until its screen shows these words, and returns the screen with its colours.
+/// Runs the program until its screen is ready for the picture. Returns the text of the screen with escape sequences.
 fn capture(picture: &Picture) -> io::Result<String> {
     let Picture { size, settings: lines, arguments, words, .. } = *picture;
     let settings = std::env::temp_dir().join(format!("mpwatch-pictures-{}.toml", std::process::id()));
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documents_have_their_pictures_and_these_are_small() {
+    fn the_documents_show_the_pictures_and_the_pictures_are_small() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let plots = report::REPORTS.iter().flat_map(|report| report.plots);
         let plots = plots.map(|plot| (plot.name, plot.document));

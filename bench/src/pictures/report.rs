@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plots of HTML reports, in the form in which a reader of the page saves them.
+//! Extracts plots from HTML reports, as files that a reader of the page can save.
 
 use std::io;
 
 use mpwatch_testkit::mpwatch;
 
-/// Prefix of a link that saves a drawing.
+/// The beginning of the link with which a reader saves a drawing.
 const DRAWING: &str = "href=\"data:image/svg+xml;charset=utf-8,";
 
-/// The report of a demo.
+/// A demo whose report has plots for the documents.
 pub(super) struct DemoReport {
     arguments: &'static [&'static str],
     pub(super) plots: &'static [Plot],
@@ -16,11 +16,11 @@ pub(super) struct DemoReport {
 
 /// A plot of a report.
 pub(super) struct Plot {
-    /// Name of its file, without extension.
+    /// Name of the file, without extension.
     pub(super) name: &'static str,
-    /// The document that shows it.
+    /// The document that contains the plot.
     pub(super) document: &'static str,
-    /// Prefix of its file name in the page.
+    /// The beginning of the plot's file name in the page.
     in_page: &'static str,
 }
 
@@ -44,7 +44,7 @@ pub(super) const REPORTS: [DemoReport; 2] = [
 ];
 
 impl DemoReport {
-    /// Runs the demo, and returns the page of its report.
+    /// Runs the demo and returns its HTML report.
     pub(super) fn page(&self) -> io::Result<String> {
         let folder = tempfile::tempdir()?;
         let database = folder.path().join("demo.db").display().to_string();
@@ -61,7 +61,7 @@ fn succeed(arguments: &[&str]) -> io::Result<String> {
 }
 
 impl Plot {
-    /// The plot in a page, as the file that a browser saves.
+    /// The content of the file that a browser saves for this plot in `page`.
     pub(super) fn in_page(&self, page: &str) -> io::Result<String> {
         let link = page.split("<a download=\"").find(|link| link.starts_with(self.in_page));
         let content = link.and_then(|link| link.split_once(DRAWING)?.1.split_once('"'));
@@ -70,7 +70,7 @@ impl Plot {
     }
 }
 
-/// The text of a URI.
+/// Decodes the percent-encoded text of a URI.
 fn decoded(uri: &str) -> io::Result<String> {
     let mut pieces = uri.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();

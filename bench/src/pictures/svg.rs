@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A screen of text as an SVG picture.
+//! Draws a screen of text as an SVG picture.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::pictures::ansi::{self, Run, Style, Terminal};
 const CELL: (usize, usize) = (8, 17);
 const MARGIN: usize = 10;
 
-/// Draws a screen of this many columns, with its escape sequences.
+/// Draws a screen of `columns` columns, whose text contains escape sequences.
 pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Terminal) -> String {
     let lines: Vec<Vec<Run>> = ansi::lines(screen, columns, terminal);
     let columns = usize::from(columns);
@@ -34,7 +34,7 @@ pub(super) fn picture(screen: &str, columns: u16, title: &str, terminal: Termina
     svg
 }
 
-/// Draws a run: its background, block and Braille characters as shapes, which do not depend on a font, and other characters as text.
+/// Draws a run. Background, block and Braille characters are drawn as shapes, which need no font, other characters as text.
 fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
     let Style { foreground, background, bold } = &run.style;
     let width = run.width() * CELL.0;
@@ -81,7 +81,7 @@ fn draw(svg: &mut String, run: &Run, (left, top): (usize, usize)) {
     );
 }
 
-/// How much of its cell a block character fills from the left and from below, in eighths. `None`: another character.
+/// The part of a cell that a block character fills from the left and from below, in eighths. `None`: not a block character.
 fn eighths(letter: char) -> Option<(f64, f64)> {
     let code = u32::from(letter);
     match code {
@@ -95,7 +95,7 @@ fn is_braille(letter: char) -> bool {
     ('\u{2800}'..='\u{28ff}').contains(&letter)
 }
 
-/// Positions of the dots of a Braille character in its cell.
+/// Positions of the dots of a Braille character in its cell, in pixels.
 fn dots(letter: char) -> impl Iterator<Item = (f64, f64)> {
     // Column and row of each bit.
     const PLACES: [(u8, u8); 8] = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A column of line charts with a common horizontal axis, as SVG. Pure.
+//! Draws a column of line charts with a common horizontal axis as SVG. No I/O.
 
 use std::fmt::Write as _;
 
 use mpwatch_report::html::axis::round_step;
 
-/// A quantity of several processes.
+/// The chart of a quantity of several processes.
 pub(super) struct Panel<'a> {
     /// The quantity and its unit.
     pub(super) title: &'a str,
     pub(super) lines: Vec<Line<'a>>,
 }
 
-/// A quantity of one process.
+/// The line of one process.
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,
-    /// Time and value.
+    /// Pairs of time and value.
     pub(super) values: Vec<(f64, f64)>,
 }
 
 const WIDTH: f64 = 760.0;
 const PANEL_HEIGHT: f64 = 120.0;
-/// Left: room for the numbers of the vertical axis. Right: for half of the last number of the horizontal axis.
+/// Margins: at the left for the numbers of the vertical axis, at the right for half of the last number of the horizontal axis.
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 24.0;
-/// Room for the title of a panel.
+/// Height of the title of a panel.
 const TITLE_HEIGHT: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
 /// Two colours that also differ in lightness.
@@ -32,7 +32,7 @@ const COLOURS: [&str; 2] = ["#0b62a8", "#d9730d"];
 /// Maximum number of intervals between the lines of a grid.
 const INTERVALS: u32 = 4;
 
-/// Draws panels below each other.
+/// Draws panels below each other. `horizontal`: title of the horizontal axis.
 pub(super) fn draw(panels: &[Panel<'_>], horizontal: &str) -> String {
     let height = panels.len() as f64 * (PANEL_HEIGHT + TITLE_HEIGHT) + BOTTOM;
     let all = panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.values);
@@ -70,7 +70,7 @@ fn draw_panel(svg: &mut String, panel: &Panel<'_>, top: f64, longest: f64) {
     let values = panel.lines.iter().flat_map(|line| &line.values).map(|(_, value)| *value);
     let largest = values.fold(0.0, f64::max).max(1.0);
     let step = round_step(largest, INTERVALS);
-    // The axis ends at a line of the grid.
+    // Rounded up, so that the axis ends at a line of the grid.
     let limit = (largest / step).ceil() * step;
     let up = |value: f64| top + PANEL_HEIGHT * (1.0 - value / limit);
     for number in ticks(limit, step) {
@@ -103,7 +103,7 @@ fn across(value: f64, longest: f64) -> f64 {
     LEFT + (WIDTH - LEFT - RIGHT) * value / longest
 }
 
-/// Multiples of the step up to a limit.
+/// Multiples of `step` from 0 to `limit`.
 fn ticks(limit: f64, step: f64) -> impl Iterator<Item = f64> {
     (0_u32..)
         .map(move |number| f64::from(number) * step)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Steady churn: short connections between two permanent namespaces, and jobs with a namespace and a control group each.
+//! Steady churn: short connections between two permanent namespaces, and jobs, each of which has its own namespace and control group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,23 +15,23 @@ use super::options::Options;
 use super::outcome::Outcome;
 use super::wait::wait_until;
 
-/// Bytes of a connection.
+/// Payload of a connection in bytes.
 const BYTES: u64 = 1_000;
 const MIN_LIFETIME: Duration = Duration::from_millis(1);
 const MAX_LIFETIME: Duration = Duration::from_millis(500);
-/// Duration of a batch of connections. The churn ends between batches.
+/// Duration of a batch of connections. The churn can end only between batches.
 const BATCH: Duration = Duration::from_secs(5);
-/// Jobs that run at the same time.
+/// Number of jobs that can run in parallel.
 const JOB_THREADS: usize = 4;
 
 /// Counts of the churn so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Connections between the two permanent namespaces.
+    /// Number of connections between the two permanent namespaces.
     pub(super) connections: u64,
-    /// Namespaces and control groups, with one connection each.
+    /// Number of jobs. Each has a namespace, a control group and one connection.
     pub(super) jobs: u64,
-    /// Connections and jobs that failed.
+    /// Number of failures of batches of connections and of jobs.
     pub(super) failed: u64,
 }
 
@@ -43,7 +43,7 @@ struct Progress {
     next_job: AtomicU64,
 }
 
-/// Running churn. It ends when this is dropped.
+/// Running churn. It ends when the value is dropped.
 pub(super) struct Churn {
     stop: Arc<AtomicBool>,
     progress: Arc<Progress>,
@@ -51,7 +51,7 @@ pub(super) struct Churn {
 }
 
 impl Churn {
-    /// Starts the churn. It also ends when `interrupted` is set.
+    /// Starts the churn. The churn also ends when `interrupted` is set.
     pub(super) fn start(options: &Options, interrupted: &Arc<AtomicBool>) -> Outcome<Self> {
         let lab = Topology::two_paths(LinkSpec::default(), LinkSpec::default())?;
         let groups = Arc::new(Groups::new()?);
@@ -108,7 +108,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Waits until `due`. `false`: the churn must end.
+    /// Waits until `due`. Returns `false` if the churn must end.
     fn wait_until(&self, due: Instant) -> bool {
         loop {
             if self.stop.iter().any(|stop| stop.load(Ordering::Relaxed)) {
@@ -130,7 +130,7 @@ impl Pace {
     }
 }
 
-/// Runs jobs at a rate. A late job starts immediately.
+/// Runs jobs at a rate of `per_second`. A job that is late starts immediately.
 fn run_jobs(groups: &Groups, pace: &Pace, began: Instant, per_second: u32) {
     loop {
         let number = pace.progress.next_job.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn run_jobs(groups: &Groups, pace: &Pace, began: Instant, per_second: u32) {
 
 fn run_connections(lab: &Topology, pace: &Pace, per_second: u32) {
     let mut due = Instant::now();
-    // The port of the previous batch may still be in use.
+    // The ports alternate, because the port of the previous batch may still be in use.
     let mut ports = [PORT, PORT + 1].into_iter().cycle();
     while pace.wait_until(due) {
         due = (due + BATCH).max(Instant::now());
@@ -163,14 +163,14 @@ fn run_connections(lab: &Topology, pace: &Pace, per_second: u32) {
     }
 }
 
-/// Opens the connections of a batch. Returns their number, and the first error.
+/// Runs a batch of connections. Returns the number of opened connections, and the first error.
 fn run_batch(lab: &Topology, port: u16, per_second: u32) -> Outcome<(u64, Option<String>)> {
     let workload = Workload::Churn { bytes: BYTES, min_lifetime: MIN_LIFETIME, max_lifetime: MAX_LIFETIME };
     let address = lab.path(0)?.server_address();
     let mut spec = TrafficSpec::new(address, workload);
     spec.server.set_port(port);
     let seconds = u32::try_from(BATCH.as_secs())?;
-    // Connections last a quarter of a second on average. Some more in parallel compensate for delays.
+    // Connections last a quarter of a second on average. The concurrency is higher than a quarter of the rate to compensate delays.
     (spec.connections, spec.concurrency) = (per_second * seconds, (per_second * 3).div_ceil(10));
     spec.read_socket_info = false;
     let report = traffic::run(lab.client(), lab.server(), &spec)?.client;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A short job: a process in a control group of its own that creates a network namespace, opens a connection in it, and ends.
+//! A short job: a process with its own control group that creates a network namespace, opens a connection inside, and ends.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ const BYTES: u64 = 1_000;
 /// Maximum duration of a job.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The parent of the control groups, which is removed on drop.
+/// The parent folder of the control groups. It is removed when the value is dropped.
 #[derive(Debug)]
 pub(super) struct Groups(PathBuf);
 
@@ -32,7 +32,7 @@ impl Groups {
         Ok(Self(folder))
     }
 
-    /// Runs a job to its end.
+    /// Runs a job until it ends.
     pub(super) fn run_job(&self, number: u64) -> Outcome<()> {
         let group = Group::new(self.0.join(format!("job-{number}.service")))?;
         let status = Command::new(std::env::current_exe()?)
@@ -70,10 +70,10 @@ impl Drop for Group {
     }
 }
 
-/// The process of a job.
+/// The work of a job's process.
 pub(super) fn run(group: &Path) -> Outcome<()> {
     fs::write(group.join("cgroup.procs"), "0")?;
-    // A signal must not leave the namespace behind.
+    // If a signal ends the process, the namespace is removed.
     mpwatch_lab::install_signal_cleanup()?;
     let namespace = Namespace::new("soak")?;
     let mut spec = TrafficSpec::new(Ipv4Addr::LOCALHOST.into(), Workload::upload(BYTES));

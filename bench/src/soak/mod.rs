@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `./dev bench soak`: runs a daemon with a store, and on request a recording, during steady churn of connections, network namespaces and
-//! control groups, and samples their resources over time. Writes a CSV file and a chart, and prints a table.
+//! `./dev bench soak`: runs a daemon with a store (and optionally a recording) during steady churn of connections, network namespaces and
+//! control groups. Samples the resources of these processes over time, writes a CSV file and a chart, and prints a table.
 
 mod chart;
 pub(crate) mod churn;
@@ -31,7 +31,7 @@ use watched::Watched;
 /// Time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs for its duration or until a signal. Writes the measurements in both cases.
+/// Runs a soak for its duration or until a signal arrives. Writes the measurements in both cases.
 pub(crate) fn run(
     mut arguments: impl Iterator<Item = String>,
     mut print: impl FnMut(&str),

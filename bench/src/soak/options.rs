@@ -9,20 +9,20 @@ use std::time::Duration;
 pub(super) enum Request {
     /// A soak.
     Soak(Options),
-    /// A job of a soak, in this control group.
+    /// A job of a soak, in the control group with this path.
     Job(PathBuf),
 }
 
 /// Settings of a soak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Duration.
+    /// Duration of the soak.
     pub(super) length: Duration,
-    /// New MPTCP connections per second between two permanent namespaces.
+    /// Number of new MPTCP connections per second between two permanent namespaces.
     pub(super) connections: u32,
-    /// New namespaces and control groups per second, each with one connection.
+    /// Number of jobs per second, each with a new namespace, a new control group and one connection.
     pub(super) jobs: u32,
-    /// Whether to run `mpwatch record` as well.
+    /// Whether `mpwatch record` also runs.
     pub(super) record: bool,
     /// Size of the database at which the daemon deletes the oldest connections, MiB. `None`: the daemon's default.
     pub(super) store_size: Option<u32>,

@@ -9,11 +9,11 @@ use super::churn::Counts;
 use super::sample::Sample;
 use crate::table::markdown;
 
-/// A column of the CSV file and a row of the table.
+/// A quantity: a column of the CSV file and a row of the table.
 struct Quantity {
     column: &'static str,
     title: &'static str,
-    /// Factor from the column to the table and the chart.
+    /// Factor by which values of the column are multiplied in the table and the chart.
     scale: f64,
     read: fn(&Sample) -> Option<u64>,
 }
@@ -65,7 +65,7 @@ const QUANTITIES: [Quantity; 9] = [
         read: |sample| Some(sample.losses?.missed),
     },
 ];
-/// Quantities of the chart, by column.
+/// The columns whose quantities are in the chart.
 const PANELS: [&str; 6] = ["rss_anon_kb", "rss_file_kb", "descriptors", "maps_kb", "written_kb", "lost"];
 
 /// All samples of a soak.
@@ -87,7 +87,7 @@ impl Results {
         self.processes[process].1.push(sample);
     }
 
-    /// Adds the totals that are known at the end.
+    /// Sets the totals and notes that are known only at the end.
     pub(super) fn end(&mut self, length: Duration, churn: Counts, notes: Vec<String>) {
         (self.length, self.churn, self.notes) = (length, churn, notes);
     }
@@ -111,7 +111,7 @@ impl Results {
         text
     }
 
-    /// The table, and the totals that are known at the end.
+    /// The totals, the table and the notes as text.
     pub(super) fn text(&self) -> String {
         let Counts { connections, jobs, failed } = self.churn;
         let (minutes, seconds) = (self.length.as_secs_f64() / 60.0, self.length.as_secs_f64());
@@ -147,7 +147,7 @@ impl Results {
     }
 }
 
-/// Time in minutes and value of each sample that has one.
+/// Time in minutes and scaled value of each sample that has a value.
 fn over_time(quantity: &Quantity, samples: &[Sample]) -> impl Iterator<Item = (f64, f64)> {
     samples.iter().filter_map(|sample| {
         Some((sample.at.as_secs_f64() / 60.0, (quantity.read)(sample)? as f64 * quantity.scale))
@@ -167,7 +167,7 @@ fn row(process: &str, quantity: &Quantity, samples: &[Sample]) -> Option<Vec<Str
     Some(row)
 }
 
-/// Change of the least-squares line from the first to the last value, in percent of the mean. `None`: fewer than two values, or all are
+/// Change of the least-squares line from the first to the last time, in percent of the mean. `None`: fewer than two values, or all are
 /// zero.
 fn change(values: &[(f64, f64)]) -> Option<f64> {
     let count = values.len() as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A wait that a stop flag ends.
+//! Waits for a time, unless a flag is set.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Time between two checks of the flag.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Waits until `due`. `false`: `stop` was set.
+/// Waits until `due` and returns `true`. If `stop` is set before, returns `false`.
 pub(super) fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
     while !stop.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());

@@ -19,23 +19,23 @@ use super::outcome::Outcome;
 use super::sample::{self, Losses, Sample};
 use mpwatch_testkit::program;
 
-/// Timeout of a scrape, and of a process that ends.
+/// Maximum duration of a scrape, and maximum time in which a process must end.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const END_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A running process. Dropping it kills it.
+/// A running process. It is killed when it is dropped.
 pub(crate) struct Watched {
     name: &'static str,
     child: Child,
-    /// Address of its metrics.
+    /// Address at which the process serves metrics. `None`: the process serves no metrics.
     address: Option<String>,
-    /// The files that it writes.
+    /// The files that the process writes.
     files: Vec<PathBuf>,
     metrics: String,
 }
 
 impl Watched {
-    /// Starts a daemon with its files in a folder. Returns when it traces.
+    /// Starts a daemon with its files in a folder. Returns when the daemon traces.
     pub(crate) fn daemon(folder: &Path, store_size: Option<u32>) -> Outcome<Self> {
         let (config, database) = (folder.join("mpwatch.toml"), folder.join("flows.db"));
         let size = store_size.map(|size| format!("[store]\nmax_size = \"{size}M\"\n"));
@@ -53,7 +53,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Starts a recording into a file of a folder. Returns when it traces.
+    /// Starts `mpwatch record` with its file in a folder. Returns when the process traces.
     pub(super) fn recording(folder: &Path) -> Outcome<Self> {
         let file = folder.join("run.mpw");
         let mut command = Command::new(program());
@@ -63,15 +63,15 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Starts it in a process group of its own, so that Ctrl-C reaches the bench only, which then ends the process.
+    /// Starts a command in its own process group, so that Ctrl-C reaches only the bench, which then ends the process.
     fn start(name: &'static str, mut command: Command, files: Vec<PathBuf>) -> Outcome<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn().map_err(|error| format!("cannot start mpwatch {name}: {error}"))?;
         Ok(Self { name, child, address: None, files, metrics: String::new() })
     }
 
-    /// The value that `find` returns for the first line of the log with one. Later lines go to standard error: a full pipe would block the
-    /// process.
+    /// Reads lines of the log until `find` returns a value, and returns this value. Copies later lines to standard error: a full pipe would
+    /// block the process.
     fn first_line(&mut self, find: impl Fn(&str) -> Option<String>) -> Outcome<String> {
         let stderr: ChildStderr = self.child.stderr.take().ok_or("the log is not piped")?;
         let mut lines = BufReader::new(stderr).lines();
@@ -102,7 +102,7 @@ impl Watched {
         self.name
     }
 
-    /// Takes a sample.
+    /// Takes a sample of the process. Fails if the process has ended.
     pub(super) fn sample(&mut self, at: Duration, churn: Counts) -> Outcome<Sample> {
         if let Some(status) = self.child.try_wait()? {
             return Err(format!("mpwatch {} has ended: {status}", self.name).into());
@@ -116,7 +116,7 @@ impl Watched {
         Ok(Sample { written_kb, losses, ..sample::read(self.child.id(), at, churn)? })
     }
 
-    /// Ends it, and returns its losses and peak memory.
+    /// Ends the process, and returns a text with its losses and peak memory.
     pub(crate) fn finish(mut self) -> Outcome<String> {
         let (pid, began) = (self.child.id(), Instant::now());
         kill(Pid::from_raw(pid.cast_signed()), Signal::SIGINT)?;
@@ -146,13 +146,13 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Needed only after an error: `finish` has waited for the end of the process.
+        // Has an effect only after an error: `finish` has waited for the end of the process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The text of the metrics.
+/// Reads the metrics of the daemon at `address`. Returns the HTTP answer.
 fn scrape(address: &str) -> Outcome<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(TIMEOUT))?;

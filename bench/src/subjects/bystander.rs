@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of tracing for processes that are not traced: a system call, a context switch, a request over plain TCP. An MPTCP connection runs in
+//! Cost of tracing for work that is not traced: a system call, a context switch, a request over plain TCP. An MPTCP connection runs in
 //! parallel, because otherwise there would be nothing to trace.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _, pipe};
@@ -22,18 +22,18 @@ use crate::table::{figure, markdown};
 const HEADER: [&str; 6] = ["work", "tracing", "CPU time of one, median", "cost", "target", "result"];
 /// Highest acceptable cost, in percent.
 const TARGET: f64 = 1.0;
-/// Units of work between two readings of the clock.
+/// Number of units of work between two readings of the clock.
 const BATCH: u32 = 1_000;
-/// The CPU of the work. mpwatch may run on any CPU.
+/// The CPU on which the work runs. mpwatch may run on any CPU.
 const CPU: usize = 0;
 
-/// Measures running work.
+/// Measures the speed of running work during a window.
 type Meter<'a> = Box<dyn Fn(Duration) -> Speed + 'a>;
 
 /// A kind of work that is not traced.
 struct Work {
     name: &'static str,
-    /// Starts it.
+    /// Starts the work.
     start: fn(&Topology, Effort) -> Meter<'_>,
 }
 
@@ -44,7 +44,7 @@ const WORK: [Work; 3] = [
 ];
 
 pub(crate) fn run(effort: Effort) -> String {
-    // A lab of its own, so that ports do not collide.
+    // The traced connection has a separate lab, so that ports do not collide.
     let (lab, traced_lab) = (lab(), lab());
     let control = Arc::new(Control::default());
     let workload = Workload::Paced { rate: 1_000_000, duration: Duration::from_hours(1) };
@@ -53,7 +53,7 @@ pub(crate) fn run(effort: Effort) -> String {
         .expect("traffic can be started");
     let rows: Vec<_> = WORK.iter().flat_map(|work| measure(&lab, work, effort)).collect();
     control.cancel();
-    // It was cancelled, so its report is not used.
+    // The report is ignored, because the traffic was cancelled.
     let _ = traced.join();
     let note = format!(
         "{} rounds; during the work, one MPTCP connection sends 1 Mbit/s. In brackets: the 95 % confidence interval of the median.\n\n",
@@ -102,11 +102,11 @@ fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
     Box::new(move |window| worker.measure(window))
 }
 
-/// Both ends take turns on one CPU. Only the CPU time of one end is measured, which does half of the work.
+/// Two threads take turns on one CPU. Only the CPU time of one thread is measured, which does half of the work.
 fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");
-    // It ends with the worker, which closes the other end of the pipe.
+    // This thread ends with the worker, which closes the other ends of the pipes.
     thread::spawn(move || {
         pin_to(CPU);
         echo(echo_reads, echo_writes);
@@ -120,7 +120,7 @@ fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     Box::new(move |window| worker.measure(window))
 }
 
-/// Answers each byte until the other end is closed.
+/// Sends each received byte back until the other end is closed.
 fn echo(mut from: PipeReader, mut to: PipeWriter) {
     let mut byte = [0];
     while from.read_exact(&mut byte).and_then(|()| to.write_all(&byte)).is_ok() {}
@@ -131,16 +131,16 @@ fn tcp_exchanges(lab: &Topology, effort: Effort) -> Meter<'_> {
     Box::new(move |window| traffic.measure(window))
 }
 
-/// Counters of a worker, published after each batch.
+/// Counters of a worker, updated after each batch.
 #[derive(Default)]
 struct Progress {
     done: AtomicU64,
-    /// Nanoseconds.
+    /// CPU time in nanoseconds.
     cpu_time: AtomicU64,
     stopped: AtomicBool,
 }
 
-/// A thread that is pinned to the CPU and repeats batches until this is dropped.
+/// A thread that is pinned to [`CPU`] and repeats batches until the worker is dropped.
 struct Worker {
     progress: Arc<Progress>,
     thread: Option<JoinHandle<()>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! New connections: the rate at which this machine opens and closes them, with and without a daemon with a database, and whether each of
-//! them is recorded.
+//! New connections: the rate at which this machine opens and closes them, with a daemon (and database) and without, and whether each
+//! connection is recorded.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +19,11 @@ use crate::soak::watched::Watched;
 use crate::subjects::traffic::lab;
 use crate::table::{figure, markdown};
 
-/// Number of parallel connections, and the payload of each.
+/// Number of parallel connections, and payload of each in bytes.
 const WORKERS: u32 = 4;
 const SHORT_BYTES: u64 = 1_000;
 const OPEN_TIMEOUT: Duration = Duration::from_mins(10);
-/// Timeout for rows in the database, after the last connection has closed.
+/// Maximum time from the close of the last connection until all rows are in the database.
 const WRITTEN_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn run(effort: Effort) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn run(effort: Effort) -> String {
     let database = folder.path().join("flows.db");
     let namespaces = [lab.client().name(), lab.server().name()];
     let expected = 2 * i64::from(count);
-    // Missing connections are a figure, not a failure.
+    // A timeout is ignored: the number of missing connections is a result.
     let _ = poll_until("every connection is in the database", WRITTEN_TIMEOUT, || {
         (recorded(&database, namespaces) >= expected).then_some(())
     });
@@ -72,7 +72,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&["what", "figure", "target"], &rows)
 }
 
-/// Closed connections of these namespaces in the database.
+/// Number of closed connections of these namespaces in the database.
 fn recorded(database: &Path, namespaces: [&str; 2]) -> i64 {
     let query =
         "SELECT count(DISTINCT id) FROM v_connection WHERE netns IN (?1, ?2) AND closed_at_ns IS NOT NULL";
@@ -90,11 +90,11 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_secs_f64(ticks.sum::<f64>() / per_second)
 }
 
-/// Opens and closes connections. Returns their number per second.
+/// Opens and closes `count` connections. Returns the number of connections per second.
 pub(super) fn open_short(lab: &Topology, count: u32) -> f64 {
     let mut spec =
         TrafficSpec::new(lab.path(1).expect("a second path").server_address(), Workload::upload(SHORT_BYTES));
-    // A port that idle connections do not use.
+    // This port is not used by idle connections.
     spec.server.set_port(traffic::PORT + 1_000);
     (spec.connections, spec.concurrency, spec.read_socket_info) = (count, WORKERS, false);
     spec.timeout = OPEN_TIMEOUT;

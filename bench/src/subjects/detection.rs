@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of bottleneck detection with many subflows: the daemon during the same traffic, first with tracing alone, then with detection and
-//! its backoff.
+//! Cost of bottleneck detection with many subflows. Measures the daemon during the same traffic, first with tracing alone, then with
+//! detection and its backoff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,21 +26,21 @@ use crate::table::{figure, markdown};
 use mpwatch_testkit::{mpwatch, program};
 
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Longer than all measurements of a workload.
+/// Duration of the traffic, longer than all measurements of a workload.
 const TRAFFIC_DURATION: Duration = Duration::from_hours(1);
 
-/// A mode of the daemon.
+/// A mode in which the daemon is measured.
 struct Mode {
     name: &'static str,
     options: &'static [&'static str],
-    /// Slices before the measurement.
+    /// Number of slices before the measurement.
     settling: u32,
-    /// Slices of the measurement.
+    /// Number of measured slices.
     slices: u32,
 }
 
-/// Evaluation of a connection reaches its longest backoff, 30 s, after less than 50 s. With slices of 2 s, 66 s are measured: two periods
-/// of 30 s of backoff and 3 s of evaluation.
+/// The backoff between evaluations of a connection reaches 30 s, its maximum, within 50 s. With slices of 2 s, 66 s are measured: two
+/// periods of 30 s of backoff and 3 s of evaluation.
 const MODES: [Mode; 2] = [
     Mode { name: "tracing alone", options: &["--no-bottlenecks"], settling: 3, slices: 10 },
     Mode { name: "with detection", options: &[], settling: 30, slices: 33 },
@@ -70,7 +70,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note + &tables.join("\n")
 }
 
-/// One workload, with a daemon in each mode.
+/// Measures one workload, with a daemon in each mode, and returns a table.
 fn table(workload: &DetectionWorkload, effort: Effort) -> String {
     let DetectionWorkload { connections, paths, mbit_per_subflow, queue } = *workload;
     eprintln!("bench: detection with {connections} connections of {paths} subflows");
@@ -122,13 +122,13 @@ fn measure(mode: &Mode, sender: &Namespace, control: &Control, effort: Effort) -
     ]
 }
 
-/// The duration, at least a nanosecond.
+/// The time between two snapshots in seconds, at least a nanosecond.
 fn seconds_between(before: &Snapshot, after: &Snapshot) -> f64 {
     let nanoseconds = after.at.as_nanosecond() - before.at.as_nanosecond();
     nanoseconds.max(1) as f64 / 1e9
 }
 
-/// Time of the daemon's BPF programs, in percent of one CPU. `None`: the kernel did not measure it.
+/// Time of the daemon's BPF programs between two snapshots, in percent of one CPU. `None`: the kernel did not measure the time.
 fn program_percent(before: &Snapshot, after: &Snapshot) -> Option<f64> {
     let (before_ns, after_ns) = (before.counters.program_time?.0, after.counters.program_time?.0);
     Some((after_ns as f64 - before_ns as f64) / 1e9 / seconds_between(before, after) * 100.0)
@@ -139,13 +139,13 @@ fn connections<'a>(snapshot: &'a Snapshot, sender: &Namespace) -> impl Iterator<
     snapshot.connections.iter().filter(move |connection| connection.netns == name)
 }
 
-/// Subflows that send.
+/// Number of subflows that send.
 fn active_subflows(snapshot: &Snapshot, sender: &Namespace) -> usize {
     let subflows = connections(snapshot, sender).flat_map(|connection| &connection.subflows);
     subflows.filter(|subflow| subflow.send.is_some_and(|rate| rate.0 > 0)).count()
 }
 
-/// Pairs with a verdict, of all pairs.
+/// Number of pairs with a verdict and of all pairs, as text.
 fn decided_pairs(snapshot: &Snapshot, sender: &Namespace) -> String {
     let found = connections(snapshot, sender).filter_map(|connection| connection.bottlenecks.as_ref());
     let (mut all, mut decided) = (0, 0);
@@ -156,7 +156,7 @@ fn decided_pairs(snapshot: &Snapshot, sender: &Namespace) -> String {
     if all == 0 { "-".to_owned() } else { format!("{decided} of {all}") }
 }
 
-/// The daemon, with its files in a folder of its own.
+/// A daemon whose files are in a temporary folder.
 struct Daemon {
     child: Child,
     folder: TempDir,
@@ -167,9 +167,9 @@ impl Daemon {
         let folder = TempDir::new().expect("a folder for the daemon");
         let config = folder.path().join("mpwatch.toml");
         fs::write(&config, "").expect("a file can be written");
-        // A session of its own, like a service. In this session, hundreds of threads of the lab would compete with it (sched(7), autogroup).
+        // The daemon has its own session, as a service has. Otherwise the lab's threads would compete with it (sched(7), autogroup).
         let mut command = Command::new("setsid");
-        // Ctrl-C does not reach another session, so the daemon ends with this process.
+        // Ctrl-C does not reach another session, so the kernel ends the daemon when this process ends.
         command.args(["setpriv", "--pdeathsig", "TERM"]).arg(program());
         command.args(["daemon", "--listen", "127.0.0.1:0", "--interval", "1s", "--db", "", "--config"]);
         command.arg(&config).arg("--socket").arg(socket(folder.path())).args(options);
@@ -180,7 +180,7 @@ impl Daemon {
         daemon
     }
 
-    /// The snapshot of its next tick.
+    /// The snapshot of the daemon's next tick. `None`: the daemon does not answer.
     fn snapshot(&self) -> Option<Snapshot> {
         let socket = socket(self.folder.path());
         let outcome = mpwatch(&["ls", "--json", "--socket", &socket.to_string_lossy()]);
@@ -190,7 +190,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It has no data to write.
+        // The process is killed, because it has no data to write.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

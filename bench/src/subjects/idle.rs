@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time and memory of mpwatch without MPTCP traffic, and of a running mpwatch in general.
+//! Measures CPU time and memory of a running mpwatch. The subject `idle` measures mpwatch without MPTCP traffic.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,10 +10,10 @@ use crate::process::{cpu_percent, peak_memory};
 use crate::table::{figure, markdown};
 use mpwatch_testkit::{Observer, program};
 
-/// Duration of the first ticks, which allocate memory.
+/// Duration of the first ticks, which are not measured because they allocate memory.
 const SETTLING: Duration = Duration::from_millis(2_500);
 
-/// `mpwatch top --batch --json` with its output discarded.
+/// A process `mpwatch top --batch --json` whose output is discarded.
 pub(crate) struct Top(Child);
 
 impl Top {
@@ -33,7 +33,7 @@ impl Top {
 
 impl Drop for Top {
     fn drop(&mut self) {
-        // It has no data to write.
+        // The process is killed, because it has no data to write.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

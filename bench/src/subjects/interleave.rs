@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the speed of work with and without tools. Short blocks alternate many times, because the speed of the machine drifts. Each block
-//! with a tool is compared with the blocks before and after it, which have no tool.
+//! Compares the speed of work with and without tools. Because the speed of the machine drifts, short blocks alternate many times. Each
+//! block with a tool is compared with the blocks without a tool before and after it.
 
 use std::thread;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use crate::effort::Effort;
 use crate::statistics::{Cost, median};
 use crate::subjects::traffic::Speed;
 
-/// Stops a tool.
+/// A function that stops a tool.
 pub(crate) type Stop<'a> = Box<dyn FnOnce() + 'a>;
 
 /// A tool that runs in parallel with the work.
 pub(crate) struct Tool<'a> {
     pub(crate) name: String,
-    /// Time from its start to the measured block, in units of the effort's warm-up.
+    /// Time from the start of the tool to the measured block, in units of the effort's warm-up.
     pub(crate) settle: u32,
-    /// Starts it.
+    /// Starts the tool.
     pub(crate) start: Box<dyn Fn() -> Stop<'a> + 'a>,
 }
 
 impl Tool<'_> {
-    /// No tool, to show by how much two equal measurements differ.
+    /// An entry without a tool. It shows by how much two equal measurements differ.
     pub(crate) fn nothing(name: &str) -> Self {
         Self { name: name.to_owned(), settle: 1, start: Box::new(|| Box::new(|| ())) }
     }
 }
 
-/// Speeds with a tool, each with the mean of its neighbours without a tool.
+/// Speeds in the blocks with a tool, each with the speeds in the two neighbouring blocks without a tool.
 #[derive(Default)]
 pub(crate) struct Pairs {
     with: Vec<Speed>,
@@ -36,12 +36,12 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Cost in units per second.
+    /// Cost as a reduction of units per second.
     pub(crate) fn by_clock(&self) -> Cost {
         self.cost(|speed| speed.by_clock)
     }
 
-    /// Cost in units per second of CPU time.
+    /// Cost as a reduction of units per second of CPU time.
     pub(crate) fn by_cpu(&self) -> Cost {
         self.cost(|speed| speed.by_cpu)
     }
@@ -63,8 +63,8 @@ impl Pairs {
     }
 }
 
-/// Measures work with each tool, in the order of the tools. `begin` starts the work of a round and returns a function that measures it. A
-/// round has one connection, because two connections differ by more than the cost of most tools.
+/// Measures work with each tool. The result has the order of the tools. `begin` starts the work of a round and returns a function that
+/// measures it. A round uses one connection, because the speeds of two connections differ by more than the cost of most tools.
 pub(crate) fn compare<M: Fn(Duration) -> Speed>(
     tools: &[Tool<'_>],
     effort: Effort,

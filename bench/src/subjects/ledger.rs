@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Accuracy of the energy of flows with each ledger: real traffic, with simulated counters whose true energy is known.
+//! Accuracy of the energy of flows with each ledger. Uses real traffic and simulated counters, so that the true energy is known.
 
 use crate::effort::Effort;
 use crate::energy::processes::Stopped;
@@ -21,9 +21,9 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// A repetition takes a minute and a half, so this subject has fewer: the rounds of other subjects divided by this.
+/// A repetition takes a minute and a half, so the number of repetitions is the number of rounds of other subjects divided by this.
 const ROUNDS_PER_REPETITION: usize = 3;
-/// Maximum repetitions of a run whose transfer stops (docs/measurements/robustness.md).
+/// Maximum number of attempts of a run whose transfer stops (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
 
 /// Figures of a scenario, with one value per repetition unless noted.
@@ -38,7 +38,7 @@ struct Errors {
     /// One value per flow.
     covered_flows: Vec<bool>,
     variants: Variants,
-    /// Runs that were repeated, because the traffic did not end.
+    /// Number of attempts that were repeated because the traffic did not end.
     stopped: u32,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn run_all(effort: Effort) -> String {
 }
 
 impl Errors {
-    /// Runs once with the sampled ledger alone, and once with both, which then record the same flows.
+    /// Runs the scenario once with the sampled ledger alone, and once with both ledgers, which then record the same flows.
     fn measure(&mut self, scenario: &Scenario) {
         let alone = self.attempt(|| run(scenario, &["sampled"]));
         let bounds = alone.charged[0].bounds.map(|bound| bound as f64);
@@ -119,12 +119,12 @@ impl Errors {
     }
 }
 
-/// Relative error of the energy that a recorder charged.
+/// Relative error of the energy that the recorder with this index charged.
 fn error(run: &Run, recorder: usize) -> f64 {
     run.charged[recorder].energy as f64 / run.energy - 1.0
 }
 
-/// Shows whether an error is in CPU time, or in the energy per second of CPU time.
+/// Prints the errors of energy and CPU time. A wrong energy with the right CPU time is an error in the power.
 fn progress(ledger: &str, run: &Run, recorder: usize) {
     let charged = &run.charged[recorder];
     let of_truth = |time: u64| time as f64 / run.cpu_time as f64 * 100.0;
@@ -154,13 +154,13 @@ fn row(scenario: &Scenario, errors: &Errors, baseline: &Errors) -> Vec<String> {
     ]
 }
 
-/// Relative change of the traffic's energy per CPU second by a bystander, from the errors with and without the bystander.
+/// The relative change of the traffic's energy per CPU second that a bystander causes, from the errors with and without the bystander.
 fn effects(with: &[f64], without: &[f64]) -> Vec<f64> {
     let without = 1.0 + median(without);
     with.iter().map(|with| (1.0 + with) / without - 1.0).collect()
 }
 
-/// Summary of all scenarios with the targets.
+/// A text that compares the errors over all scenarios with the targets.
 fn summary(scenarios: &[Scenario], all: &[Errors]) -> String {
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
     let of =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares estimates of the CPU time of flows with the exact ledger on the same traffic.
+//! Compares variants of estimating the CPU time of flows with the exact ledger on the same traffic.
 
 use crate::energy::run::{Charged, LARGE};
 use crate::energy::stacks::StackSampler;
@@ -12,17 +12,17 @@ const NAMES: [&str; 3] = [
     "stacks by timer, divided as the windows do",
 ];
 
-/// Errors relative to the exact ledger in a scenario.
+/// The relative errors of each variant in a scenario, compared with the exact ledger.
 #[derive(Default)]
 pub(super) struct Variants {
-    /// Errors of the CPU time of all flows, one per run.
+    /// Errors of the sum of the CPU time of all flows, one per run.
     all: [Vec<f64>; NAMES.len()],
-    /// Errors of flows with enough CPU time.
+    /// Errors of single flows with at least [`LARGE`] CPU time.
     single: [Vec<f64>; NAMES.len()],
 }
 
 impl Variants {
-    /// `stacks`: CPU time of the network from stacks, nanoseconds, other processes included.
+    /// Adds a run. `stacks`: CPU time of the network estimated from stacks, including other processes, in nanoseconds.
     pub(super) fn compare(&mut self, exact: &Charged, sampled: &Charged, stacks: u64) {
         let sum = |of: &dyn Fn(&str) -> f64| exact.flows.keys().map(|id| of(id)).sum::<f64>();
         let time = |id: &str| exact.flows[id].cpu_time as f64;
@@ -33,7 +33,7 @@ impl Variants {
         let by_windows = |id: &str| stacks as f64 * estimated(id) / all_estimated;
         let variants: [&dyn Fn(&str) -> f64; NAMES.len()] = [&estimated, &by_segments, &by_windows];
         for (index, variant) in variants.into_iter().enumerate() {
-            // A short run may have no window.
+            // In a short run, the sampled ledger may have no window.
             if !sum(variant).is_normal() {
                 continue;
             }
@@ -44,7 +44,7 @@ impl Variants {
     }
 }
 
-/// The stack sampler, or a note that it is missing.
+/// Starts the stack sampler. If bpftrace is missing, prints a note and returns `None`.
 pub(super) fn start_stacks() -> Option<StackSampler> {
     let started = StackSampler::start();
     if started.is_none() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs of mpwatch, one file per subject. Each prints Markdown tables for docs/measurements. Figures are ratios within one run if
-//! possible. A run never fails because of a figure.
+//! Measurements of mpwatch, with a file for each subject. Each returns Markdown tables for docs/measurements. Figures are ratios within one
+//! run if possible. A run never fails because of a figure.
 
 mod bystander;
 mod connections;
@@ -22,7 +22,7 @@ mod traffic;
 
 use crate::effort::Effort;
 
-/// Measures and returns tables.
+/// A function that measures a subject and returns tables.
 pub(crate) type Subject = fn(Effort) -> String;
 
 /// All subjects, by their names on the command line.

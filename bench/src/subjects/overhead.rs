@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slowdown of traced traffic: the same traffic without mpwatch and with each kind of tracing, in turns.
+//! Slowdown of traffic by tracing: compares the same traffic without mpwatch and with each kind of tracing, in turns.
 
 use mpwatch_lab::Topology;
 
@@ -57,7 +57,7 @@ fn baseline_row(name: &str, rate: String) -> Vec<String> {
 
 fn row(workload: &BenchWorkload, settings: &str, rate: String, pairs: &Pairs) -> Vec<String> {
     let (clock, cpu) = (pairs.by_clock(), pairs.by_cpu());
-    // Requests on one CPU use all of its time, so their rate is exact.
+    // Requests on one CPU use all of its time, so their rate per second is as accurate as their rate per second of CPU time.
     let judged = if workload.by_clock { &clock } else { &cpu };
     let target = (settings == tracing::name(JUDGED)).then_some(workload.target);
     vec![

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The other tools of `./dev bench peers`: how they are started, which short connections they report, and which facts they do not report.
+//! The tools with which `./dev bench peers` compares mpwatch: how they are started, which short connections and which facts they report.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -13,36 +13,36 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Timeout for a tool to end.
+/// Maximum time in which a tool must end.
 const END: Duration = Duration::from_secs(5);
-/// `$CLIENT` and `$SERVER` enter the lab's namespaces.
+/// Variables of the scripts: the commands `$CLIENT` and `$SERVER` run a program in a namespace of the lab.
 const NAMESPACES: [&str; 2] = ["CLIENT", "SERVER"];
-/// Tools from before Linux 6.x do not mount tracefs. The mount is visible to the tool only.
+/// Mounts tracefs for tools that expect it. The mount is visible only to the tool.
 const TRACEFS: &str = "mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing; ";
-/// The script of bpftrace: the tracepoints that mpwatch always uses, and their figures.
+/// The script of bpftrace. It uses the tracepoints that mpwatch always uses, and collects their values.
 const BPFTRACE: &str = "tracepoint:sock:inet_sock_set_state { printf(\"%d %d %d %d\\n\", args->protocol, args->sport, args->dport, args->newstate); } \
     tracepoint:tcp:tcp_probe { @srtt[args->sport, args->dport] = hist(args->srtt); } \
     tracepoint:tcp:tcp_retransmit_skb { @retransmitted[args->sport, args->dport] = count(); } \
     tracepoint:tcp:tcp_receive_reset { @received_resets[args->sport, args->dport] = count(); } \
     tracepoint:tcp:tcp_send_reset { @sent_resets = count(); }";
 
-/// Another tool.
+/// A tool that is compared with mpwatch.
 pub struct Peer {
-    /// Title of its row.
+    /// Title of the tool's row in the table.
     pub name: &'static str,
-    /// The program.
+    /// Name of the program.
     pub program: &'static str,
-    /// Its Debian package.
+    /// Debian package of the program.
     package: &'static str,
-    /// A shell script that runs it until it is interrupted. `$OUT` is a file for a capture, or `/dev/null`.
+    /// A shell script that runs the tool until it is interrupted. `$OUT` is a file for a capture, or `/dev/null`.
     script: &'static str,
-    /// A shell script that prints a capture as text.
+    /// A shell script that prints a capture as text. `None`: the tool writes text to standard output.
     print: Option<&'static str>,
-    /// Facts that it does not report.
+    /// Facts that the tool does not report.
     pub(crate) missing: &'static str,
 }
 
-/// All other tools.
+/// All tools that are compared with mpwatch.
 pub const PEERS: [Peer; 9] = [
     Peer {
         name: "`ss -tiM`, every second",
@@ -119,7 +119,7 @@ pub const PEERS: [Peer; 9] = [
 ];
 
 impl Peer {
-    /// Fails with the package to install if its program is not in the path.
+    /// Checks that the program is in the path. The error names the package to install.
     pub fn find(&self) -> Result<(), String> {
         let found = Command::new("sh").args(["-c", &format!("command -v {}", self.program)]).output();
         if found.expect("there is a shell").status.success() {
@@ -128,7 +128,7 @@ impl Peer {
         Err(format!("not installed: apt-get install {}", self.package))
     }
 
-    /// Starts it for a lab. Without a folder its output is discarded.
+    /// Starts the tool for a lab. Its output goes to files in `folder`. `None`: the output is discarded.
     pub fn start(&self, lab: &Topology, folder: Option<&TempDir>) -> RunningPeer {
         let file = |name: &str| match folder {
             Some(folder) => File::create(folder.path().join(name)).expect("a file can be made").into(),
@@ -140,7 +140,7 @@ impl Peer {
             .stdin(Stdio::null())
             .stdout(file("stdout"))
             .stderr(file("stderr"))
-            // A process group of its own, which is interrupted as by Ctrl-C in a terminal.
+            // The tool has its own process group, which is later interrupted as by Ctrl-C in a terminal.
             .process_group(0)
             .spawn();
         RunningPeer(child.expect("unshare can be started"))
@@ -154,7 +154,7 @@ impl Peer {
         }
     }
 
-    /// The client ports of short connections that it reported, in lines with the port of their server.
+    /// The ports among `ports` (client ports of short connections) that the tool reported in lines with the port of the server.
     pub fn seen(
         &self,
         lab: &Topology,
@@ -171,7 +171,7 @@ impl Peer {
     }
 }
 
-/// A shell with a mount namespace of its own and the variables of the scripts.
+/// A shell with its own mount namespace and the variables of the scripts.
 fn shell(lab: &Topology, folder: Option<&TempDir>) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c"]);
@@ -183,11 +183,11 @@ fn shell(lab: &Topology, folder: Option<&TempDir>) -> Command {
     command
 }
 
-/// A running tool. Dropping it ends it.
+/// A running tool. It is ended when it is dropped.
 pub struct RunningPeer(Child);
 
 impl RunningPeer {
-    /// Whether it has ended by itself, because it does not work here.
+    /// Whether the tool has ended by itself, because it does not work on this machine.
     pub fn has_ended(&mut self) -> bool {
         self.0.try_wait().expect("a child process").is_some()
     }
@@ -196,7 +196,7 @@ impl RunningPeer {
 impl Drop for RunningPeer {
     fn drop(&mut self) {
         let group = Pid::from_raw(i32::try_from(self.0.id()).expect("a process id fits"));
-        // Fails if it has ended.
+        // The error is ignored: it means that the tool has ended.
         let _ = killpg(group, Signal::SIGINT);
         let ended = poll_until("a tool to end", END, || self.0.try_wait().expect("a child process"));
         if ended.is_err() {
@@ -206,8 +206,8 @@ impl Drop for RunningPeer {
     }
 }
 
-/// Why a tool has ended: the first line of its errors. bpftrace always complains about the limit of locked memory, which recent kernels do
-/// not apply to it.
+/// The reason why a tool has ended: the first line of its errors. Ignores bpftrace's warning about the limit of locked memory, which recent
+/// kernels do not apply to it.
 pub fn reason(folder: &TempDir) -> String {
     let text = read(&folder.path().join("stderr"));
     let line = text
@@ -222,7 +222,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// All numbers in lines that contain this number.
+/// All numbers in the lines that contain `number`.
 fn numbers_in_lines_with(text: &str, number: u16) -> impl Iterator<Item = u16> {
     let of_line = |line: &str| -> Vec<u16> {
         line.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()

@@ -23,9 +23,9 @@ const HEADER: [&str; 5] = [
     "short connections missed",
     "facts missed",
 ];
-/// Time from the start of a tool to the first measurement, in units of the effort's warm-up, because bpftrace compiles its script.
+/// Time from the start of a tool to the measurement, in units of the effort's warm-up. bpftrace needs this time to compile its script.
 const SETTLE: u32 = 12;
-/// The port of short connections.
+/// The server port of short connections.
 const PORT: u16 = 5300;
 /// Bytes that each short connection sends.
 const BYTES: u64 = 1_000;
@@ -96,14 +96,14 @@ fn as_tool<'a>(peer: &'a Peer, lab: &'a Topology) -> Tool<'a> {
     Tool { name: peer.name.to_owned(), settle: SETTLE, start: Box::new(start) }
 }
 
-/// Fails with the reason if the tool does not run here.
+/// The number of short connections that a tool missed, as text. Fails with the reason if the tool does not work on this machine.
 fn missed_by(peer: &Peer, lab: &Topology, effort: Effort) -> Result<String, String> {
     peer.find()?;
     let folder = TempDir::new_in("/dev/shm").expect("a folder in memory");
     let mut running = peer.start(lab, Some(&folder));
     thread::sleep(effort.warm_up * SETTLE);
     let ports = short_connections(lab, effort);
-    // Tools that poll can read the last connections.
+    // Tools that poll need this time to read the last connections.
     thread::sleep(effort.warm_up * SETTLE);
     if running.has_ended() {
         return Err(reason(&folder));
@@ -123,7 +123,7 @@ fn missed(opened: usize, seen: usize) -> String {
     format!("{} of {opened}", opened.saturating_sub(seen))
 }
 
-/// Opens and closes connections, one after the other. Returns the client's ports.
+/// Opens and closes connections, one after the other. Returns their client ports.
 fn short_connections(lab: &Topology, effort: Effort) -> BTreeSet<u16> {
     let server = lab.path(0).expect("a first path").server_address();
     let mut spec = TrafficSpec::new(server, Workload::upload(BYTES));

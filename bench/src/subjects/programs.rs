@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs and run time of each BPF program per unit of traffic, from the kernel's run-time statistics. Measuring takes time, most of it inside
-//! the measured time; an empty program shows how much.
+//! Number of runs and run time of each BPF program per unit of traffic, from the kernel's run-time statistics. Measuring itself takes time,
+//! most of it inside the measured time; the run time of an empty program shows how much.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::table::{figure, markdown};
 
 const EMPTY: &str = "(an empty program)";
 
-/// Runs of a program under a workload.
+/// Runs and run time of a program under a workload.
 #[derive(Clone, Copy, Default)]
 struct RunTime {
     runs_per_unit: f64,
@@ -77,7 +77,7 @@ fn row(name: &str, measured: &[BTreeMap<String, RunTime>]) -> Vec<String> {
     row
 }
 
-/// Time of all programs per unit, minus a number of nanoseconds per run.
+/// A row with the time of all programs per unit, minus `less_ns` nanoseconds per run.
 fn total(title: &str, measured: &[BTreeMap<String, RunTime>], less_ns: f64) -> Vec<String> {
     let mut row = vec![title.to_owned()];
     for all in measured {

@@ -21,7 +21,7 @@ use crate::subjects::snapshot::{Snapshots, allow_files, wait_for_joins};
 use crate::subjects::traffic::lab;
 use crate::table::{figure, markdown};
 
-/// After this time the daemon has read all connections, and its tables have grown.
+/// Time after which the daemon has read all connections and its tables no longer grow.
 const SETTLING: Duration = Duration::from_secs(12);
 
 pub(crate) fn run(effort: Effort) -> String {
@@ -77,7 +77,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&["what", "figure", "target"], &rows)
 }
 
-/// CPU time of a daemon's ticks, in ms: a mean for each slice of at most two seconds.
+/// CPU time per tick of a daemon in ms. Each value is the mean over a slice of at most two seconds.
 struct Ticks {
     user: Vec<f64>,
     system: Vec<f64>,
@@ -100,14 +100,14 @@ impl Ticks {
     }
 }
 
-/// Ticks of a daemon so far.
+/// Number of ticks of a daemon so far.
 fn ticks_of(daemon: &Watched) -> f64 {
     let text = daemon.metrics().expect("the daemon serves its metrics");
     let line = text.lines().find_map(|line| line.strip_prefix("mpwatch_agent_ticks_total "));
     line.and_then(|value| value.parse().ok()).expect("it counts its ticks")
 }
 
-/// CPU time of the main thread, which runs the tracker, in ms: in user space and in the kernel.
+/// CPU time of the daemon's main thread, which runs the tracker, in ms: in user space, and in the kernel.
 fn main_thread(pid: u32) -> [f64; 2] {
     let stat = fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).expect("the daemon runs");
     let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64;

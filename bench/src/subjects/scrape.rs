@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of a scrape by the number of connections: updating the sums at each tick, writing the text, and serving it over HTTP. The
-//! connections are fixtures, the code is the daemon's.
+//! Cost of a scrape by number of connections: updating the sums at each tick, writing the text, and serving the text over HTTP. The
+//! connections are fixtures; the measured code is the daemon's.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use crate::effort::Effort;
 use crate::statistics::spread;
 use crate::table::markdown;
 
-/// Connections with series of their own, in the second half of the table.
+/// Number of connections with separate series in the second half of the table.
 const TOP_FLOWS: usize = 100;
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -27,7 +27,7 @@ pub(crate) fn run(effort: Effort) -> String {
     let mut rows = Vec::new();
     for top_flows in [0, TOP_FLOWS] {
         for &flows in sizes {
-            eprintln!("bench: a scrape of {flows} connections, {top_flows} of them with series of their own");
+            eprintln!("bench: a scrape of {flows} connections, {top_flows} of them with separate series");
             rows.push(one_size(flows, top_flows, effort));
         }
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&header, &rows)
 }
 
-/// Serves the latest snapshot and sums, like a daemon.
+/// Serves the metrics of the latest snapshot and sums as a daemon does.
 struct Site(Mutex<(Snapshot, MetricValues)>);
 
 impl Pages for Site {
@@ -105,7 +105,7 @@ fn one_size(flows: u32, top_flows: usize, effort: Effort) -> Vec<String> {
     ]
 }
 
-/// A connection with two subflows and with a peer and a control group of its own, which is the worst case.
+/// A connection with two subflows. Each connection has a different peer and control group, which is the worst case.
 fn flow(n: u32) -> Connection {
     let mut connection = fixture::connection(n + 1, 2);
     let address = Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + n);
@@ -118,7 +118,7 @@ fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Requests the metrics and returns the bytes of the answer.
+/// Requests the metrics and returns the size of the answer in bytes.
 fn scrape(address: SocketAddr) -> usize {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a limit can be set");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Duration of a frame of the live view with 10 000 connections, after a new snapshot and after a key.
+//! Time to draw a frame of the live view with 10 000 connections, after a new snapshot and after a key.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ const SIZE: (u16, u16) = (200, 60);
 
 type Screen = Terminal<CrosstermBackend<io::Sink>>;
 
-/// The views, and the keys that open them. Grouping by process puts all subflows into one group, the largest possible.
+/// The views, and the keys that open them. Grouped by process, all subflows form one group, the largest possible.
 const VIEWS: [(&str, &[&str]); 6] = [
     ("Connections", &["1"]),
     ("Paths", &["2"]),
@@ -37,11 +37,11 @@ const VIEWS: [(&str, &[&str]); 6] = [
 /// Durations in milliseconds.
 #[derive(Default)]
 struct Times {
-    /// Digests of snapshots, which are made before their frames.
+    /// Times to compute the digests of snapshots, which happens before their frames.
     digests: Vec<f64>,
-    /// Frames after a snapshot.
+    /// Times of frames after a snapshot.
     ticks: Vec<f64>,
-    /// Frames after a key.
+    /// Times of frames after a key.
     keys: Vec<f64>,
 }
 
@@ -124,7 +124,7 @@ fn one_view(connections: u32, keys: &[&str], frames: usize) -> Times {
     times
 }
 
-/// A snapshot as another thread delivers it, and the duration of its digest.
+/// Delivers a copy of a snapshot from another thread. Returns the event, and the time to compute the digest in milliseconds.
 fn deliver(snapshot: &Snapshot) -> (Event, f64) {
     let deliver = || {
         let fresh = snapshot.clone();
@@ -168,7 +168,7 @@ fn press(app: &mut App, key: &str) {
     app.update(Event::Key(chord.event()));
 }
 
-/// Connections, each to its own peer, whose rates change every second.
+/// A snapshot of connections with different peers. Rates depend on `second`.
 fn snapshot(connections: u32, second: u32) -> Snapshot {
     let connection = |number: u32| {
         let mut connection = fixture::connection(0x1000_0000 + number, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost of reading every subflow once: a decoded snapshot of mpwatch, compared with `ss -tiM` for the same sockets.
+//! Cost of reading every subflow once: compares a decoded snapshot of mpwatch with `ss -tiM` for the same sockets.
 
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
@@ -66,7 +66,7 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
         format!("{} ms", figure(programs)),
         spread(&theirs, "ms"),
         figure(median(&ratios)),
-        // With a tick per second, a percent of a CPU is 10 ms.
+        // With one tick per second, a percent of a CPU is 10 ms per tick.
         format!("{} ms", figure(shown.percent * 10.0)),
         format!("{} ms", figure(recorded.percent * 10.0)),
         format!("{:.0} MiB", shown.memory),
@@ -74,7 +74,7 @@ fn one_size(subflows: u32, effort: Effort) -> Vec<String> {
 }
 
 pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
-    // Snapshots list unchanged sockets from time to time only.
+    // Not every snapshot lists unchanged sockets, so the ids of several snapshots are collected.
     let (mut connections, mut subflows) = (HashSet::new(), HashSet::new());
     let complete = poll_until("all paths to join", JOIN_TIMEOUT, || {
         let read = tracer.snapshot(&mut |event| match event {
@@ -90,7 +90,7 @@ pub(super) fn wait_for_joins(tracer: &mut Tracer, records: usize) {
     complete.expect("all paths join");
 }
 
-/// CPU times in ms, measured in turns: a snapshot, `ss`, and their ratio; and the time of the BPF programs per snapshot.
+/// CPU times of a snapshot and of `ss` in ms, measured in turns; their ratios; and the time of the BPF programs per snapshot in ms.
 pub(super) struct Snapshots {
     pub(super) ours: Vec<f64>,
     pub(super) theirs: Vec<f64>,
@@ -107,14 +107,14 @@ impl Snapshots {
     }
 }
 
-/// CPU time of a snapshot.
+/// CPU time of a snapshot, ms.
 fn snapshot_ms(tracer: &mut Tracer) -> f64 {
     let before = thread_cpu_time();
     tracer.snapshot(&mut |event| drop(std::hint::black_box(event.clone()))).expect("a snapshot can be read");
     thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
-/// Time of the BPF programs in a snapshot, from the kernel's run-time statistics.
+/// Mean time of the BPF programs in a snapshot in ms, from the kernel's run-time statistics.
 fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
     let _statistics = run_statistics::enable().expect("root may enable run-time statistics");
     let total = |tracer: &Tracer| -> u64 {
@@ -129,7 +129,7 @@ fn programs_ms(tracer: &mut Tracer, rounds: usize) -> f64 {
     (total(tracer) - before) as f64 / 1e6 / rounds as f64
 }
 
-/// CPU time of `ss` in both namespaces.
+/// CPU time of running `ss` in both namespaces, ms.
 fn ss_ms(lab: &Topology) -> f64 {
     let before = children_seconds();
     for namespace in [lab.client(), lab.server()] {
@@ -145,7 +145,7 @@ fn children_seconds() -> f64 {
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
-/// Raises the limit of open files to this number, or to the hard limit.
+/// Raises the soft limit of open files to `count`, or to the hard limit if the hard limit is lower.
 pub(super) fn allow_files(count: u64) {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).expect("a soft limit can be raised");

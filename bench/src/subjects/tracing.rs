@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings of mpwatch that measurements compare.
+//! The settings of mpwatch that measurements compare.
 
 use crate::subjects::interleave::{Stop, Tool};
 use mpwatch_testkit::{Observer, Report};
 
-/// Settings of the ledger that are compared.
+/// The compared settings of the ledger.
 pub(crate) const LEDGERS: [&str; 3] = ["off", "sampled", "exact"];
-/// The setting that targets apply to.
+/// The setting of the ledger to which targets apply.
 pub(crate) const JUDGED: &str = "sampled";
-/// The row of blocks in which nothing runs.
+/// Name of the row for blocks in which mpwatch does not run.
 pub(crate) const NOTHING: &str = "no tracing";
-/// Delay before the measurement, in units of the warm-up. A sampled ledger has more windows in its first second, which is not measured.
+/// Time from the start of a recorder to the measurement, in units of the warm-up. A sampled ledger has more windows in its first second.
 const SETTLE: u32 = 1;
 const SETTLE_SAMPLED: u32 = 8;
 
@@ -19,7 +19,7 @@ pub(crate) fn name(ledger: &str) -> String {
     format!("`--ledger {ledger}`")
 }
 
-/// A recorder with each ledger, and finally no recorder. `check` is called with the report of each recorder.
+/// A recorder with each setting of the ledger, and at the end no recorder. Calls `check` with the report of each recorder.
 pub(crate) fn tools<'a>(check: impl Fn(&Report) + Copy + 'a) -> Vec<Tool<'a>> {
     let recorder = |ledger: &'static str| {
         let start = move || -> Stop<'a> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic with each end pinned to a CPU, and its speed per second and per second of CPU time of both ends, which other work on the machine
-//! affects less.
+//! Traffic with each end pinned to a CPU. Measures its speed per second, and per second of CPU time of both ends, which other work on the
+//! machine affects less.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -17,9 +17,9 @@ use crate::machine::cpus;
 use crate::process::own_cpu_time;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longer than any measurement.
+/// Maximum duration of the traffic, longer than any measurement.
 const DEADLINE: Duration = Duration::from_mins(5);
-/// Bytes of a request, and of its answer. Both ends count received bytes.
+/// Size of a request, and of its response, in bytes. Both ends count received bytes.
 const MESSAGE: u32 = 64;
 
 /// A kind of traffic.
@@ -28,7 +28,7 @@ pub(crate) struct BenchWorkload {
     pub(crate) name: &'static str,
     /// Name of the counted unit.
     pub(crate) unit: &'static str,
-    /// Bytes received, by both ends, for one unit.
+    /// Sum of the bytes that both ends receive for one unit.
     bytes_per_unit: f64,
     workload: Workload,
     /// CPUs of client and server.
@@ -36,11 +36,11 @@ pub(crate) struct BenchWorkload {
     transport: Transport,
     /// Highest acceptable cost of tracing with a sampled ledger, in percent.
     pub(crate) target: f64,
-    /// Whether the target applies to the rate instead of the rate by CPU time.
+    /// Whether the target applies to the rate per second. Otherwise it applies to the rate per second of CPU time.
     pub(crate) by_clock: bool,
 }
 
-/// Bulk; requests with both ends on one CPU, which is never idle; and requests with a CPU for each end, which are woken by each other.
+/// Bulk; requests with both ends on one CPU, which is never idle; and requests with the ends on two CPUs, where each end wakes the other.
 pub(crate) fn workloads() -> [BenchWorkload; 3] {
     let requests = BenchWorkload {
         name: "64 B requests, one CPU",
@@ -84,7 +84,7 @@ pub(crate) fn lab() -> Topology {
     Topology::two_paths(LinkSpec::default(), LinkSpec::default()).expect("the lab can be built")
 }
 
-/// A busy connection. It ends on drop.
+/// A busy connection. It ends when the value is dropped.
 pub(crate) struct Traffic {
     control: Arc<Control>,
     ends: Vec<JoinHandle<Result<TrafficReport, Error>>>,
@@ -94,21 +94,21 @@ pub(crate) struct Traffic {
 /// Speed of traffic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
-    /// Units in the window.
+    /// Number of units in the window.
     pub(crate) units: f64,
-    /// Units per second.
+    /// Number of units per second.
     pub(crate) by_clock: f64,
-    /// Units per second of CPU time of both ends.
+    /// Number of units per second of CPU time of both ends.
     pub(crate) by_cpu: f64,
 }
 
 impl Traffic {
-    /// Starts the traffic. Returns when it runs.
+    /// Starts the traffic. Returns when data flows.
     pub(crate) fn start(lab: &Topology, workload: &BenchWorkload, effort: Effort) -> Self {
         let mut spec =
             TrafficSpec::new(lab.path(0).expect("a first path").server_address(), workload.workload);
         spec.transport = workload.transport;
-        // The kernel's default, unless an administrator has changed it.
+        // The kernel's default, set explicitly because an administrator may have changed the default.
         spec.congestion = Some("cubic".to_owned());
         (spec.read_socket_info, spec.timeout) = (false, DEADLINE);
         let control = Arc::new(Control::default());
@@ -140,7 +140,7 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.control.cancel();
         for end in self.ends.drain(..) {
-            // It was cancelled, so its report is not used.
+            // The report is ignored, because the traffic was cancelled.
             let _ = mpwatch_lab::join(end);
         }
     }
@@ -161,7 +161,7 @@ fn end(
     end.expect("a thread can be started")
 }
 
-/// Pins this thread, and the threads that it starts, to a CPU, or to the last CPU if there are fewer.
+/// Pins the calling thread, and the threads that it starts, to a CPU, or to the last CPU if `cpu` does not exist.
 pub(crate) fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
     let pinned = set.set(cpu.min(cpus() - 1)).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));

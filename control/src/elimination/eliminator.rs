@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of elimination: facts about each connection, actions on it, and how its throughput changed.
+//! The state of elimination: for each connection, its recent history, the actions on it, and its throughput before and after them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,15 +14,15 @@ use super::select::{self, Known};
 
 /// Time after an action during which the throughput is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
-/// Part of the throughput that must remain after [`WATCH`].
+/// Minimum throughput during [`WATCH`], as a fraction of the throughput before the action.
 const MIN_LEFT: f64 = 0.9;
-/// A connection that has lost half of its throughput this long after an action is not watched any longer.
+/// If the throughput since an action is below [`MIN_LEFT_EARLY`] after this time, the watch ends early.
 const EARLY: Nanos = Nanos(2_000_000_000);
 const MIN_LEFT_EARLY: f64 = 0.5;
-/// Nothing is removed before the throughput was measured for this time, because later throughput is compared with it.
+/// Minimum time for which the throughput is measured before a removal. The throughput after the removal is compared with it.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
-/// Maximum number of connections that are remembered as left alone. Ids are never used again, so most of these connections have closed.
+/// Maximum size of [`Eliminator::left_alone`]. Ids are never used again, so most of these connections have closed.
 const MAX_LEFT_ALONE: usize = 16_384;
 
 /// Instruction to the caller: change a subflow, or record a step.
@@ -32,11 +32,11 @@ pub(crate) enum Decision {
     Remove(ConnectionId, Removal),
     /// End the backup role that this removal gave a subflow.
     Undo(ConnectionId, Removal),
-    /// Nothing to do: the watch after an action has ended.
+    /// Only record this step: the watch after an action has ended.
     Record(ConnectionId, EliminationStep),
 }
 
-/// Time, acknowledged bytes and throughput of a snapshot.
+/// Time of a snapshot, and the connection's acknowledged bytes and throughput at that time.
 type Progress = (Nanos, Bytes, BitsPerSecond);
 
 #[derive(Default)]
@@ -49,14 +49,14 @@ struct Watched {
     backups: Vec<Removal>,
 }
 
-/// Decides about all connections of a host.
+/// Decides which subflows to remove from the connections of a host.
 pub(crate) struct Eliminator {
     policy: EliminationPolicy,
     connections: BTreeMap<ConnectionId, Watched>,
-    /// Times of the removals of the last minute.
+    /// Times of the removals that were decided in the last minute.
     recent: VecDeque<Nanos>,
-    /// Connections from which nothing more is removed: an action reduced the throughput, or the kernel refused it. They stay here while
-    /// snapshots omit them because they are idle.
+    /// Connections from which nothing more is removed: an action reduced the throughput, or the kernel refused the action. Idle
+    /// connections stay here although snapshots omit them.
     left_alone: BTreeSet<ConnectionId>,
 }
 
@@ -76,7 +76,7 @@ impl Eliminator {
     }
 
     /// Evaluates the MPTCP connections of a snapshot that can send. `true`: subflows may be removed from the connection. `false`: only the
-    /// watch after an earlier action continues. A missing connection is forgotten, so it must not be left out while [`Self::is_watching`].
+    /// watch after an earlier action continues. A connection that is not passed is forgotten, so pass it while [`Self::is_watching`] is true.
     pub(crate) fn decide(&mut self, at: Nanos, connections: &[(&Connection, bool)]) -> Vec<Decision> {
         let present: BTreeSet<ConnectionId> =
             connections.iter().map(|(connection, _)| connection.id).collect();
@@ -112,7 +112,7 @@ impl Eliminator {
         decisions
     }
 
-    /// Records whether the kernel has carried out a removal that the latest snapshot caused. A dry run reports nothing.
+    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. Not called in a dry run.
     pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: bool) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         if !is_done {

@@ -28,13 +28,13 @@ impl History {
     /// Adds a sample. Returns the bytes of the connection that the peer has acknowledged.
     pub(super) fn add(&mut self, at: Nanos, connection: &Connection) -> Bytes {
         let all = connection.subflows.iter();
-        // Kernels before 6.5 do not count the bytes of a connection.
+        // Kernels before 6.5 have no byte counters per connection.
         let of_subflows = || all.clone().map(|subflow| subflow.bytes_acked).sum();
         let acked = connection.bytes_acked.unwrap_or_else(of_subflows);
         let open = all.clone().filter(|subflow| subflow.closed.is_none());
         let subflows = open.map(|subflow| (subflow.id, subflow.bytes_acked)).collect();
         self.samples.push_back(Sample { at, acked, subflows });
-        // The oldest sample is from the beginning of the window or from before it.
+        // Keep one sample from the beginning of the window or from before it.
         while self.samples.get(1).is_some_and(|second| at.since(second.at) >= WINDOW) {
             self.samples.pop_front();
         }
@@ -56,7 +56,7 @@ impl History {
         self.rate(|sample| sample.subflows.get(&subflow).copied())
     }
 
-    /// Whether the peer has acknowledged payload on a subflow in the last second (with a longer interval: since the previous snapshot).
+    /// Whether the peer acknowledged payload on a subflow in the last second, or since the previous snapshot if that is older.
     pub(super) fn is_progressing(&self, subflow: SubflowId) -> bool {
         let Some(last) = self.samples.back() else { return false };
         let before = self.samples.iter().rev().find(|sample| last.at.since(sample.at) >= RECENT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which extra subflows are removed `[MPTCP-D]`, and whether a removal reduced the throughput. Pure functions of snapshots and of the outcomes
-//! of actions, which the caller carries out and reports. Rules: docs/control.md.
+//! Decides which extra subflows to remove `[MPTCP-D]`, and whether a removal reduced the throughput. Changes nothing itself: the caller carries
+//! out the actions and reports their outcomes. Rules: docs/control.md.
 
 mod eliminator;
 mod history;

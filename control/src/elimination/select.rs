@@ -18,7 +18,7 @@ use super::stability::Stability;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows whose removal was decided. This is final: none of them is later kept in place of another subflow.
+    /// Subflows whose removal was decided. The decision is final: such a subflow never becomes the best of its group again.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn removals(
         members.retain(|member| !known.decided.contains(&member.subflow));
         let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
         kept.insert(best.subflow);
-        // Without traffic there is nothing to gain, and no best subflow. If traffic has just stopped, the path may have failed, and the other
-        // subflows are needed.
+        // If the best subflow is idle, a removal gains nothing. If it has just stopped, its path may have failed, and the connection needs
+        // the other subflows.
         if !known.history.is_progressing(best.subflow) {
             continue;
         }
@@ -47,12 +47,12 @@ pub(super) fn removals(
             (stable >= policy.stable).then(|| removal(connection, group, [best, *extra], stable, policy))
         }));
     }
-    // Groups are disjoint. If they were not, the best subflow of another group would still stay.
+    // Even if groups overlapped, the best subflow of each group would stay.
     all.retain(|removal| !kept.contains(&removal.removed.subflow));
     all
 }
 
-/// The subflows of a group that carry data: established, no backup, and not failed.
+/// The subflows of a group that carry data: established, not backup, not failed.
 fn members(connection: &Connection, group: &[SubflowId], history: &History) -> Vec<Candidate> {
     let in_group = connection.subflows.iter().filter(|subflow| group.contains(&subflow.id));
     in_group
@@ -68,7 +68,7 @@ fn members(connection: &Connection, group: &[SubflowId], history: &History) -> V
         .collect()
 }
 
-/// The best subflow has the highest rank: goodput, then RTT, then age.
+/// The best subflow has the highest rank: highest goodput, then lowest RTT, then lowest id.
 fn rank(member: &Candidate) -> (BitsPerSecond, Reverse<Micros>, Reverse<SubflowId>) {
     (member.goodput, Reverse(member.srtt.unwrap_or(Micros(u64::MAX))), Reverse(member.subflow))
 }

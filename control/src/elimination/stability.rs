@@ -14,7 +14,7 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    /// Applies the verdicts of a snapshot. A pair without a sufficient verdict starts again.
+    /// Applies the verdicts of a snapshot. A pair's time starts again if its verdict is not `Shared`, or less probable than `min_probability`.
     pub(super) fn update<'a>(
         &mut self,
         at: Nanos,
@@ -32,7 +32,7 @@ impl Stability {
         self.since = pairs.filter(sufficient).map(with_time).collect();
     }
 
-    /// How long the verdict has held. `None`: it does not hold now.
+    /// How long the pair's `Shared` verdict has held at `at`. `None`: it does not hold.
     pub(super) fn duration(&self, a: SubflowId, b: SubflowId, at: Nanos) -> Option<Nanos> {
         self.since.get(&key(a, b)).map(|since| at.since(*since))
     }

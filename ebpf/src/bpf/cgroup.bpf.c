@@ -7,10 +7,10 @@
 /* Interval between two reports of one path, in nanoseconds: user space keeps only names that were used recently. */
 #define REPEAT_PATH_NS 60000000000ull
 
-/* When the path of a group was last sent, by its id. */
+/* When the path of each control group was last sent. The key is the group's id. */
 MAP(named_cgroups, LRU_HASH, 8192, __u64, __u64);
 
-/* A path that does not fit does not count as a lost record: it is sent with a later record. */
+/* A path that fits into neither ring does not count as a lost record, because it is sent with a later record. */
 static __always_inline struct mpw_cgroup *reserve_path(void)
 {
 	struct mpw_cgroup *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);

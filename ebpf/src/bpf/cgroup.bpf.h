@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Paths of control groups. A job may end and its group be removed before user space can search for the group's directory. So the path comes
- * from the kernel, where the group and its name exist as long as the socket.
+ * Paths of control groups. A job may end and its group be removed before user space can search for the group's directory. So the programs
+ * read the path from the kernel, which keeps the group and its name as long as the socket exists.
  */
 #ifndef MPWATCH_CGROUP_BPF_H
 #define MPWATCH_CGROUP_BPF_H
@@ -9,8 +9,8 @@
 #include "kernel.bpf.h"
 
 /*
- * Sends the path of a control group, given the address of its kernfs node, unless it was sent before. A global function: the verifier
- * checks it once per program, not once per call.
+ * Sends the path of a control group, given the address of its kernfs node, unless it was sent in the last minute. A global function: the
+ * verifier checks it once per program, not once per call.
  */
 int report_cgroup(__u64 address);
 

@@ -6,8 +6,8 @@
 #include "read.bpf.h"
 
 /*
- * MPTCP_FALLBACK_DONE is a #define, so it is not in BTF: bit 4 up to 6.8, bit 2 since 6.9, which removed MPTCP_NOSPACE before it. The
- * same release added mptcp_sock.notsent_lowat, which is in BTF. With the wrong bit, fallbacks would be missed or wrongly reported.
+ * MPTCP_FALLBACK_DONE is a #define, so it is not in BTF. It is bit 4 up to 6.8, and bit 2 since 6.9, which renumbered the flags. 6.9 also
+ * added mptcp_sock.notsent_lowat, which is in BTF. With the wrong bit, fallbacks would be missed or wrongly reported.
  */
 static __always_inline bool msk_fell_back(struct mptcp_sock *msk)
 {
@@ -43,13 +43,13 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 
 	if (bpf_core_field_exists(renamed->__parent))
 		return BPF_CORE_READ(renamed, __parent);
-	/* Each field has a check of its own, so that core_check finds them. */
+	/* Each read follows a check of its own field, as core_check requires (src/support/core_check). */
 	return bpf_core_field_exists(node->parent) ? BPF_CORE_READ(node, parent) : NULL;
 }
 
 /*
  * Linux 7.2 can preempt programs on tracepoints; 6.18 and earlier kernels cannot. From 6.10 to 6.14 the verifier rejects calls of global
- * functions while preemption is disabled. Linux 6.15 accepts such calls; a kernel is new enough if it has the resilient spin lock.
+ * functions while preemption is disabled; since 6.15 it accepts them. bpf_res_spin_lock(), which 6.15 added, identifies such kernels.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
@@ -73,8 +73,8 @@ static __always_inline void enable_preemption(void)
 
 /*
  * Frees a socket's storage before the kernel destroys the socket. Otherwise a snapshot can crash kernels whose storage elements have a state
- * (7.2, not 6.12): when such a kernel destroys the socket, it clears the element's pointer to the storage, which the iterator over the map
- * reads again after it has checked it. Deletion by a program keeps that pointer.
+ * (7.2, not 6.12): when such a kernel destroys the socket, it clears the element's pointer to the storage, possibly between the check and
+ * the use of this pointer by the map's iterator. Deletion by a program keeps the pointer.
  */
 static __always_inline void free_storage(void *map, struct sock *sk)
 {

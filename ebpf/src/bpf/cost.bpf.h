@@ -7,18 +7,18 @@
 #include "maps.bpf.h"
 
 /*
- * CPU time of a socket. Not in its storage: a mark (ledger.bpf.h) charges the socket of the previous mark, to which the mark has no pointer.
- * Slot 0 belongs to no socket: its ns[0] counts the slots used so far.
+ * CPU time of a socket. Not in socket storage, because a mark (ledger.bpf.h) may charge the socket of the previous mark without a pointer to
+ * it. Slot 0 belongs to no socket: its ns[0] counts the slots used so far.
  */
 struct cost {
-	__u64 tag;
+	__u64 tag; /* cookie of the socket; 0: the slot is free */
 	__u64 ns[MPW_CPU_CLASSES];
 	__u64 _reserved[2];
 };
 
 MAP(costs, ARRAY, 1, __u32, struct cost);
 
-/* Slots that were freed. */
+/* Slots that were used and freed; allocated again before new slots. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
@@ -68,7 +68,7 @@ static __always_inline void free_slot(__u32 *slot)
 	bpf_map_push_elem(&free_slots, &mine, BPF_ANY);
 }
 
-/* Returns the slot in `*stored` and allocates it if needed. Two CPUs may do this at the same time. */
+/* Returns the slot in `*stored`, which it allocates if there is none. If two CPUs do this at the same time, one frees its slot again. */
 static __always_inline __u32 slot_of(__u32 *stored, __u64 tag)
 {
 	__u32 mine, theirs;

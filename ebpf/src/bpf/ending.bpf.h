@@ -25,7 +25,7 @@ static __noinline int note_end(struct mpw_observed *observed, struct tcp_sock *t
 	return 0;
 }
 
-/* Flags of the removed addresses of a subflow. The kernel keeps the last REMOVE_ADDR in each direction, even if the id is reused. */
+/* MPW_SF_RM_ADDR_* of a subflow. The kernel keeps the last REMOVE_ADDR in each direction, even if the address id is reused. */
 static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
 	return (rm_list_has(&msk->pm.rm_list_rx, observed->remote.id) ? MPW_SF_RM_ADDR_RECEIVED
@@ -34,9 +34,9 @@ static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct 
 }
 
 /*
- * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. If the REMOVE_ADDR is
- * older than the subflow, it does not explain a reset; with a FIN, the address was probably removed a second time. If the peer sent
- * MP_FASTCLOSE on one subflow, the kernel resets the others, possibly before the peer's own resets arrive.
+ * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. A REMOVE_ADDR that is
+ * older than the subflow does not explain a reset; after a FIN, the address was probably removed a second time. If the peer sent MP_FASTCLOSE
+ * on one subflow, the kernel resets the other subflows, possibly before the peer's own resets arrive.
  */
 static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_sock *msk)
 {
@@ -56,7 +56,7 @@ static __always_inline bool is_open(int state)
 	return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || has_queued_fin(state);
 }
 
-/* False for listeners and failed handshakes. */
+/* Whether anything was acknowledged or received. False for listeners and failed handshakes. */
 static __always_inline bool has_carried_data(struct tcp_sock *tp)
 {
 	return tp->bytes_acked || tp->bytes_received;

@@ -13,7 +13,7 @@ int BPF_PROG(on_reset_received, struct sock *sk)
 	return 0;
 }
 
-/* A reset that answers a segment without a connection has no socket. A reset after CLOSE is part of that close. */
+/* A reset that answers a segment without a connection has no socket. A reset after CLOSE belongs to that close, so closed_ns is not checked. */
 SEC("tp_btf/tcp_send_reset")
 int BPF_PROG(on_reset_sent, struct sock *sk)
 {
@@ -28,8 +28,8 @@ int BPF_PROG(on_reset_sent, struct sock *sk)
 }
 
 /*
- * The tracepoint fires after sk_error_report(), in which MPTCP clears the error unless another task holds the connection's lock. A subflow
- * that timed out had the last error that the network reported, else ETIMEDOUT (tcp_write_err()).
+ * The tracepoint fires after sk_error_report(), in which MPTCP clears the error unless another task holds the connection's lock. If the
+ * subflow timed out, the cleared error was the last one that the network reported, else ETIMEDOUT (tcp_write_err()).
  */
 static __always_inline __u32 reported_error(struct subflow_state *state, struct sock *sk)
 {

@@ -34,7 +34,7 @@ static __noinline int note_handshake(struct handshake *known, struct mptcp_sock 
 	if (lacks_token)
 		known->token = own.token;
 	if (!msk_counts_bytes() && !msk_fell_back(msk)) {
-		/* A reader on another CPU expects both to be set once first_received is. */
+		/* first_received is set last: a reader on another CPU uses both fields if it is set. */
 		*(volatile __u64 *)&known->first_sent = own.idsn + 1;
 		*(volatile __u64 *)&known->first_received = hash.idsn + 1;
 	}

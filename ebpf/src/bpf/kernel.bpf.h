@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every kernel field that our programs read. CO-RE sets the offsets; only names and types matter. Kernel differences: compat.bpf.h. */
+/* Every kernel field that the programs read. CO-RE sets the offsets; only names and types matter. Kernel differences: compat.bpf.h. */
 #ifndef MPWATCH_KERNEL_BPF_H
 #define MPWATCH_KERNEL_BPF_H
 
@@ -215,7 +215,7 @@ struct tcp_rack {
 };
 
 struct tcp_options_received {
-	__u32 rcv_tsecr; /* without tsoffset */
+	__u32 rcv_tsecr; /* tsoffset is already subtracted */
 	__u8 wscale_ok : 1;
 	__u8 snd_wscale : 4;
 	__u8 sack_ok : 3;
@@ -256,7 +256,7 @@ struct tcp_sock {
 	__u32 data_segs_out;
 	__u32 data_segs_in;
 	__u64 delivered_mstamp;
-	/* When the socket became busy (data queued or in flight), in ticks, and why. chrono_type 0: it is idle. */
+	/* When the socket became busy (data queued or in flight), in ticks, and why. chrono_type 0: the socket is idle. */
 	__u32 chrono_start;
 	__u8 chrono_type : 2;
 	bool is_mptcp;

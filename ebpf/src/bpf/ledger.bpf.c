@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only with the ledger. */
+/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only if the ledger is on. */
 #include "ledger.bpf.h"
 #include "task.bpf.h"
 
@@ -117,7 +117,7 @@ int BPF_PROG(ledger_irq_exit)
 	return 0;
 }
 
-/* A packet enters the stack. Its time is charged when it reaches its socket. */
+/* A packet enters the stack. Its CPU time is charged to its socket when it arrives there. */
 static __always_inline void enter_stack(struct cpu_ledger *cpu)
 {
 	if (in_softirq(cpu))
@@ -133,7 +133,7 @@ int BPF_PROG(ledger_packet)
 	return 0;
 }
 
-/* A softirq sends a packet, from a timer or a queue. In the receive path, the packet answers a segment whose socket is charged already. */
+/* A softirq sends a packet from a timer or a queue. A packet sent in the receive path answers a segment whose socket is charged already. */
 static __always_inline void charge_transmit(struct cpu_ledger *cpu, struct sk_buff *skb)
 {
 	struct subflow_state *state;
@@ -163,7 +163,7 @@ int BPF_PROG(ledger_transmit, struct sk_buff *skb)
 	return 0;
 }
 
-/* Until this mark, the process has run its own code. */
+/* The process enters a system call. Until this mark, it has run its own code. */
 static __always_inline void enter_syscall(struct cpu_ledger *cpu)
 {
 	cpu->level_unknown = 0;

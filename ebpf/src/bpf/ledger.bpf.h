@@ -30,10 +30,10 @@ enum task_kind {
 	TASK_OTHER,
 	/* A thread that has used a traced socket. Its state is saved while it sleeps. */
 	TASK_USER,
-	/* Another thread of such a process. */
+	/* Another thread of the process of a TASK_USER. */
 	TASK_SIBLING,
 	TASK_KERNEL,
-	/* mpwatch itself, and idling. */
+	/* mpwatch itself, and the idle task. */
 	TASK_SELF,
 	TASK_IDLE,
 };
@@ -52,7 +52,7 @@ struct cpu_user {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time from before the task last slept that is not charged yet. Until it is, MPW_ACCOUNT_PENDING includes it. */
+	/* Time from before the task last slept that is not charged yet. MPW_ACCOUNT_PENDING includes this time until it is charged. */
 	__u64 carried;
 	/* Default user for the time since the last mark. */
 	struct cpu_user current;
@@ -60,7 +60,7 @@ struct level {
 };
 
 struct cpu_ledger {
-	/* Start of the sampling window or, for an exact ledger, of the ledger. 0: marks do nothing. */
+	/* Start of the sampling window or, for an exact (not sampled) ledger, of the ledger. 0: marks do nothing. */
 	__u64 since_ns;
 	/* Total length of earlier sampling windows. */
 	__u64 elapsed_ns;
@@ -69,7 +69,7 @@ struct cpu_ledger {
 	/* Total time of device interrupts, and start of the current interrupt (0: none). */
 	__u64 hard_ns;
 	__u64 hard_since;
-	/* The same for softirqs, on their clock. */
+	/* The same for softirqs, on the softirq clock. */
 	__u64 soft_ns;
 	__u64 soft_since;
 	struct level process;
@@ -82,9 +82,9 @@ struct cpu_ledger {
 	/* 1: the window has just begun, maybe inside a softirq, so the current level is unknown. */
 	__u8 level_unknown;
 	__u8 _reserved[4];
-	/* Number of the window, and the estimated time of a mark that charges nothing, with the kernel's dispatch. */
+	/* Number of the window, and the estimated time (ns) of a mark that charges nothing, including the kernel's dispatch. */
 	__u32 window, run_ns;
-	/* Number of marks so far, and the time of reading the clock. */
+	/* Number of marks so far, and the time (ns) that one reading of the clock takes. */
 	__u32 marks, clock_ns;
 	/* Address and function of the current work item, and the function of mptcp_worker once it is known. */
 	__u64 work;
@@ -92,7 +92,6 @@ struct cpu_ledger {
 	__u64 mptcp_worker;
 };
 
-/* One per CPU; holds no state of flows. */
 MAP(ledger, PERCPU_ARRAY, 1, __u32, struct cpu_ledger);
 
 /* State of a thread while it does not run. Freed with the task. */
@@ -115,14 +114,14 @@ static __always_inline struct cpu_ledger *this_cpu(void)
 }
 
 /*
- * In addition to the kernel's dispatch, a mark takes from nearly nothing to several times the dispatch, depending on its charges and on the
- * caches. Reading the clock twice takes as long as a short mark, so only one mark in TIMED_ONE_IN is timed, as a sample of all.
+ * On top of the kernel's dispatch, a mark takes between almost no time and several times the dispatch time, depending on its charges and on
+ * the caches. Reading the clock twice takes as long as a short mark, so only one mark in TIMED_ONE_IN is timed, as a sample of all marks.
  */
 #define TIMED_ONE_IN 16
 /* A timed mark that took longer was interrupted. Its time is ignored. */
 #define MAX_RUN_NS 2000
 
-/* Time at which the mark began; 0: it is not timed. */
+/* Time at which the mark began; 0: this mark is not timed. */
 static __always_inline __u64 begin_timing(struct cpu_ledger *cpu)
 {
 	if (!settings.ledger_sampled || cpu->marks++ % TIMED_ONE_IN)
@@ -141,7 +140,7 @@ static __always_inline void end_timing(struct cpu_ledger *cpu, __u64 began)
 		cpu->programs_ns += (took - cpu->clock_ns) * TIMED_ONE_IN;
 }
 
-/* As this_cpu(), for a program that a sampled ledger attaches in windows only. */
+/* As this_cpu(), but also counts the mark's estimated time. For programs that a sampled ledger attaches in windows only. */
 static __always_inline struct cpu_ledger *enter_cpu(void)
 {
 	struct cpu_ledger *cpu = this_cpu();
@@ -156,7 +155,7 @@ static __always_inline __u64 softirq_clock_at(struct cpu_ledger *cpu, __u64 now)
 	return now - cpu->hard_ns - cpu->programs_ns;
 }
 
-/* Reads the time first: an interrupt after that makes this clock late, never early, and the next mark corrects it. */
+/* Reads the time first: an interrupt after that makes the result too small, never too large, and the next mark corrects the error. */
 static __always_inline __u64 softirq_clock(struct cpu_ledger *cpu)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -186,7 +185,7 @@ static __always_inline bool add_cost(const struct cpu_user *to, __u64 amount)
 	return true;
 }
 
-/* Charges the time since the last mark. */
+/* Charges the time since the last mark, and the time carried over a sleep, to `to`. */
 static __noinline int charge(struct level *level, __u64 clock, const struct cpu_user *to)
 {
 	__s64 amount = clock - level->last;
@@ -213,7 +212,7 @@ static __always_inline void switch_account(struct level *level, __u64 clock, __u
 	level->current = (struct cpu_user){.account = account};
 }
 
-/* Called when a thread first uses a traced socket. The other threads of its process become siblings, except in mpwatch itself (demo, selftest). */
+/* Called when a thread first uses a traced socket. The process's other threads become TASK_SIBLING, except in mpwatch (demo, selftest). */
 static __noinline int track_thread(struct cpu_ledger *cpu)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -271,7 +270,7 @@ static __noinline int charge_socket(__u32 *slot, __u64 tag)
 	return 0;
 }
 
-/* After its final record, a subflow or connection is not charged: nothing would free the slot. */
+/* A subflow or connection is not charged after its final record, because nothing would free its slot. */
 static __always_inline void charge_subflow(struct subflow_state *state)
 {
 	if (settings.ledger && state->observed.cookie && !state->final_sent)
@@ -296,7 +295,7 @@ static __always_inline void note_worker(struct mptcp_sock *msk)
 		cpu->mptcp_worker = cpu->work_function;
 }
 
-/* Charges a received segment. If a system call processes it (from the backlog), the time is charged to the call. */
+/* Charges the processing of a received segment. If a system call processes the segment (from the backlog), the call is charged. */
 static __always_inline void charge_segment(struct subflow_state *state)
 {
 	struct cpu_ledger *cpu;
@@ -312,7 +311,7 @@ static __always_inline void charge_segment(struct subflow_state *state)
 	end_timing(cpu, began);
 }
 
-/* Charges a received segment of a TCP connection that is not traced. */
+/* Charges the processing of a received segment whose TCP connection is not traced. */
 static __always_inline void charge_untraced(void)
 {
 	struct cpu_ledger *cpu;

@@ -12,8 +12,8 @@ const volatile struct mpw_settings settings SEC(".rodata.settings") = {};
 static const struct subflow_state new_subflow;
 
 /*
- * If the owner of a socket is unknown (it was accepted), it is the process that calls close() or shutdown(). Such a call holds the socket's
- * lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
+ * A socket without a known owner, such as an accepted socket, belongs to the process that calls close() or shutdown() on it. Such a call holds
+ * the socket's lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
  */
 static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
 {
@@ -59,7 +59,7 @@ static __always_inline struct subflow_state *track_subflow(struct sock *sk, __u6
 	return state;
 }
 
-/* A closed socket connects again: sends the final record of the old generation, then clears its state. */
+/* Called when a closed socket connects again. Sends the final record of the old generation, then clears the state. */
 static __always_inline void begin_generation(struct subflow_state *state, struct sock *sk)
 {
 	__u64 cookie = state->observed.cookie;
@@ -130,12 +130,12 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	if (!state)
 		return;
 	state->observed.established_ns = now;
-	/* A backup may be idle from now until it is needed. */
+	/* The handshake counts as progress, because a backup may be idle from now until it is needed. */
 	state->received_ns = now;
 	state->observed.progress_ns = now;
 	if (old == TCP_SYN_SENT && state->observed.created_ns)
 		state->observed.handshake_us = (now - state->observed.created_ns) / 1000;
-	/* Even if mpwatch started after the SYN, the SYN counts as one byte. */
+	/* In the kernel's counters the SYN counts as one byte, even if mpwatch started after the SYN. */
 	if (old == TCP_SYN_SENT)
 		state->observed.syn_bytes =
 			payload_sent(tp, state->observed.flags | MPW_SF_SEEN_OPEN);
@@ -195,9 +195,9 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		return;
 	if (state && !(state->observed.flags & MPW_SF_MPTCP))
 		note_closing_owner(&state->observed.owner, sk, new);
-	/* Matters only when a socket opens: a traced subflow stays traced even if it leaves its connection. */
+	/* Used only when a socket opens: a traced subflow stays traced even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
-	/* Its opening was missed, or there was no memory for its storage. It may never carry payload, so trace it now. */
+	/* The opening was missed, or there was no memory for storage. Trace the socket now: on_close() adopts only sockets that carried payload. */
 	if (!state && wanted && is_open(old))
 		state = adopt_subflow(tp);
 	now = bpf_ktime_get_boot_ns();
@@ -284,7 +284,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			set_current_owner(&connection->owner);
 	} else if (new == TCP_ESTABLISHED) {
-		/* Without storage this is an accepted connection. Its owner is found at the next tick, or when it closes. */
+		/* A connection without storage was accepted. Its owner is found by find_owners(), or when the connection closes. */
 		if (!connection)
 			connection = old == TCP_SYN_SENT ? adopt_connection(sk)
 							 : open_connection(sk, now);
@@ -294,7 +294,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			note_handshake(&connection->handshake, msk);
 	} else if (new == TCP_CLOSE) {
-		/* Its opening was missed. (A listener has no token.) A second change to CLOSE may follow when the application closes it. */
+		/* The opening was missed. (A listener has no token.) A second change to CLOSE may follow when the application closes the socket. */
 		if (!connection && old != TCP_CLOSE && READ(msk, token)) {
 			connection = adopt_connection(sk);
 			if (!connection)
@@ -316,7 +316,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 	charge_connection(connection);
 }
 
-/* Holds handle_state_change. User space inserts it. */
+/* Program array with handle_state_change, which user space inserts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -326,8 +326,8 @@ struct {
 
 /*
  * From Linux 6.13 on, a program without a tail call may run on a stack that belongs to the CPU, because the kernel does not re-enter
- * programs. But two programs call this one, so it is re-entered; with that stack it overwrote kernel memory. So it has a tail call, which
- * never happens: no state is negative.
+ * programs. But two programs call this one, so it is re-entered; with that stack it overwrote kernel memory. So it has a tail call, which is
+ * never executed: no state is negative.
  */
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(handle_state_change, struct sock *sk, int old, int new)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Counts payload that is in no record. Each byte counts once: with its connection when that closes, else with its subflow. */
+/* Counts lost payload, which no record reports. Each byte counts once: with its connection when this closes, else with its subflow. */
 #ifndef MPWATCH_LOST_BPF_H
 #define MPWATCH_LOST_BPF_H
 
 #include "ending.bpf.h"
 #include "record.bpf.h"
 
-/* Tokens of closed connections whose payload is in a record or counted as lost. It includes the payload of their subflows. */
+/* Tokens of closed connections whose payload, including the payload of their subflows, is in a record or counted as lost. */
 MAP(counted_tokens, LRU_HASH, 8192, __u32, __u8);
 
 static __always_inline void note_counted(__u32 token)
@@ -25,7 +25,7 @@ static __always_inline bool counts_with_connection(__u32 token, struct mptcp_soc
 	return msk && READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) != TCP_CLOSE;
 }
 
-/* For a subflow whose record is lost. A connection that fell back may have no payload of its own: see count_by_sequence(). */
+/* Counts the payload of a subflow whose record is lost. A connection that fell back may have no byte counts: see count_by_sequence(). */
 static __noinline int count_lost_subflow(struct subflow_state *state, struct sock *sk)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
@@ -41,8 +41,8 @@ static __noinline int count_lost_subflow(struct subflow_state *state, struct soc
 }
 
 /*
- * For a destroyed socket that had no storage, for lack of memory. Its flags are unknown. If no queue refused a segment, the kernel's counter is
- * exact; otherwise sequence numbers are exact, except that they may include SYN and FIN. The smaller of the two is counted.
+ * Counts the payload of a destroyed socket that had no storage, for lack of memory, so its flags are unknown. The kernel's counter is too
+ * large if a queue refused a segment; sequence numbers may include SYN and FIN. So the smaller of the two is counted.
  */
 static __always_inline void count_lost_untraced(struct tcp_sock *tp)
 {
@@ -58,8 +58,8 @@ static __always_inline void count_lost_untraced(struct tcp_sock *tp)
 }
 
 /*
- * For a connection whose final record is lost, or that has no storage. Both programs on a change of state call this if there is no storage,
- * or if the first of them has freed it (free_storage).
+ * Counts the payload of a connection whose final record is lost, or that has no storage. on_set_state() and on_set_state_nested() both call
+ * this if there is no storage, or if the first of the two has freed it (free_storage()).
  */
 static __noinline int count_lost_connection(struct connection_state *connection,
 					    struct mptcp_sock *msk)

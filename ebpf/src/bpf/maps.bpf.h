@@ -26,7 +26,7 @@
 		__type(value, value_type);            \
 	} name SEC(".maps") __weak
 
-/* Result of a connection's handshake, saved because the kernel clears it before it traces the change to CLOSE. 0: unknown. */
+/* Result of a connection's handshake, saved because the kernel clears its copy before the tracepoint of the change to CLOSE. 0: unknown. */
 struct handshake {
 	/* Data sequence numbers of the first byte sent and received, for kernels that do not count bytes per connection. */
 	__u64 first_sent;
@@ -51,7 +51,7 @@ struct subflow_state {
 	struct mpw_observed observed;
 	/* Address of the connection's socket; never leaves the kernel. */
 	__u64 msk;
-	/* When the last segment was received while data was in flight. */
+	/* When the last sampled segment was received while data was in flight. */
 	__u64 received_ns;
 	/* The connection's snd_una at observed.progress_ns, and its snd_nxt and write_seq at received_ns. */
 	__u64 progress_seq;
@@ -59,7 +59,7 @@ struct subflow_state {
 	__u64 written_seq;
 	/* The connection's snd_nxt when the peer's window was last closed. */
 	__u64 limited_seq;
-	__u64 rtt_sampled_at;
+	__u64 rtt_sampled_at; /* delivered_mstamp of the last RTT in the histogram */
 	/* Hash of the last full record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;
 	/* Cheap fingerprint of the fields that change with traffic, set when a snapshot found the record unchanged; 0: the record changed. */
@@ -109,7 +109,7 @@ struct connection_state {
 	__u8 fin_queued;
 	/* State after the last change that was processed. */
 	__u8 last_state;
-	/* 1: the final record was lost, and its payload is counted. */
+	/* 1: the final record was lost, and its payload is counted as lost. */
 	__u8 lost;
 	__u8 _reserved;
 	/* Slot in the table of CPU times (cost.bpf.h). */
@@ -123,7 +123,7 @@ STORAGE(connections, SK_STORAGE, struct connection_state);
 /* Final records of subflows and connections. User space may change the size. */
 RING(events, MPW_EVENTS_BYTES);
 
-/* Records that did not fit into `events`. User space reads it at every tick. */
+/* Records that did not fit into `events`. User space reads this ring at every tick. */
 RING(overflow, MPW_OVERFLOW_BYTES);
 
 /* One value with all counters, so that a program that counts two things needs one lookup. */
@@ -142,7 +142,7 @@ static __always_inline const struct mpw_sampling_rate *current_sampling_rate(voi
 /* Copy of each CPU's accounts from the last run of `ledger_read` or `ledger_close`. */
 MAP(cpu_accounts, PERCPU_ARRAY, 1, __u32, struct mpw_cpu_accounts);
 
-/* Buffer in which iterators build a record, because a record is too large for the stack. One snapshot is read at a time. */
+/* Buffer in which iterators build a record, because a record is too large for the stack. Snapshots are read one at a time. */
 MAP(scratch, PERCPU_ARRAY, 1, __u32, struct mpw_subflow);
 
 /* Adds to two counters; to add to one, pass it twice with a `second_amount` of 0. */

@@ -4,7 +4,7 @@
 #include "ledger.bpf.h"
 #include "maps.bpf.h"
 
-/* Charges kernel threads only; elsewhere other tracepoints identify the connection more exactly. */
+/* Charges kernel threads only: softirqs and system calls are charged at tracepoints that identify the connection more exactly. */
 static __always_inline void charge_scheduler(struct sock *msk)
 {
 	struct connection_state *connection;

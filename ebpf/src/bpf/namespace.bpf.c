@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reads the cookie of a network namespace from an open file descriptor. Entering the namespace would require CAP_SYS_ADMIN. */
+/* Reads the cookie of a network namespace through an open file descriptor. Unlike entering the namespace, this needs no CAP_SYS_ADMIN. */
 #include "kernel.bpf.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Payload of a connection, from kernel counters (6.5 and later) or from sequence numbers: the keys give the initial ones (RFC 8684 3.1). */
+/* Payload of a connection, from kernel counters (6.5 and later) or from sequence numbers, which begin at a hash of the keys (RFC 8684 3.1). */
 #ifndef MPWATCH_PAYLOAD_BPF_H
 #define MPWATCH_PAYLOAD_BPF_H
 
@@ -13,15 +13,15 @@ static __always_inline bool has_queued_fin(__u8 msk_state)
 	       msk_state == TCP_CLOSING || msk_state == TCP_LAST_ACK;
 }
 
-/* Number of sequence numbers used so far, without the DATA_FIN. `fin` may be set before `next` includes the DATA_FIN. */
+/* Number of sequence numbers from `first` up to `next`, without the DATA_FIN if `fin` is set. */
 static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 {
 	return next > first && fin ? next - first - 1 : next - first;
 }
 
 /*
- * If the peer's key is unknown, there is no data yet, or the connection fell back and its only subflow has the counts. Fields may change
- * during this function, so each is read once.
+ * Computes byte counts from sequence numbers. If the peer's key is unknown, there is no data yet, or the connection fell back and its only
+ * subflow has the counts. Kernel fields may change meanwhile, so each is read once.
  */
 static __always_inline void
 count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)
@@ -70,8 +70,8 @@ static __always_inline void read_payload(struct mpw_msk *out, struct connection_
 }
 
 /*
- * For the record of a subflow. If the connection has storage, it has a cookie, and only its own records have its payload. So payload that is
- * in no record can be counted once.
+ * For the record of a subflow. A connection with storage has a cookie, and then only the connection's own records have its payload, so that
+ * lost payload is counted once.
  */
 static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct mptcp_sock *msk)
 {
@@ -81,7 +81,7 @@ static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct m
 		out->flags |= MPW_MSK_BYTES_UNKNOWN | MPW_MSK_BYTES_APART;
 }
 
-/* Counts the payload that is in no record. */
+/* Counts lost payload: the part that exceeds `reported`, which was in an earlier record. */
 static __always_inline void count_lost(__u64 sent, __u64 received, struct payload reported)
 {
 	count_both(MPW_COUNT_LOST_BYTES_SENT, sent > reported.sent ? sent - reported.sent : 0,
@@ -100,7 +100,7 @@ static __always_inline __u64 payload_so_far(struct handshake *handshake, struct 
 	       handshake->first_received;
 }
 
-/* As payload_so_far(), without data in flight. */
+/* As payload_so_far(), but without data in flight. */
 static __always_inline __u64 payload_arrived(struct handshake *handshake, struct mptcp_sock *msk)
 {
 	if (msk_counts_bytes())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reads through a pointer whose type the verifier does not know, such as the pointer to an MPTCP socket: by one load where the kernel has
+ * Reads through a pointer whose type the verifier does not track, such as the pointer to an MPTCP socket: by one load if the kernel has
  * bpf_rdonly_cast() (6.2 and later), else by a helper call. A bad address reads as 0 either way. User space sets settings.has_cast, because
  * kernels before 6.4 reject a program that checks whether a kernel function exists.
  */
@@ -10,7 +10,7 @@
 #include "kernel.bpf.h"
 #include "mpwatch_abi.h"
 
-/* In a section of its own, so that user space can set it without the other constants. */
+/* In a section of their own, so that user space can set them without the other constants. */
 extern const volatile struct mpw_settings settings;
 
 #define CAST(pointer) bpf_core_cast(pointer, typeof(*(pointer)))
@@ -18,7 +18,7 @@ extern const volatile struct mpw_settings settings;
 #define READ(pointer, field) \
 	(settings.has_cast ? CAST(pointer)->field : BPF_CORE_READ(pointer, field))
 
-/* Reads a field of the structure that is referenced by the field `way`. */
+/* Reads a field of the structure to which the pointer field `way` refers. */
 #define READ_VIA(pointer, way, field) \
 	(settings.has_cast ? CAST(pointer)->way->field : BPF_CORE_READ(pointer, way, field))
 

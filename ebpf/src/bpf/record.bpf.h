@@ -30,7 +30,7 @@ static __always_inline void read_addresses(struct mpw_address *local, struct mpw
 		map_v4(local->ip, READ(skc, skc_rcv_saddr));
 		map_v4(remote->ip, READ(skc, skc_daddr));
 	}
-	/* Not skc_num: the kernel zeroes it before it traces the change to CLOSE. */
+	/* Not skc_num: the kernel zeroes it before the tracepoint of the change to CLOSE. */
 	local->port = bpf_ntohs(READ(inet, inet_sport));
 	remote->port = bpf_ntohs(READ(skc, skc_dport));
 }
@@ -47,7 +47,7 @@ static __always_inline void report_cgroup_of(struct sock *sk)
 	struct cgroup *cgroup = READ(sk, sk_cgrp_data.cgroup);
 	__u64 node = 0;
 
-	/* Read by a helper call, which yields a number: the verifier does not let a global function accept such a pointer. */
+	/* The helper call yields a number. The verifier rejects a pointer to kernel memory as an argument of a global function. */
 	bpf_core_read(&node, sizeof(node), &cgroup->kn);
 	report_cgroup(node);
 }
@@ -91,8 +91,8 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 }
 
 /*
- * The kernel's bytes_sent counts a segment again each time a queue of this host refuses it. Sequence numbers do not. An active open adds
- * one to bytes_acked for its SYN.
+ * Payload sent, from sequence numbers: the kernel's bytes_sent counts a segment again each time a queue of this host refuses it. An active
+ * open adds one to bytes_acked for its SYN.
  */
 static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 {
@@ -105,7 +105,7 @@ static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 	return sent;
 }
 
-/* The kernel counts a FIN as one byte. After a disconnect, whether there was a FIN is unknown. */
+/* The kernel counts a FIN as one byte. After a disconnect it is unknown whether a FIN arrived. */
 static __always_inline __u64 payload_received(struct tcp_sock *tp)
 {
 	bool fin = tp->inet_conn.icsk_inet.sk.__sk_common.skc_flags >> SOCK_DONE & 1;
@@ -159,7 +159,7 @@ static __noinline int read_interface_name(__u8 *name, struct net *net, int ifind
 	return 0;
 }
 
-/* Reads the interface of the cached route, which a closing socket drops first, and the interface of the last segments. */
+/* Reads the interface of the cached route, which a closing socket drops early, and the interface through which the last segments arrived. */
 static __always_inline void read_interfaces(struct mpw_observed *observed, struct tcp_sock *tp)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -202,7 +202,7 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	return 0;
 }
 
-/* Boot-clock time of a timer tick. Two conversions of one tick differ by less than a tick, so `known` is kept unless it differs by two ticks. */
+/* Boot-clock time of a timer tick. Conversions of one tick differ by less than a tick, so the earlier result `known` is kept if it is close. */
 static __always_inline __u64 time_of_tick(__u64 known, __u32 tick, __u64 now)
 {
 	__u64 at = now - (__u64)((__u32)bpf_jiffies64() - tick) * settings.tick_ns;
@@ -273,7 +273,7 @@ static __noinline int begin_subflow(struct mpw_subflow *out, struct subflow_stat
 	return 0;
 }
 
-/* Whether the connection's socket still has the known connection. Otherwise it has connected again. */
+/* Whether the MPTCP socket still has the connection of this handshake. False: the socket has connected again. */
 static __always_inline bool is_same_connection(struct handshake *known, struct mptcp_sock *msk)
 {
 	__u32 token = READ(msk, token);
@@ -281,7 +281,7 @@ static __always_inline bool is_same_connection(struct handshake *known, struct m
 	return !token || !known->token || token == known->token;
 }
 
-/* For a subflow that has left its connection: no process accepted the connection, or its socket is in use again. Other fields stay 0. */
+/* For a subflow that has left its connection: no process accepted the connection, or the MPTCP socket connected again. Other fields stay 0. */
 static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *known)
 {
 	out->token = known->token;
@@ -294,7 +294,7 @@ static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *k
 
 /*
  * Fills the histogram, the congestion control and the connection, and reports the control group's path. The hash excludes the congestion
- * control, so its change is reported with the next change of a counter.
+ * control, so a new congestion control is reported with the next change of a counter.
  */
 static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_state *state,
 				       struct sock *sk)
@@ -317,7 +317,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 	return 0;
 }
 
-/* Starts to trace an open socket: it is older than the agent, or its opening was missed because the event interrupted the same program. */
+/* Starts to trace an open socket that is older than the agent, or whose opening was missed because the event interrupted the same program. */
 static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 {
 	struct subflow_state *state = create_storage(&subflows, tp);

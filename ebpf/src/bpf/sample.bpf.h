@@ -12,7 +12,7 @@
 /* Minimum interval between the sending times of two samples, and maximum number of samples per round trip. */
 #define MIN_INTERVAL_US 1000
 #define SAMPLES_PER_RTT 16
-/* Age of its first sample at which a batch is sent even if it is not full. */
+/* A batch whose first sample is this old is sent even if it is not full. */
 #define MAX_BATCH_AGE_US 100000
 /* Interval between checks whether a connection with one subflow has a second one. */
 #define RECHECK_US 50000
@@ -20,10 +20,10 @@
 /* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */
 STORAGE(batches, SK_STORAGE, struct mpw_sample_batch);
 
-/* Batches for user space, which may change the size. If it is full, samples are dropped and counted, and verdicts take longer. */
+/* Ring of batches. User space may change its size. If the ring is full, samples are dropped and counted, and verdicts take longer. */
 RING(samples, MPW_SAMPLES_BYTES);
 
-/* Where neither field exists, every connection counts as having one subflow, and no samples are taken. */
+/* If the kernel has neither field, every connection counts as having one subflow, and no samples are taken. */
 static __always_inline bool has_several_subflows(struct mptcp_sock *msk)
 {
 	struct mptcp_pm_data___extra *extra = (void *)&msk->pm;
@@ -41,7 +41,7 @@ static __always_inline void send_batch(struct mpw_sample_batch *batch)
 {
 	__u64 used = batch->count;
 
-	/* Only for the verifier. */
+	/* Never true; only for the verifier. */
 	if (used > MPW_BATCH_SAMPLES)
 		return;
 	/* Samples have times of the kernel's microsecond clock, which stops while the machine is suspended. */
@@ -61,7 +61,7 @@ static __always_inline void append_sample(struct mpw_sample_batch *batch, struct
 	struct mpw_delay_sample *sample;
 	__u32 index = batch->count;
 
-	/* Only for the verifier: a full batch was sent. */
+	/* Never true, because a full batch was sent; only for the verifier. */
 	if (index >= MPW_BATCH_SAMPLES)
 		return;
 	sample = &batch->samples[index];
@@ -100,7 +100,7 @@ static __always_inline void sample_delay(struct subflow_state *state, struct soc
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
-	/* The time of sending: acknowledgements that arrive together measured the queue at different times. */
+	/* Intervals are between times of sending, because acknowledgements that arrive together measured the queue at different times. */
 	__u64 sent = at - rtt_us;
 	struct mpw_sample_batch *batch;
 

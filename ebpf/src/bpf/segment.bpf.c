@@ -55,8 +55,8 @@ static __always_inline void count_rtt(struct subflow_state *state, struct tcp_so
 }
 
 /*
- * [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. Both ends count arrived bytes, because only the
- * sender knows the bytes in flight.
+ * [ICPE19]: a second path is effective once it has carried a tenth of the connection's bytes. Both ends count arrived bytes, because the
+ * receiver cannot count bytes in flight.
  */
 static __always_inline void update_effective(struct subflow_state *state, struct tcp_sock *tp,
 					     struct mptcp_sock *msk, __u64 now)
@@ -73,7 +73,7 @@ static __always_inline void update_effective(struct subflow_state *state, struct
 	state->observed.effective_bytes = all;
 }
 
-/* Reads the pointer once per subflow, whose connection never changes. The address stays in the kernel. */
+/* Reads the pointer once per subflow, because a subflow's connection never changes. The address stays in the kernel. */
 static __always_inline struct mptcp_sock *connection_of(struct subflow_state *state,
 							struct tcp_sock *tp)
 {
@@ -85,8 +85,8 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 }
 
 /*
- * Whether to sample this segment, because a sample costs more than the rest of the program: every segment of a slow subflow, thousands per second
- * of a fast subflow, every segment of a second path until it carries its share.
+ * Whether to sample this segment. A sample costs more than the rest of the program, so these are sampled: every segment of a slow subflow,
+ * thousands per second of a fast subflow, and every segment of a second path until it is effective.
  */
 static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {
@@ -127,7 +127,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 	}
 	charge_segment(state);
 	count_packet(state);
-	/* A cast costs nothing, the helper a call. The tracepoint fires for TCP sockets only. */
+	/* A cast costs no CPU time, the helper costs a call. The tracepoint fires for TCP sockets only. */
 	tp = settings.has_cast ? bpf_core_cast(sk, struct tcp_sock) : bpf_skc_to_tcp_sock(sk);
 	if (!tp || !is_sampled(state, tp))
 		return 0;
@@ -155,7 +155,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 
 /*
  * Causes: in state Loss a timeout; outside of recovery, with the probe timer pending, a tail loss probe; otherwise recovery. The tracepoint
- * fires once per packet, which may hold several segments. The kernel's total gives their number.
+ * fires once per packet, which may hold several segments. The increase of the kernel's total is their number.
  */
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
@@ -186,8 +186,8 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 }
 
 /*
- * A queue of this host drops a packet of a subflow, which was never on the wire. If a queue splits a large packet and drops some of its
- * segments, TCP counts all of them as sent, and retransmits the dropped ones.
+ * Counts payload that a queue of this host drops, so that it is never on the wire. If a queue splits a large packet and drops some of its
+ * segments, TCP counts all segments as sent, and retransmits the dropped ones.
  */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_drop, struct sk_buff *skb, void *location, int reason)

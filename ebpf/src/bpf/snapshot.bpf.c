@@ -22,8 +22,8 @@ static __always_inline __u64 mix_words(__u64 mixed, const __u64 *words, int from
 }
 
 /*
- * An unchanged socket is reported after 8 to 15 seconds, so that not all are due in one snapshot. This is well below MAX_UNSEEN (seen.rs).
- * Both use CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
+ * An unchanged socket is reported again after 8 to 15 seconds, depending on its cookie, so that not all are due in one snapshot. This is well
+ * below MAX_UNSEEN (seen.rs). Both times are in CLOCK_BOOTTIME: after the machine was suspended, all sockets are due.
  */
 #define MIN_RELIST_S 8
 
@@ -32,7 +32,7 @@ static __always_inline bool is_due(__u64 listed_ns, __u64 now, __u64 cookie)
 	return now - listed_ns >= (MIN_RELIST_S + cookie % 8) * 1000000000;
 }
 
-/* If the kernel is not preemptible, a read occupies the CPU until it ends. This limit ends it after a few milliseconds. */
+/* If the kernel is not preemptible, a read occupies the CPU until it ends. This limit ends a read after a few milliseconds. */
 #define MAX_SKIPPED_PER_READ 8192
 
 /* Sockets skipped in this read. One snapshot is read at a time. */
@@ -56,8 +56,8 @@ static __always_inline long write_unchanged(struct seq_file *seq, __u32 kind, __
 }
 
 /*
- * Fingerprint of a few fields: each segment, each change of state and each found owner changes one of them. 0: none, because timers change a
- * socket with data in flight, and an exact ledger charges a socket at any time.
+ * Fingerprint of a few fields: each segment, each change of state and each found owner changes one of them. 0: no fingerprint, because the
+ * socket has data in flight, so that timers may change it, or an exact ledger may charge the socket at any time.
  */
 static __always_inline __u64 subflow_fingerprint(struct subflow_state *state, struct tcp_sock *tp)
 {
@@ -92,13 +92,13 @@ static __always_inline __u64 connection_fingerprint(struct connection_state *con
 }
 
 /*
- * Most sockets are idle, and nothing is written for them, because each read of 32 KiB walks a bucket of the kernel's map from its beginning.
+ * Most sockets are idle. Nothing is written for them, because each read of 32 KiB walks a bucket of the kernel's map from its beginning.
  * A socket is skipped if its fingerprint is the same as when its full record was found unchanged. (The fingerprint alone is not enough: while
  * a segment is processed, its fields change before the rest of the record.) Every few seconds the socket is read in full and reported, so that
- * user space knows that it exists.
+ * user space does not consider it closed.
  *
- * An unchanged socket has a short record. A full record that does not fit into the buffer makes the iterator repeat the socket, so its hash
- * must not be stored then. The hash excludes the connection, which has a record of its own.
+ * An unchanged socket has a short record. If a full record does not fit into the buffer, the iterator repeats the socket, so the hash of this
+ * record must not be stored. The hash excludes the connection, which has a record of its own.
  */
 SEC("iter/bpf_sk_storage_map")
 int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
@@ -199,7 +199,7 @@ int adopt(struct bpf_iter__tcp *ctx)
 		return 0;
 	if (skc->skc_state == TCP_LISTEN || skc->skc_state == TCP_CLOSE)
 		return 0;
-	/* Tracepoints were attached before this runs, so a socket that opened since has storage and stays as it is. */
+	/* The tracepoints are attached already, so a socket that opened since then has storage, which this call does not change. */
 	adopt_subflow(tp);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* An interval in which this subflow made no progress. */
+/* Records the interval without progress from observed->progress_ns to `to`, if it is long enough. */
 static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, __u32 unacked)
 {
 	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
@@ -31,7 +31,7 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/* Whether the path of a subflow had missed three timeouts of at least 200 ms before `from`. After n timeouts, (2^n - 1) * 200 ms have passed. */
+/* Whether the retransmission timer had expired three times before `from`. If the first timeout is 200 ms, n take (2^n - 1) * 200 ms. */
 static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, __u64 now)
 {
 	__u64 missed = READ(tp, inet_conn.icsk_backoff);
@@ -39,13 +39,13 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 	return missed > 3 && missed < 16 && now + 1600000000 < from + (200000000ull << missed);
 }
 
-/* Subflows of a connection to check; the kernel allows up to 64. */
+/* Maximum number of subflows that are checked per connection. The kernel allows up to 64. */
 #define MAX_SUBFLOWS 16
 
 /*
  * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow had
- * data in flight before, unless this data is acknowledged: `beyond` (see update_progress) is 0 or, for a path with timeouts, positive. Data on
- * a path that had failed before is ignored, because it is reinjected on another path.
+ * data in flight before `from`, unless it is acknowledged: `beyond` (see update_progress()) is 0 or, for a path with timeouts, positive.
+ * Data on a path that had failed before `from` is ignored, because it is reinjected on another path.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, __s64 beyond)
 {
@@ -82,10 +82,10 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 }
 
 /*
- * Called before the kernel processes a segment, so progress found now was made by the previous segment of this subflow, or on another subflow.
- * No data waited between the previous segment and the next data if everything sent by then is acknowledged, nor if nothing was left to send:
- * a peer that has everything may send the last DATA_ACK late. If no data waits now, another subflow has recorded the wait. Data does not wait
- * while the peer's window is closed, nor until the data sent then, which the peer may have discarded, is acknowledged.
+ * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. Two
+ * intervals do not count as a wait: from that segment until the next data, if all data sent by then is acknowledged or all data written by then
+ * was sent (a peer that has all data may send the last DATA_ACK late); and while the peer's window is closed, until data sent into this window,
+ * which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -101,7 +101,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
 	__u64 since = 0;
 
-	/* The path has failed: what arrives on it is the peer's data. */
+	/* The path has failed in the sending direction: segments that arrive on it carry the peer's data. */
 	if (tp->inet_conn.icsk_backoff > 3 && tp->packets_out)
 		return;
 	state->next_seq = snd_nxt;

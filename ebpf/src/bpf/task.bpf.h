@@ -5,7 +5,7 @@
 
 #include "ledger.bpf.h"
 
-/* The task stops running. Time of an unfinished system call stays pending, because its socket may not be known before its end. */
+/* The task stops running. Time of an unfinished system call stays pending, because the call's socket may be unknown until the call ends. */
 static __always_inline void stop_task(struct cpu_ledger *cpu, struct task_struct *prev, __u64 clock)
 {
 	struct level *level = &cpu->process;
@@ -61,7 +61,7 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 	if (thread) {
 		set_task(cpu, TASK_USER, MPW_ACCOUNT_APP);
 		cpu->process.carried = thread->carried;
-		/* The thread stopped in an earlier window, so its state is old. Most threads wake up inside a system call. */
+		/* The thread stopped in an earlier window, so its saved state is outdated. Most threads wake up inside a system call. */
 		if (thread->window != cpu->window) {
 			cpu->in_syscall = 1;
 			return;
@@ -71,7 +71,7 @@ static __always_inline void start_task(struct cpu_ledger *cpu, struct task_struc
 			cpu->process.current = thread->current;
 		return;
 	}
-	if (next->tgid == settings.self) {
+	if (next->tgid == settings.self_pid) {
 		set_task(cpu, TASK_SELF, MPW_ACCOUNT_SELF);
 		return;
 	}

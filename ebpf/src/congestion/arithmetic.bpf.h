@@ -39,7 +39,7 @@ static __always_inline __u64 path_rate(__u32 cwnd, __u32 rtt_us)
 	return (segments << RATE_SHIFT) / clamp_rtt(rtt_us);
 }
 
-/* part / whole, at most ONE. Shifts the side that loses the least precision and does not overflow. */
+/* part / whole, at most ONE. Shifts `part` up or, if `part` could overflow, `whole` down. */
 static __always_inline __u64 ratio(__u64 part, __u64 whole)
 {
 	__u64 quotient;
@@ -66,8 +66,8 @@ static __always_inline __u64 increase_per_segment(__u32 cwnd, __u32 rtt_us, __u6
 }
 
 /*
- * Adds the increase for an ACK of `acked` segments to *credit. Returns the number of whole segments by which the window grows: at most one, because
- * a window of segments is acknowledged once per round trip.
+ * Adds the increase for an ACK of `acked` segments to *credit. Returns the number of whole segments by which the window grows: at most one,
+ * because `acked` counts as one window at most, and the increase per segment is at most 1 / cwnd.
  */
 static __always_inline __u32 add_increase(__u32 cwnd, __u32 acked, __u64 increase, __u64 *credit)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * State that the subflows of a connection share: a group per connection with one member per subflow, which only that subflow writes. No
- * locks: a value that is one ACK old does no harm. All memory is bounded. A lost group or place is created again at the next ACK.
+ * State that the subflows of a connection share: a group per connection with one member per subflow, which only that subflow writes. Locks
+ * are not needed: a value that is one ACK old does no harm. All memory is bounded. A lost group or place is created again at the next ACK.
  */
 #ifndef MPWATCH_GROUP_BPF_H
 #define MPWATCH_GROUP_BPF_H
@@ -9,11 +9,11 @@
 #include "../bpf/kernel.bpf.h"
 #include "arithmetic.bpf.h"
 
-/* The kernel's maximum: the first subflow and 8 others (MPTCP_SUBFLOWS_MAX in net/mptcp/protocol.h is 8). */
+/* The first subflow and 8 others (MPTCP_SUBFLOWS_MAX in net/mptcp/protocol.h is 8). */
 #define MAX_MEMBERS 9
-/* Connections with mptcpd at a time in all namespaces. Beyond that, the least recently used group is replaced. */
+/* Maximum number of connections with mptcpd, in all namespaces together. Beyond that, the least recently used group is replaced. */
 #define MAX_GROUPS 16384
-/* A subflow without an ACK of data for this long and two round trips does not count as a path of its connection. */
+/* A subflow without an ACK of data for this time plus two round trips does not count as a path of its connection. */
 #define ACTIVE_NS 1000000000ULL
 
 /* Tokens are unique within a namespace. */
@@ -24,11 +24,11 @@ struct group_key {
 };
 
 struct member {
-	/* Number of the subflow. 0: free. */
+	/* Number of the subflow. 0: this place is free. */
 	__u64 id;
-	/* Last ACK of data. */
+	/* Time of the last ACK of data (CLOCK_MONOTONIC). */
 	__u64 acked_ns;
-	__u64 rate;
+	__u64 rate; /* see RATE_SHIFT */
 	__u32 rtt_us;
 	__u32 _reserved;
 };
@@ -46,9 +46,9 @@ struct others {
 /* A subflow's own state, in its socket (icsk_ca_priv). */
 struct subflow_control {
 	struct group_key key;
-	/* Fraction of a segment that the window has not grown by yet. */
+	/* Increase of less than a segment that is not in the window yet, in 2^-40 segments. */
 	__u64 credit;
-	/* 0: has not joined its group yet. */
+	/* 0: the subflow has not joined its group yet. */
 	__u64 id;
 	__u32 place;
 	__u32 _reserved;
@@ -104,7 +104,7 @@ static __always_inline struct member *join_group(struct group *group, struct sub
 	return NULL;
 }
 
-/* Publishes a subflow's window and RTT. Returns its place. MAX_MEMBERS: it has no place, so other subflows ignore it. */
+/* Publishes a subflow's rate and RTT. Returns its place. MAX_MEMBERS: the subflow has no place, so the other subflows ignore it. */
 static __always_inline __u32 publish(struct group *group, struct subflow_control *own, __u32 cwnd,
 				     __u32 rtt_us, __u64 now)
 {

@@ -8,7 +8,7 @@ use crate::support::{CongestionSupport, KernelSupport};
 
 /// Name of the congestion control in `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
 pub const NAME: &str = "mptcpd";
-/// The map of connections.
+/// Name of the BPF map with one group of subflows per connection.
 const GROUPS: &str = "groups";
 /// Flag of libbpf and of the kernel for a struct_ops that is registered by a link.
 const BPF_F_LINK: u32 = 1 << 13;
@@ -22,7 +22,7 @@ pub enum CongestionError {
     /// The kernel already has a congestion control of this name.
     #[error("a congestion control named `{NAME}` is registered already")]
     Registered,
-    /// The kernel's BTF cannot be read, a capability is missing, or the kernel refused.
+    /// The kernel's BTF cannot be read, a capability is missing, or the kernel refused the registration.
     #[error(transparent)]
     Kernel(#[from] TracerError),
 }
@@ -36,7 +36,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Registers it for all network namespaces.
+    /// Registers `mptcpd` for all network namespaces.
     pub fn new() -> Result<Self, CongestionError> {
         let support = KernelSupport::from_running_kernel().map_err(TracerError::from)?.congestion;
         if !support.missing.is_empty() {
@@ -58,7 +58,7 @@ impl Registration {
         Ok(Self { link, has_link: support.has_link, object })
     }
 
-    /// Whether the kernel unregisters it even if this process is killed. Otherwise it is unregistered only when this value is dropped.
+    /// Whether the kernel unregisters `mptcpd` when this process is killed. Otherwise only dropping this value unregisters it.
     pub fn ends_with_process(&self) -> bool {
         self.has_link
     }
@@ -69,7 +69,7 @@ impl Registration {
         Ok(groups.keys().count())
     }
 
-    /// Unregisters it, as dropping does. Does not detach the link: kernels before 6.11 refuse that, and kernels before 6.4 have no link.
+    /// Unregisters `mptcpd`, as dropping does. Does not detach the link: kernels before 6.11 refuse this, and kernels before 6.4 have no link.
     pub fn end(self) {
         drop(self.link);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * mptcpd, the congestion control of [MPTCP-D], as a struct_ops: the subflows of an MPTCP connection share one increase (arithmetic.bpf.h)
- * and each halves its own window on a loss. Slow start, recovery and plain TCP are the kernel's Reno. It affects only sockets that select it.
+ * mptcpd, the congestion control of [MPTCP-D], as a struct_ops, for sockets that select it: the subflows of a connection share one increase
+ * (arithmetic.bpf.h), and each halves its own window on a loss. Slow start, recovery and plain TCP connections use the kernel's Reno.
  */
 #include "../bpf/kernel.bpf.h"
 #include "arithmetic.bpf.h"
 #include "group.bpf.h"
 
-/* include/net/tcp.h: like Reno, any user and any namespace may select it, because it never grows a window faster. */
+/* include/net/tcp.h: like Reno, any user and any namespace may select mptcpd, because it never grows a window faster than Reno. */
 #define TCP_CONG_NON_RESTRICTED 1
 
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
@@ -32,7 +32,7 @@ static __always_inline bool is_window_limited(struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* A kernel without MPTCP has no such field. */
+/* Kernels without MPTCP have no field is_mptcp. */
 static __always_inline bool is_subflow(struct tcp_sock *tp)
 {
 	return bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp;
@@ -56,7 +56,7 @@ static __always_inline bool find_connection(struct tcp_sock *tp, struct subflow_
 	return own->key.token;
 }
 
-/* Publishes this subflow's window and RTT, and returns the increase per acknowledged segment. */
+/* Publishes this subflow's rate and RTT, and returns the increase per acknowledged segment. */
 static __always_inline __u64 coupled_increase(struct tcp_sock *tp, struct subflow_control *own)
 {
 	/* srtt_us has three fraction bits. Before the first RTT sample it is 0. */

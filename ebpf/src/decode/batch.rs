@@ -59,7 +59,7 @@ mod tests {
         let found = decoded(&raw, 1).unwrap();
         let sample = DelaySample { at: Nanos(3_500), rtt: Micros(20), delivered: 7, lost: 1, cut: true };
         assert_eq!((found.id.cookie, found.samples), (SocketCookie(9), vec![sample]));
-        assert!(decoded(&raw, 0).is_none() && decoded(&raw, 2).is_none(), "it has one sample");
+        assert!(decoded(&raw, 0).is_none() && decoded(&raw, 2).is_none(), "the batch has one sample");
         assert!(batch(&bytemuck::bytes_of(&raw)[..HEAD - 1]).is_none());
         for count in [abi::MPW_BATCH_SAMPLES + 1, u32::MAX] {
             raw.count = count;

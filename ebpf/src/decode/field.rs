@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parts that several kinds of records share.
+//! Decodes the parts that several kinds of records share.
 
 use std::net::{Ipv6Addr, SocketAddr};
 

@@ -14,7 +14,7 @@ use crate::abi;
 use connection::connection;
 use subflow::subflow;
 
-/// Length of a subflow's record in bytes. Iterators write no longer record.
+/// Length of a subflow's record in bytes, the longest record that an iterator writes.
 pub const SUBFLOW_BYTES: usize = size_of::<abi::mpw_subflow>();
 /// Length of a connection's record in bytes.
 pub const CONNECTION_BYTES: usize = size_of::<abi::mpw_connection>();
@@ -99,7 +99,7 @@ mod tests {
             }
             let expected = length(&bytes);
             let is_known = bytes.len() >= 4 && (1..=6).contains(&kind);
-            // The length of a batch is after its kind.
+            // The length of a batch (kind 5) is known only if the bytes contain a valid sample count.
             let is_right = if kind == 5 { is_known || expected.is_none() } else { expected.is_some() == is_known };
             prop_assert!(is_right, "{:?} of kind {}", expected, kind);
             if let (true, Some(expected)) = (exact, expected) {

@@ -16,7 +16,7 @@ use crate::abi;
 
 const STALLS: usize = abi::MPW_STALLS as usize;
 
-// The model is pure and cannot read the ABI header.
+// The model does not include the ABI header, so it repeats these constants.
 const _: () = assert!(
     BUCKETS == abi::MPW_RTT_BUCKETS as usize
         && SUB_BUCKET_BITS == abi::MPW_RTT_SUB_BUCKET_BITS
@@ -168,8 +168,8 @@ fn end(flags: u32) -> EndFlags {
     }
 }
 
-/// The kernel counts a segment each time TCP passes it to the queueing discipline, even if that refuses it. The counters of payload and
-/// retransmissions exclude refused attempts, which `bytes_refused` counts.
+/// The kernel counts a segment each time TCP passes it to the queueing discipline, even if the discipline refuses it. `bytes_sent` and
+/// `bytes_retransmitted` exclude refused attempts, which `bytes_refused` counts.
 fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
@@ -194,7 +194,7 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts
         data_segs_in,
         total_rto,
     } = raw;
-    // Zero: no retransmission, or the hook is missing.
+    // `bytes_resent` 0: no retransmission, or `tcp_retransmit_skb` is not traced.
     let retransmitted = if bytes_resent == 0 { bytes_retrans } else { bytes_resent.min(bytes_retrans) };
     let sent = payload_sent.min(bytes_sent.saturating_sub(bytes_retrans)) + retransmitted;
     let refused = bytes_sent.saturating_sub(sent);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(order, [2, 3, 4, 5]);
     }
 
-    /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the programs.
+    /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the BPF programs.
     fn counters(
         bytes_sent: u64,
         bytes_retrans: u64,

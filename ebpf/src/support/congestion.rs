@@ -23,7 +23,7 @@ impl CongestionSupport {
     /// Type of a congestion control in BPF (Linux 5.6 and later, with `CONFIG_BPF_JIT`).
     pub(crate) const STRUCT_OPS: &str = "bpf_struct_ops_tcp_congestion_ops";
 
-    /// Names of the BTF types that decide the facts.
+    /// Names of the BTF types that [`Self::from_types`] needs.
     pub(super) fn type_names() -> impl Iterator<Item = &'static str> {
         RENO.into_iter().chain([Self::STRUCT_OPS, LINK])
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of our programs: where each is attached, its purpose, and the figures that are unknown without it.
+//! The table of BPF programs: where each is attached, its purpose, and the figures that are unknown without it.
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Part {
     Flows,
     /// The CPU ledger.
     Ledger {
-        /// Whether the ledger needs this hook. Without a hook that is not vital, only some figures are unknown.
+        /// Whether the ledger needs this hook. If it does not, only some figures are unknown without the hook.
         vital: bool,
     },
 }
@@ -52,7 +52,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Whether it belongs to the ledger, so that a sampled ledger attaches it in sampling windows only.
+    /// Whether the program belongs to the ledger, so that a sampled ledger attaches it in sampling windows only.
     pub(crate) fn is_for_ledger(&self) -> bool {
         self.part != Part::Flows
     }
@@ -94,7 +94,7 @@ const fn iterator(program: &'static str, target: &'static str, costs: &'static s
 
 /// The kernel function that runs a program for user space.
 const RUN: &str = "bpf_prog_test_run_raw_tp";
-/// Figures that are unknown without changes of state.
+/// Figures that are unknown if changes of state are not traced.
 const STATES: &str = "opening and closing of connections and subflows";
 
 /// All hooks, first the required ones.
@@ -145,8 +145,8 @@ pub const HOOKS: &[Hook] = &[
     ledger("ledger_irq_entry", "irq_handler_entry", "CPU time of device interrupts"),
     ledger("ledger_irq_exit", "irq_handler_exit", "CPU time of device interrupts"),
     ledger("ledger_transmit", "net_dev_start_xmit", "CPU time of delayed sending"),
-    ledger("ledger_work_start", "workqueue_execute_start", "where the CPU time of workers begins"),
-    ledger("ledger_work_end", "workqueue_execute_end", "where the CPU time of workers ends"),
+    ledger("ledger_work_start", "workqueue_execute_start", "the start of the CPU time of workers"),
+    ledger("ledger_work_end", "workqueue_execute_end", "the end of the CPU time of workers"),
 ];
 
 /// Programs of [`Part::Flows`] that the ledger needs.

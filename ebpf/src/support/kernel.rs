@@ -70,7 +70,7 @@ pub struct KernelSupport {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages show the fields")]
 pub enum SupportError {
-    /// The running kernel has none.
+    /// The running kernel has no BTF.
     #[error(
         "this kernel has no BTF at {path}: mpwatch needs CONFIG_DEBUG_INFO_BTF=y, as distribution kernels have"
     )]
@@ -82,14 +82,14 @@ pub enum SupportError {
     NotBtf { path: String, source: libbpf_rs::Error },
 }
 
-/// Disables libbpf's messages unless `MPWATCH_LIBBPF_LOG=1`: formatting thousands of them took a third of the instructions of a start.
+/// Disables libbpf's messages unless `MPWATCH_LIBBPF_LOG` is set: formatting thousands of them took a third of the instructions at the start.
 pub(crate) fn quiet_libbpf() {
     if std::env::var_os("MPWATCH_LIBBPF_LOG").is_none() {
         libbpf_rs::set_print(None);
     }
 }
 
-/// Names of the BTF types that decide the facts.
+/// Names of the BTF types from which the facts follow.
 fn type_names() -> impl Iterator<Item = String> {
     let structures = OPTIONAL_FIELDS
         .iter()
@@ -99,7 +99,7 @@ fn type_names() -> impl Iterator<Item = String> {
     HOOKS.iter().map(Hook::type_name).chain(structures.map(str::to_owned))
 }
 
-/// Whether the tracepoint of retransmissions passes an error: context, socket, packet, error.
+/// Whether the tracepoint of retransmissions has a fourth parameter, the error, after context, socket and packet.
 fn has_error(tracepoint: Typedef<'_>) -> bool {
     let prototype = tracepoint.referenced_type().next_type().and_then(|next| FuncProto::try_from(next).ok());
     prototype.is_some_and(|prototype| prototype.iter().len() >= 4)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Derives from the facts about a kernel which programs to load and which figures are unknown. Pure.
+//! Derives from the facts about a kernel which programs to load and which figures are unknown.
 
 use mpwatch_model::host::machine::MissingHook;
 use mpwatch_model::kernel::event::Traces;
@@ -79,7 +79,7 @@ impl AttachPlan {
         }
     }
 
-    /// Removes the programs of the CPU ledger after the kernel refused to attach one of them again.
+    /// Removes the programs of the CPU ledger after the kernel refused to re-attach the program of `target`.
     pub fn disable_ledger(&mut self, target: &str, why: &str) {
         self.remove_ledger();
         self.missing.push(missing(target, "CPU time and energy of flows", why));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Host-wide counters of the programs.
+//! Host-wide counters of the BPF programs.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 

@@ -7,7 +7,7 @@ use libbpf_rs::{Iter, Link};
 
 use crate::decode::{self, SUBFLOW_BYTES};
 
-/// Bytes of one read: the size of the kernel's buffer for an iterator.
+/// Bytes per read: the size of the kernel's buffer for an iterator.
 const READ_BYTES: usize = 32 * 1024;
 
 /// Opens an iterator. `iter/tcp` covers the network namespace of the calling thread.

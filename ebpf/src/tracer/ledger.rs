@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU ledger. `ledger_read` copies the accounts of its CPU into a map, in an interrupt on each CPU; then all copies are read.
+//! Reads the CPU ledger: an interrupt on each CPU runs `ledger_read`, which copies the CPU's accounts into a map; then all copies are read.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use mpwatch_model::kernel::cpu::CpuAccounts;
@@ -17,7 +17,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An exact ledger starts on each CPU when it is first read, a sampled one with its first window.
+    /// An exact ledger starts on each CPU when it is first read, a sampled ledger when its first window opens.
     pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
         Ok(Self { accounts: map(object, "cpu_accounts")?, window: 0 })
     }
@@ -75,8 +75,8 @@ fn run(object: &Object, name: &str, arguments: &[u64]) {
     }
 }
 
-/// Decodes accounts. Pending time counts as APP until its system call ends. If a call moved to another CPU, the pending time of that CPU may be
-/// negative; the excess is subtracted from FLOW.
+/// Decodes accounts. Pending time counts as APP until its system call ends. If a call moved to another CPU, the pending time of the new CPU may
+/// be negative; if this makes APP negative, the excess is subtracted from FLOW.
 fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     let account = |index: u32| raw.ns[index as usize];
     let app = account(abi::MPW_ACCOUNT_APP).wrapping_add(account(abi::MPW_ACCOUNT_PENDING));
@@ -85,7 +85,7 @@ fn accounts(cpu: u32, raw: &abi::mpw_cpu_accounts) -> CpuAccounts {
     CpuAccounts {
         cpu,
         wall: Nanos(raw.at_ns - raw.since_ns),
-        flow: Nanos(account(abi::MPW_ACCOUNT_FLOW) - if overdrawn { taken_back } else { 0 }),
+        flow: Nanos(account(abi::MPW_ACCOUNT_FLOW).saturating_sub(if overdrawn { taken_back } else { 0 })),
         app: Nanos(if overdrawn { 0 } else { app }),
         other: Nanos(account(abi::MPW_ACCOUNT_OTHER)),
         net_shared: Nanos(account(abi::MPW_ACCOUNT_NET_SHARED)),

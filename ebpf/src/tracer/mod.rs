@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traces the running kernel: loads and attaches the programs, reads their records. State of flows is in the kernel's sockets and in the tracker.
+//! Traces the running kernel: loads and attaches the programs, reads their records. Keeps no state of flows: sockets and the tracker do.
 
 use std::io;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub struct FlowWork {
     pub time_in_windows: Nanos,
 }
 
-/// The attached programs.
+/// The loaded and attached programs, and the readers of their maps.
 pub struct Tracer {
     rings: Rings,
     counters: MapHandle,
@@ -145,7 +145,7 @@ impl Tracer {
         self.namespaces_unreadable += unreadable as u64;
     }
 
-    /// Reads cookies of network namespaces. `None`: this kernel cannot run the program.
+    /// A reader of cookies of network namespaces. `None`: this kernel cannot run its program.
     pub fn cookie_reader(&self) -> Option<CookieReader> {
         CookieReader::new(&self.object)
     }
@@ -226,7 +226,7 @@ impl Tracer {
         accounts.map_err(bpf_error("read the CPU ledger"))
     }
 
-    /// When CPU time is accounted. Off if this kernel cannot do it.
+    /// When CPU time is accounted. `Off` also if this kernel lacks or refused a vital hook of the ledger.
     pub fn ledger_mode(&self) -> LedgerMode {
         self.mode
     }
@@ -302,7 +302,7 @@ impl Tracer {
     /// The kernel's statistics of each loaded program.
     /// Fails if the kernel does not report them.
     pub fn programs(&self) -> Result<Vec<(String, ProgramStats)>, TracerError> {
-        program::stats(&self.object).map_err(bpf_error("read the statistics of our programs"))
+        program::stats(&self.object).map_err(bpf_error("read the statistics of the programs"))
     }
 
     /// Measurements that the attached programs provide.

@@ -98,7 +98,7 @@ pub(crate) fn attach_again(
     planned(plan, wanted).into_iter().map(attach).collect()
 }
 
-/// The wanted hooks of a plan that the kernel runs by itself.
+/// The wanted hooks of a plan whose programs are attached.
 fn planned(plan: &AttachPlan, wanted: impl Fn(&Hook) -> bool) -> Vec<&'static Hook> {
     let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
     attached.filter(|hook| plan.programs.contains(&hook.program) && wanted(hook)).collect()
@@ -164,7 +164,7 @@ mod tests {
         (instruction.code, instruction.src_reg(), instruction.imm) == (CALL, HELPER, TAIL_CALL)
     }
 
-    /// Otherwise the kernel may give it a stack per CPU, which two runs on one CPU would share (lifecycle.bpf.c).
+    /// Without a tail call, the kernel may run the program on a stack per CPU, which two runs on one CPU would share (lifecycle.bpf.c).
     #[test]
     fn a_program_that_others_call_has_a_tail_call_of_its_own() {
         let object = ObjectBuilder::default().open_memory(crate::abi::OBJECT).unwrap();

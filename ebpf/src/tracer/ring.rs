@@ -19,15 +19,15 @@ use crate::error::{TracerError, bpf_error};
 /// Bytes that the kernel puts before each record of a ring.
 const HEADER_BYTES: usize = libbpf_sys::BPF_RINGBUF_HDR_SZ as usize;
 
-/// Memory kept for the next records, in bytes. After a burst, for example because this process was not scheduled for some seconds, the rest is
-/// freed.
+/// Memory kept for the next records, in bytes. Memory beyond it, allocated for a burst (for example because this process was not scheduled for
+/// some seconds), is freed.
 const KEPT_BYTES: usize = 256 << 10;
-/// Lengths kept for the next records; the shortest record has a few dozen bytes.
+/// Number of lengths for which memory is kept; a record has at least a few dozen bytes.
 const KEPT_LENGTHS: usize = KEPT_BYTES / 64;
-/// How often the rings are emptied during a tick.
+/// Interval at which the second thread empties the rings.
 const READ_INTERVAL: Duration = Duration::from_millis(5);
-/// Above this size of the queue, the second thread stops emptying the rings. They may then lose records, which the programs count. Three seconds
-/// at 20 000 records per second.
+/// Above this size of the queue, the second thread stops emptying the rings. Full rings lose records, which the programs count. The size is
+/// reached after three seconds at 20 000 records per second.
 const MAX_QUEUED_BYTES: usize = 64 << 20;
 
 /// Records to decode, one after the other. The memory is reused.
@@ -129,7 +129,7 @@ impl Helper {
                     continue;
                 }
                 let reader = lock(&reader);
-                // The tracing thread reads the rings after the tick and reports the error.
+                // On an error this thread ends; the tracing thread reads the rings after the tick and reports the error.
                 if !reader.is_full() && reader.empty().is_err() {
                     return;
                 }
@@ -160,13 +160,13 @@ impl Drop for Helper {
     }
 }
 
-/// The rings, their second reader, and totals.
+/// The rings, the second thread that empties them, and totals.
 pub(crate) struct Rings {
-    // First, because the thread uses the reader.
+    // First, so that the thread ends before the reader that it uses is dropped.
     helper: Option<Helper>,
     reader: Arc<Mutex<Reader>>,
     queue: Arc<Mutex<Queue>>,
-    /// Records that are being decoded. Empty otherwise.
+    /// Records that are being decoded. Empty outside of [`Rings::deliver`].
     decoded: Queue,
     pub(crate) received: Received,
 }
@@ -183,8 +183,8 @@ impl Rings {
         })
     }
 
-    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If that thread cannot be started (a limit of tasks), full rings
-    /// lose records, which the programs count.
+    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If a limit of tasks forbids the thread, full rings lose records,
+    /// which the programs count.
     pub(crate) fn begin_tick(&mut self) {
         if self.helper.is_none() {
             self.helper = Helper::start(&self.reader).ok();

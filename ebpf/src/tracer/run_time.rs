@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measures the time of one run of a program on this machine, including the kernel's dispatch: system calls of this thread take longer while
-//! programs of the ledger are attached to them.
+//! Measures the time of one run of a program on this machine, including the kernel's dispatch, by how much longer system calls of this thread
+//! take while programs of the ledger are attached to them.
 
 use std::time::{Duration, Instant};
 
 use mpwatch_model::unit::Nanos;
 use nix::unistd::getppid;
 
-/// Time of a run on the machine of docs/performance.md. Used if it is not measured: without a ledger, or with an exact ledger.
+/// Time of a run on the machine of docs/performance.md. Used if no run is measured: without a ledger, or with an exact ledger.
 pub(crate) const TYPICAL: Nanos = Nanos(200);
 /// Time of the programs for a socket from its opening to its final record: about 14 runs, two of them per change of state, and the record of
-/// 900 bytes. Measured on that machine while it was busy: 10 to 12 us, including the measurement itself and the segments.
+/// 900 bytes. A measurement on the same machine, when it was busy, gave 10 to 12 us, which included the measurement itself and the segments.
 pub(crate) const PER_RECORD: Nanos = Nanos(8_000);
 /// Plausible times of a run in nanoseconds; anything else is an error of measurement.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 40..=2_000;

@@ -48,7 +48,7 @@ impl Default for TracerSettings {
 pub struct SamplingRate {
     /// Number of segments of a subflow that are sampled at the start of each tick of the kernel's timer.
     pub segments_per_tick: u32,
-    /// After these, every n-th segment is sampled: a power of two.
+    /// After these, every n-th segment is sampled. Rounded up to a power of two.
     pub every_nth: u32,
     /// Factor on the interval between two delay samples of a subflow.
     pub interval_factor: u32,
@@ -75,7 +75,7 @@ pub(crate) fn configure(
     // One more than sockets, because slot 0 belongs to no socket.
     let cost_slots = if ledger { settings.ledger_sockets.max(1) + 1 } else { 1 };
     let constants = abi::mpw_settings {
-        self_: std::process::id(),
+        self_pid: std::process::id(),
         cost_slots,
         tick_ns: tick_ns()?,
         trace_tcp: settings.trace_tcp.into(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Suspends evaluation, the main cost of detection, while the verdicts of a connection do not change. Samples are still added (20 ns each),
-//! so windows are full when evaluation resumes. Time is read from the samples, so a replay evaluates when the live run did.
+//! so windows are full when evaluation resumes. All times are times of samples, so a replay evaluates when the live run did.
 
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
@@ -10,28 +10,28 @@ use mpwatch_model::unit::Nanos;
 use super::evaluation::PairEvaluation;
 use super::traffic::{Change, Traffic};
 
-/// Evaluation is suspended when no verdict has changed for this long and every pair has one; after a backoff also if pairs are undecided.
+/// Evaluation is suspended when no verdict has changed for this long. Undecided pairs prevent this, except after a backoff without changes.
 const STABLE_AFTER: Nanos = Nanos(3_000_000_000);
 /// Evaluation is suspended after this time even if pairs are undecided or verdicts keep changing.
 const UNDECIDED_AFTER: Nanos = Nanos(12_000_000_000);
-/// Each backoff is twice as long as the one before.
+/// Each backoff is twice as long as the previous backoff, within these limits.
 const MIN_BACKOFF: Nanos = Nanos(4_000_000_000);
 const MAX_BACKOFF: Nanos = Nanos(30_000_000_000);
 
-/// Decision about one evaluation.
+/// Whether an evaluation takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Evaluate,
-    /// Evaluate again after evaluation was suspended for this long.
+    /// Evaluate, after evaluation was suspended for this long.
     Resume(Nanos),
     Skip,
 }
 
-/// The state of one connection.
+/// The backoff of one connection.
 #[derive(Default)]
 pub(super) struct Backoff {
     state: State,
-    /// Length of the last backoff. 0 after a change of traffic: the next one has the minimum length.
+    /// Length of the last backoff. 0 after a restart of traffic, so that the next backoff has the minimum length.
     length: Nanos,
     verdicts: Vec<(SubflowId, SubflowId, Verdict)>,
     /// When the verdicts last changed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
-//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). An application with a constant rate also gives a constant
-//! sum, but does not congest the paths.
+//! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). If the application sends at a constant rate, the sum is
+//! constant too, but the paths are not congested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,33 +18,34 @@ const MIN_WINDOW: Micros = Micros(2_000_000);
 const MAX_CORRELATION: f64 = -0.6;
 /// Minimum coefficient of variation of each rate: a steadier rate does not show which subflow gains and which loses.
 const MIN_VARIATION: f64 = 0.025;
-/// Maximum variance of the sum over the sum of the variances, and maximum coefficient of variation of the sum.
+/// A sum of rates is constant if its variance is at most this fraction of the sum of variances, and its coefficient of variation at most this.
 const MAX_SUM_VARIATION: f64 = 0.3;
 const MAX_TOTAL_VARIATION: f64 = 0.06;
 /// Delays with at most this concordance and at least this signal (the part of their variation that is not noise) come from two queues.
 const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
-/// Minimum fraction of the time in which a subflow has a queue that can be compared.
+/// Fraction of time with queueing below which the delays of a subflow cannot be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Evidence against a cap: a sum of rates that varies by more (they rise together), or delays with a higher concordance (one queue).
+/// Evidence against a cap: variance of the sum above this multiple of the sum of variances (rates rise together), or higher concordance of
+/// delays.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
-/// Consecutive evaluations that must find a cap, or contrary evidence.
+/// Number of consecutive evaluations with evidence for a cap before it is reported, and with evidence against it before it is withdrawn.
 const EVALUATIONS_TO_DECIDE: u32 = 4;
-/// Number of evaluations (10 s) for which a cap is kept without new evidence, because steady rates give none.
+/// Number of evaluations (10 s) for which a cap is kept without new evidence, because steady rates give no evidence.
 const CAP_LIFETIME: u32 = 40;
 
 /// Evidence of one evaluation for or against a cap that a pair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapEvidence {
-    /// The pair shares a cap if the sum of all rates is constant.
+    /// The pair shares a cap, provided that the sum of the rates of all connected pairs is constant.
     For,
     Neutral,
     Against,
 }
 
 impl CapEvidence {
-    /// `both_congested`: each of the two subflows queues or loses segments.
+    /// `both_congested`: both subflows queue or lose segments.
     pub(super) fn from_evidence(evidence: &Evidence, both_congested: bool, verdict: Verdict) -> Self {
         let concordance = evidence.queue_concordance.unwrap_or(0.0);
         let signal = evidence.queue_signal.unwrap_or(0.0);
@@ -71,7 +72,7 @@ struct Candidate {
     supporting: u32,
     contrary: u32,
     without_support: u32,
-    /// When the cap was found. `None`: not yet.
+    /// When the cap was found. `None`: no cap was found.
     since: Option<Nanos>,
 }
 
@@ -98,7 +99,7 @@ pub(super) struct Caps {
 }
 
 impl Caps {
-    /// Adds the evidence on all pairs that could be compared, each with the length of its window. `windows`: the features of these windows.
+    /// Adds the evidence on all compared pairs, each with the length of its window in bins. `windows`: the features by length of window.
     pub(super) fn update(
         &mut self,
         evidence: &[(SubflowPair, u64, CapEvidence)],
@@ -152,7 +153,6 @@ impl Caps {
         }
     }
 
-    /// All caps.
     pub(super) fn found(&self) -> &[Cap] {
         &self.found
     }

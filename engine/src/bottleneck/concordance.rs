@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share it vary together, in
-//! absolute microseconds. Delays on equal links can do the same while congestion windows rise and fall in step, but subflows on one link take
-//! throughput from each other, and subflows on separate links do not. All evidence adds up to log-odds (`odds.rs`).
+//! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share the queue vary
+//! together, in absolute microseconds. Delays on separate but equal links can also vary together, while congestion windows rise and fall in
+//! step. But only subflows on one link take throughput from each other. `odds.rs` adds all evidence up to log-odds.
 
 use std::collections::BTreeMap;
 
@@ -25,16 +25,16 @@ const MAX_WINDOW: u64 = 600;
 const SLOW_START: u64 = 60;
 /// A subflow without a sample for this long (500 ms) is idle.
 const IDLE_AFTER: u64 = 100;
-/// Weight of a new evaluation in the running mean of the log-odds. Windows overlap, so no single one may decide.
+/// Weight of a new evaluation in the running mean of the log-odds. Windows overlap, so a single evaluation must not decide.
 const NEW_WEIGHT: f64 = 0.4;
-/// Log-odds at which a verdict is reached: 9 to 1.
+/// Absolute log-odds above which a verdict is reached: odds of 9 to 1.
 const DECISIVE_LOG_ODDS: f64 = 2.2;
-/// Consecutive evaluations that must agree to reach a verdict, and to withdraw one.
+/// Number of consecutive evaluations that must agree to reach a verdict, and to withdraw a verdict.
 const EVALUATIONS_TO_DECIDE: u32 = 2;
 const EVALUATIONS_TO_WITHDRAW: u32 = 4;
 /// Maximum absolute log-odds from the other subflows.
 const MAX_IMPLIED: f64 = 4.0;
-/// The last second, in bins. If it contradicts the verdict, the route may have changed.
+/// The last second, in bins. If its samples contradict the verdict, the route may have changed.
 const LAST_SECOND: u64 = 200;
 /// A verdict without new samples is kept for this long: routes rarely change without traffic.
 const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
@@ -50,8 +50,9 @@ pub struct Concordance {
 /// The state of a pair of subflows.
 #[derive(Clone, Copy, Default)]
 struct Pair {
+    /// Running mean of the log-odds from the evidence on this pair. `None`: neither subflow is congested, or there was no evidence.
     odds: Option<f64>,
-    /// Log-odds that follow from the log-odds with other subflows.
+    /// Log-odds that follow from the log-odds between the pair and third subflows.
     implied: f64,
     verdict: Verdict,
     since: Option<Nanos>,
@@ -59,13 +60,13 @@ struct Pair {
     /// The verdict that the last evaluations suggest, and the number of consecutive evaluations that suggest it.
     candidate: Verdict,
     agreeing: u32,
-    /// The last evaluation with evidence.
+    /// Time of the last evaluation with evidence.
     evaluated: Nanos,
-    /// Neither subflow queued at the last evaluation.
+    /// At the last evaluation, both subflows were uncongested.
     is_uncongested: bool,
-    /// Consecutive evaluations in which the last second alone contradicted the verdict.
+    /// Number of consecutive evaluations in which the last second alone contradicted the verdict.
     contradicted: u32,
-    /// Bins before this one are ignored: they belong to an earlier route.
+    /// Number of the first bin that is used: earlier bins belong to an earlier route.
     from: u64,
 }
 
@@ -73,13 +74,13 @@ struct Pair {
 #[derive(Clone, Copy)]
 struct Finding {
     evidence: Evidence,
-    /// At least one of them queues.
+    /// At least one of the two subflows queues or loses segments.
     is_congested: bool,
-    /// Neither queues. Both flags are false if the delays are inconclusive.
+    /// Both subflows are uncongested. This and `is_congested` are false if the delays are inconclusive.
     is_uncongested: bool,
-    /// Log-odds of the last second alone.
+    /// Log-odds of the last second alone. `None`: there is no verdict to contradict, or there are too few samples.
     last_second: Option<f64>,
-    /// Length of the window.
+    /// Length of the window, in bins.
     bins: u64,
     cap: CapEvidence,
 }
@@ -135,7 +136,7 @@ impl Method for Concordance {
 }
 
 impl Concordance {
-    /// The window in which a pair is compared. `None`: one of the two is too new or idle.
+    /// The window in which a pair is compared. `None`: one of the two subflows is too new, or idle.
     fn window(&self, (a, b): SubflowPair, at: Nanos) -> Option<Window> {
         let now = at.0 / BIN_NS;
         let from = self.pairs.get(&(a, b)).map_or(0, |pair| pair.from);
@@ -144,7 +145,7 @@ impl Concordance {
             return None;
         }
         let bins = now.checked_sub((a.begin()?.max(b.begin()?) + SLOW_START).max(from))?;
-        // Rounded, so that pairs share windows.
+        // Rounded down to multiples of 250 ms, so that pairs share windows.
         (bins >= MIN_WINDOW).then(|| Window::before(at, bins.min(MAX_WINDOW) / 50 * 50))
     }
 
@@ -175,8 +176,8 @@ impl Concordance {
     }
 }
 
-/// Log-odds of a pair that follow from the other subflows: a subflow that shares with both supports sharing, a subflow that shares with only one
-/// of them contradicts it. Each contributes the smaller of its two log-odds; the result is the mean.
+/// Log-odds of a pair that follow from the other subflows: a third subflow that shares a bottleneck with both is evidence for sharing, with
+/// only one of them evidence against it. Each third subflow contributes the smaller of its two absolute log-odds; the result is the mean.
 fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
     let odds_of = |a: SubflowId, b: SubflowId| odds.get(&pair_of(a, b)).copied();
     let through = |other: &SubflowId| {
@@ -195,7 +196,7 @@ fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
 }
 
 impl Pair {
-    /// Adds a finding. Returns whether there was one.
+    /// Adds a finding. Returns whether there was a finding.
     fn update(&mut self, finding: Option<Finding>, at: Nanos) -> bool {
         let Some(Finding { evidence, is_congested, is_uncongested, last_second, .. }) = finding else {
             if at.since(self.evaluated) > VERDICT_LIFETIME {

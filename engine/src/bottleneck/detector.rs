@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs a method on the samples of one connection. Evaluation times are multiples of [`INTERVAL`] on the clock of the samples, so verdicts
-//! do not depend on when batches are read, and a replay reaches the same verdicts at the same times.
+//! do not depend on the time at which batches are read, and a replay reaches the same verdicts at the same times.
 
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
@@ -13,24 +13,24 @@ use super::method::Method;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 250_000_000;
-/// An evaluation runs this long after its time, when all samples up to that time have arrived: the kernel sends a batch after at most 100 ms, and
-/// user space reads batches every 50 ms.
+/// Delay of an evaluation after its time, so that all samples have arrived: a batch is sent after at most 100 ms, and read within 50 ms.
 const DELAY: u64 = 300_000_000;
-/// After a gap between samples, the evaluations of this time are made up; earlier ones are skipped.
+/// After a gap in the samples, only the evaluations due in the last 20 s are run; earlier evaluations are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
-/// Maximum number of subflows, the kernel's limit per connection: pairs grow with the square of their number, and a peer may join and leave
-/// without end. Samples of further subflows are ignored until others are forgotten.
+/// Maximum number of subflows. The number of pairs grows with its square, and a peer may open and close subflows without end. Samples of
+/// further subflows are ignored until a subflow is forgotten.
 const MAX_SUBFLOWS: usize = 64;
 
 /// Applies a method to one connection.
 pub struct Detector {
     subflows: Vec<SubflowId>,
     method: Box<dyn Method + Send>,
-    /// Number of the last evaluation, in multiples of [`INTERVAL`].
+    /// Time of the last evaluation, in multiples of [`INTERVAL`]. `None`: no evaluation has taken place.
     evaluated: Option<u64>,
+    /// Time of the latest sample, nanoseconds.
     newest: u64,
     pairs: Vec<PairEvaluation>,
-    /// `None`: every evaluation takes place.
+    /// `None`: evaluation is never suspended.
     backoff: Option<Backoff>,
 }
 
@@ -68,7 +68,7 @@ impl Detector {
             }
             self.subflows.push(batch.id);
         }
-        // The clock was set back: evaluations begin again at the new time.
+        // If the clock was set back, evaluations start again at the new time.
         if latest.at.0 + MAX_GAP < self.newest {
             self.evaluated = None;
             self.newest = 0;
@@ -86,7 +86,7 @@ impl Detector {
         self.evaluate_until(now, &mut |_| {});
     }
 
-    /// Evaluates everything that was added: no more samples will come.
+    /// Runs the remaining evaluations. No samples may be added later.
     pub fn finish(&mut self, each: &mut dyn FnMut(&Evaluation<'_>)) {
         self.evaluate_until(Nanos(self.newest + DELAY + INTERVAL), each);
     }
@@ -137,7 +137,7 @@ impl Detector {
         self.method.caps()
     }
 
-    /// The latest result for each pair of subflows, in order of their ids.
+    /// The latest result for each pair of subflows, in order of subflow ids.
     pub fn pairs(&self) -> &[PairEvaluation] {
         &self.pairs
     }

@@ -20,7 +20,7 @@ pub struct PairEvaluation {
     pub a: SubflowId,
     /// The other subflow.
     pub b: SubflowId,
-    /// Whether they share a bottleneck.
+    /// Whether the two subflows share a bottleneck.
     pub verdict: Verdict,
     /// Probability that they share a bottleneck. `None`: the method computes none, or has no samples.
     pub probability: Option<f64>,
@@ -35,7 +35,7 @@ pub struct PairEvaluation {
 pub struct Cap {
     /// The subflows, each with its rate in segments per second.
     pub rates: Vec<(SubflowId, f64)>,
-    /// When it was found.
+    /// When the cap was found.
     pub since: Nanos,
     /// Variance of the sum of the rates over the sum of their variances.
     pub sum_variation: f64,
@@ -45,12 +45,13 @@ pub struct Cap {
 
 /// The result of one evaluation of a connection.
 pub struct Evaluation<'a> {
-    /// The evaluation used all samples up to this time.
+    /// Time of the evaluation. It used all samples up to this time.
     pub at: Nanos,
-    /// Every pair of subflows, in order of their ids.
+    /// Every pair of subflows, in order of subflow ids.
     pub pairs: &'a [PairEvaluation],
     /// Rate caps that subflows share without sharing a queue.
     pub caps: &'a [Cap],
-    /// The subflows that the method would have closed so far. `None`: it closes none; all but one subflow of each group are superfluous.
+    /// The subflows that the method would have closed so far. `None`: the method does not close subflows, so all but one subflow of each
+    /// group count as superfluous.
     pub closed: Option<Vec<SubflowId>>,
 }

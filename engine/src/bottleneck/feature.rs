@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The features of a connection's subflows in one window, and the evidence that a pair of them gives. All evidence is symmetric.
+//! The features of a connection's subflows in one window, and the evidence on a pair of subflows. The order of the pair does not matter.
 
 use std::collections::BTreeMap;
 
@@ -11,59 +11,59 @@ use super::evaluation::{SubflowPair, pair_of};
 use super::series::{BIN_NS, Series, Window};
 use super::statistics::{aligned, concordance, high_pass, partial_correlations, smoothness, variation};
 
-/// Steps in which queueing is counted: 10 ms.
+/// Length of the steps in which queueing is counted, in bins: 10 ms.
 const QUEUE_STEP: u64 = 2;
-/// Half width of the high-pass filters: 200 ms for delays, 40 ms for bursts.
+/// Half width of the high-pass filters, in bins: 200 ms for delays, 40 ms for bursts.
 const TREND: usize = 40;
 const BURST_TREND: usize = 8;
-/// Rates are computed over 50 ms; their variation over 100 ms, because segment counts of shorter steps are too coarse.
+/// Steps of rates (50 ms) and of their variation (100 ms), in bins. For the variation, segment counts of shorter steps are too coarse.
 const RATE_STEP: u64 = 10;
 const VARIATION_STEP: u64 = 20;
-/// Minimum number of bins that two rows of delays have in common: half a second.
+/// Minimum number of bins (500 ms) in which both subflows have a delay.
 const MIN_COMMON_BINS: usize = 100;
-/// Minimum number of rates that two rows have in common.
+/// Minimum number of steps of 50 ms in which all compared subflows have a rate.
 const MIN_RATES: usize = 12;
-/// Minimum mean of segments per step of 50 ms: with fewer, the rate is mostly noise.
+/// Minimum mean number of segments per step of 50 ms: with fewer segments, the rate is mostly noise.
 const MIN_SEGMENTS: f64 = 5.5;
-/// Minimum fraction of the window with delays, and minimum samples per second, of a subflow that is compared.
+/// A subflow is compared only if it has delays in this fraction of the window, and this many samples per second.
 const MIN_COVERAGE: f64 = 0.35;
 pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
-/// Minimum number of steps of 100 ms for the total rate of several subflows.
+/// Minimum number of steps of 100 ms in which several subflows must have a rate to compute their total rate.
 const MIN_TOTAL_STEPS: usize = 15;
-/// Minimum fraction of the window with rates of a subflow that is included in partial correlations.
+/// Partial correlations include a subflow only if it has rates in this fraction of the window.
 const MIN_RATE_COVERAGE: f64 = 0.8;
-/// Delays that vary by at most this, in milliseconds, are noise of the end hosts.
+/// Queueing delays up to this, and standard deviations of delays up to this, in milliseconds, are noise of the end hosts.
 const NOISE_MS: f64 = 0.1;
-/// Delay in milliseconds above which a packet was queued: busy hosts delay packets by less.
+/// Queueing delay in milliseconds above which a packet was certainly queued: busy hosts delay packets by less.
 const QUEUE_MS: f64 = 1.0;
-/// Delays up to this part of the base RTT count as noise of the path.
+/// Queueing delays up to this fraction of the base RTT count as noise of the path.
 const PART_OF_BASE_RTT: f64 = 0.1;
-/// A subflow is congested if it queues for this part of the time.
+/// A subflow is congested if it queues for this fraction of the time.
 const CONGESTED: f64 = 0.2;
-/// Rates with at most this correlation compete, maybe only for the data of the application.
+/// Subflows whose rates have at most this correlation compete, possibly only for the data of the application.
 const COMPETING: f64 = -0.5;
-/// Losses at most this many bins apart coincide.
+/// Losses at most this many bins (50 ms) apart coincide.
 const LOSS_DISTANCE: u64 = 10;
-/// Minimum losses of each subflow to compare their times.
+/// Minimum number of losses per subflow to compare the times of losses.
 const MIN_LOSSES: usize = 3;
-/// Maximum difference of base RTTs that is compensated: 100 ms.
+/// Maximum difference of base RTTs that is compensated, in bins: 100 ms.
 const MAX_LAG: isize = 20;
 
 /// The features of one subflow, computed once for all its pairs.
 pub(super) struct SubflowFeatures {
     base_rtt_ms: f64,
-    /// Delays without trends slower than 200 ms, and without trends slower than 40 ms.
+    /// Delays in milliseconds: `delays` without trends slower than 200 ms, `bursts` without trends slower than 40 ms.
     delays: Vec<Option<f64>>,
     bursts: Vec<Option<f64>>,
     /// Whether the delays vary by more than noise.
     varies: bool,
-    /// Part of the variation of the delays that is not noise.
+    /// Fraction of the variation of the delays that is not noise. `None`: there are too few samples, or they do not vary.
     signal: Option<f64>,
     rates: Vec<Option<f64>>,
-    /// Rates over steps of 100 ms.
+    /// Segments per step of 100 ms; `rates`: per step of 50 ms. Empty: too few segments.
     coarse_rates: Vec<Option<f64>>,
     losses: Vec<u64>,
-    /// Part of the time with certain queueing delay, and with possible queueing delay.
+    /// Fraction of the time in which a packet was certainly queued, and possibly queued.
     busy: f64,
     maybe_busy: f64,
     coverage: f64,
@@ -72,8 +72,8 @@ pub(super) struct SubflowFeatures {
 }
 
 impl SubflowFeatures {
-    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. Acknowledgements
-    /// report half an RTT late which segments left the queue; a shift by the difference aligns the rates of all subflows in time.
+    /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. An acknowledgement
+    /// arrives half an RTT after its segment left the queue; a shift by the difference aligns the rates of all subflows in time.
     fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
@@ -113,17 +113,17 @@ impl SubflowFeatures {
         })
     }
 
-    /// Whether there are enough samples to compare it.
+    /// Whether there are enough samples to compare the subflow.
     fn is_comparable(&self) -> bool {
         self.coverage >= MIN_COVERAGE && self.samples_per_second >= MIN_SAMPLES_PER_SECOND
     }
 
-    /// Whether it queued or lost segments.
+    /// Whether the subflow queued or lost segments.
     pub(super) fn is_congested(&self) -> bool {
         self.busy >= CONGESTED || self.losses.len() >= MIN_LOSSES
     }
 
-    /// Whether it did not queue at all. Delays between noise and a queue are inconclusive: busy hosts delay packets as much as fast links.
+    /// Whether the subflow neither queued nor lost segments. Delays between noise and queue are inconclusive: busy hosts cause them, too.
     fn is_uncongested(&self) -> bool {
         self.maybe_busy < CONGESTED && self.losses.len() < MIN_LOSSES
     }
@@ -157,11 +157,11 @@ pub(super) struct Total {
     /// Coefficients of variation: of the sum, and of the rate that varies least.
     pub(super) variation: f64,
     pub(super) least_variation: f64,
-    /// Rate of each subflow, in their order.
+    /// Rate of each subflow, in the order of the ids passed.
     pub(super) segments_per_second: Vec<f64>,
 }
 
-/// The values of each row at the positions, counted from the end, at which all rows have one. `None`: fewer than `min_common`.
+/// The values of each row at the positions, from the end, at which all rows have a value. `None`: fewer than `min_common` positions.
 fn common_values(rows: &[&[Option<f64>]], min_common: usize) -> Option<Vec<Vec<f64>>> {
     let length = rows.iter().map(|row| row.len()).min()?;
     let rows: Vec<_> = rows.iter().map(|row| &row[row.len() - length..]).collect();
@@ -179,7 +179,7 @@ pub(super) struct Features {
 
 impl Features {
     pub(super) fn from_series(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
-        // Skip all computations if there are not two subflows to compare.
+        // Skip all computations if fewer than two subflows can be compared.
         let comparable = series.values().filter(|series| has_enough_samples(series, window));
         if comparable.take(2).count() < 2 {
             return Self { subflows: BTreeMap::new(), rate_correlations: BTreeMap::new() };
@@ -210,7 +210,7 @@ impl Features {
             && !self.rate_correlations.iter().any(competes)
     }
 
-    /// The rates of these subflows together, over the steps in which all have one. `None`: there are too few.
+    /// The rates of these subflows together, over the steps in which all have a rate. `None`: there are too few such steps.
     pub(super) fn total(&self, ids: &[SubflowId]) -> Option<Total> {
         let rows = ids.iter().map(|id| Some(&self.subflow(*id)?.coarse_rates[..]));
         let rates = common_values(&rows.collect::<Option<Vec<_>>>()?, MIN_TOTAL_STEPS)?;
@@ -227,7 +227,7 @@ impl Features {
 
     fn rate_correlation(&self, a: SubflowId, b: SubflowId) -> Option<f64> {
         self.rate_correlations.get(&pair_of(a, b)).copied().or_else(|| {
-            // One of the two has too many gaps to be correlated with all other subflows.
+            // One of the two subflows has too many gaps to be correlated with all other subflows.
             let two = [(&a, self.subflow(a)?), (&b, self.subflow(b)?)];
             rate_correlations(&two).into_values().next()
         })
@@ -263,7 +263,7 @@ impl Features {
     }
 }
 
-/// Partial correlations of the rates of some subflows, over the steps in which all have one. Empty: there are too few steps.
+/// Partial correlations of the rates of some subflows, over the steps in which all have a rate. Empty: there are too few steps.
 fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<SubflowPair, f64> {
     let rates: Vec<_> = subflows.iter().map(|(_, subflow)| &subflow.rates[..]).collect();
     let mut found = BTreeMap::new();
@@ -277,7 +277,8 @@ fn rate_correlations(subflows: &[(&SubflowId, &SubflowFeatures)]) -> BTreeMap<Su
     found
 }
 
-/// Concordance of two rows at the best lag. A packet on the longer path was sent earlier, by at most the difference of the base RTTs.
+/// Concordance of two rows at the best lag. Of two packets that were in the queue together, the packet on the longer path was sent earlier,
+/// by at most the difference of the base RTTs.
 fn best_concordance(
     a: &SubflowFeatures,
     b: &SubflowFeatures,
@@ -294,7 +295,7 @@ fn best_concordance(
     lags.filter_map(at_lag).reduce(f64::max)
 }
 
-/// Part of the losses of one subflow that coincide with a loss of the other, beyond chance; the mean of both directions.
+/// Fraction of one subflow's losses that coincide with a loss of the other, minus the fraction expected by chance; mean over both subflows.
 fn loss_coincidence(a: &SubflowFeatures, b: &SubflowFeatures) -> Option<f64> {
     let (fewest, window) = (a.losses.len().min(b.losses.len()), a.window.bins() as f64);
     let one_way = |own: &[u64], others: &[u64]| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From verdicts on pairs to groups of subflows that share a bottleneck.
+//! Computes groups of subflows that share a bottleneck from the verdicts on pairs.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,15 @@ use super::evaluation::{PairEvaluation, SubflowPair, pair_of};
 /// Minimum mean probability of sharing between two groups that are merged.
 const MIN_LINKAGE: f64 = 0.8;
 
-/// Partitions the subflows by average linkage. Two groups are merged if at least one pair between them shares, none is disjoint, and the
-/// mean probability is high; so one wrong pair does not join two bottlenecks. Groups and their members are in the order of `subflows`.
+/// Partitions the subflows by average linkage. Two groups are merged if a pair between them is `Shared`, no pair is `Disjoint` or
+/// `NoBottleneck`, and the mean probability is high, so that one wrong verdict does not join two bottlenecks. The result is in the order of
+/// `subflows`.
 pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
     if !pairs.iter().any(|pair| pair.verdict == Verdict::Shared) {
         return subflows.iter().map(|subflow| vec![*subflow]).collect();
     }
     let by_ids: ByIds<'_> = pairs.iter().map(|pair| (pair_of(pair.a, pair.b), pair)).collect();
-    // By id, so that ties do not depend on the order of the subflows.
+    // Sorted by id, so that ties do not depend on the order of `subflows`.
     let mut sorted = subflows.to_vec();
     sorted.sort_unstable();
     let mut groups: Vec<Vec<SubflowId>> = sorted.into_iter().map(|subflow| vec![subflow]).collect();
@@ -36,7 +37,7 @@ pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<Subfl
 
 type ByIds<'a> = BTreeMap<SubflowPair, &'a PairEvaluation>;
 
-/// The two groups with the highest linkage, the lower index first. `None`: no two can be merged.
+/// Indices of the two groups with the highest linkage, the lower index first. `None`: no two groups can be merged.
 fn closest(groups: &[Vec<SubflowId>], by_ids: &ByIds<'_>) -> Option<(usize, usize)> {
     let mut best: Option<(f64, usize, usize)> = None;
     for (into, group) in groups.iter().enumerate() {

@@ -16,7 +16,7 @@ pub trait Method {
     /// Adds samples of a subflow.
     fn add(&mut self, subflow: SubflowId, samples: &[DelaySample]);
 
-    /// Evaluates the samples up to this time: one result per pair of subflows with samples, in order of their ids.
+    /// Evaluates the samples up to this time: one result per pair of subflows with samples, in order of subflow ids.
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation>;
 
     /// Rate caps that subflows share without sharing a queue, as of the last evaluation.
@@ -24,7 +24,7 @@ pub trait Method {
         &[]
     }
 
-    /// The subflows that the method would have closed so far. `None`: it closes none.
+    /// The subflows that the method would have closed so far. `None`: the method does not close subflows.
     fn closed(&self) -> Option<Vec<SubflowId>> {
         None
     }

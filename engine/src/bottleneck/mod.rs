@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects which subflows share a bottleneck from the sender's delay samples, by mpwatch's method (`concordance.rs`) or by another
-//! implementation of [`Method`].
+//! Detects shared bottlenecks from the sender's delay samples, by mpwatch's own method (`concordance.rs`) or another [`Method`].
 
 mod backoff;
 mod cap;

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. Weights
-//! are not negative: they come from a logistic regression on training runs (docs/bottleneck.md), times `EVALUATIONS`.
+//! Log-odds that two congested subflows share a bottleneck: a weighted sum of terms, positive where the evidence supports sharing. The
+//! weights, from a logistic regression on training runs (docs/bottleneck.md), are multiplied by `EVALUATIONS`.
 
 use mpwatch_model::flow::bottleneck::Evidence;
 
 /// One term of the sum.
 pub struct Term {
-    /// Name in the tables of the bench.
+    /// Name in the tables that the bench prints.
     pub name: &'static str,
     weight: f64,
-    /// Its value for some evidence, before it is weighted.
+    /// Computes the value of the term, without its weight.
     pub value: fn(&Evidence) -> f64,
 }
 
-/// The regression weights single evaluations. A verdict needs several that agree, so each weight is multiplied by this.
+/// The regression is on single evaluations. A verdict needs several evaluations that agree, so each weight is multiplied by this.
 #[cfg(test)]
 const EVALUATIONS: f64 = 1.8;
 
-/// Log-odds without any evidence.
+/// Log-odds if all terms are 0 and [`absence`] is 1.
 const BIAS: f64 = -2.6;
 
-/// All terms.
+/// All terms, in the order in which the bench prints them.
 pub const TERMS: [Term; 9] = [
     Term { name: "concordance", weight: 5.6, value: queue_concordance },
     Term { name: "high concordance", weight: 4.6, value: high_concordance },
@@ -38,7 +38,7 @@ pub(super) fn log_odds(evidence: &Evidence) -> f64 {
     BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.value)(evidence)).sum::<f64>()
 }
 
-/// Weight of the absence of evidence, 0 to 1. Without rates, it is the part of the delays that is not noise.
+/// Weight of [`BIAS`], the absence of evidence, 0 to 1. Without rates, it is the fraction of the variation of delays that is not noise.
 fn absence(evidence: &Evidence) -> f64 {
     if evidence.rate_variation.is_some() { 1.0 } else { evidence.queue_signal.unwrap_or(0.0) }
 }
@@ -53,7 +53,7 @@ fn credit(evidence: &Evidence) -> f64 {
         .map_or(1.0, |variation| ((variation - STEADY) / (DISTURBED - STEADY)).clamp(0.0, 1.0))
 }
 
-/// Delays in one queue are equal in microseconds.
+/// Queueing delays of subflows in one queue are equal.
 fn queue_concordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| concordance.max(0.0) * credit(evidence))
 }
@@ -73,20 +73,20 @@ fn discordance(evidence: &Evidence) -> f64 {
     evidence.queue_concordance.map_or(0.0, |concordance| -(LOW - concordance).max(0.0) * signal)
 }
 
-/// While both queue, a subflow gains what the other loses. An application with a constant rate makes subflows compete without a queue.
+/// In a shared queue, a subflow gains what the other loses. A constant application rate makes subflows compete without a queue.
 fn competing_rates(evidence: &Evidence) -> f64 {
     const BUSY: f64 = 0.2;
     let correlation = evidence.rate_correlation.unwrap_or(0.0);
     if evidence.busy_a.min(evidence.busy_b) < BUSY { 0.0 } else { (-correlation).max(0.0) }
 }
 
-/// Rates that compete do not rise and fall together, except with cross traffic. Uses these two rates only: the partial correlation is small
-/// where all subflows rise together.
+/// Without cross traffic, competing rates do not rise and fall together. This term uses only the two rates of the pair, because partial
+/// correlations are small if the rates of all subflows rise together.
 fn rates_rise_together(evidence: &Evidence) -> f64 {
     -evidence.sum_variation.map_or(0.0, |variation| (variation - 1.0).max(0.0))
 }
 
-/// A subflow that shares a link does not have a steady rate.
+/// A subflow that shares a link has no steady rate.
 fn steady_rate(evidence: &Evidence) -> f64 {
     const STEADY: f64 = 0.02;
     const DISTURBED: f64 = 0.08;
@@ -102,7 +102,7 @@ fn varying_rates(evidence: &Evidence) -> f64 {
     evidence.least_variation.map_or(0.0, |variation| scaled(variation).min(1.0))
 }
 
-/// Bursts are too short for two senders to be in step by chance.
+/// Bursts are short, so bursts on separate links rarely coincide by chance.
 fn bursts(evidence: &Evidence) -> f64 {
     const BY_CHANCE: f64 = 0.3;
     evidence.burst_concordance.map_or(0.0, |concordance| {
@@ -126,7 +126,7 @@ mod tests {
         assert!(TERMS.iter().all(|term| (term.value)(&nothing).abs() < f64::EPSILON));
     }
 
-    /// The result of the regression on the training runs.
+    /// Weights from the regression on the training runs.
     const FITTED: [f64; 9] = [3.12, 2.53, 2.25, 3.90, 3.77, 2.80, 1.71, 2.75, 1.21];
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples of one subflow in bins of 5 ms, which bound memory. A bin keeps its lowest RTT: delayed ACKs and bursts raise the others.
+//! Samples of one subflow in bins of 5 ms, which bound memory. A bin keeps only its lowest RTT: delayed ACKs and bursts raise other RTTs.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use mpwatch_model::unit::{Micros, Nanos};
 
 /// Width of a bin.
 pub(super) const BIN_NS: u64 = 5_000_000;
-/// Bins kept: the longest window, and a reserve for late samples.
+/// Number of bins kept: the longest window, and a reserve for late samples.
 const MAX_BINS: usize = 800;
-/// The base RTT is the minimum over this many seconds, so it follows route changes.
+/// The base RTT is the minimum over the last 10 seconds with samples, so it follows route changes.
 const BASE_RTT_SECONDS: usize = 10;
-/// Maximum gap between known delays that is interpolated: 80 ms.
+/// Maximum gap between known delays that is interpolated, in bins: 80 ms.
 const MAX_DELAY_GAP: u64 = 16;
-/// Maximum gap between known delivery counts that is interpolated: 200 ms.
+/// Maximum gap between known delivery counts that is interpolated, in bins: 200 ms.
 const MAX_DELIVERY_GAP: u64 = 40;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,9 +23,9 @@ struct Bin {
     rtt_us: Option<u32>,
     /// When the segment with the lowest RTT was sent, from the start of the bin.
     sent_ns: u32,
-    /// When the last acknowledgement of this bin arrived, from the start of the bin. `None`: none did.
+    /// When the last acknowledgement of this bin arrived, from the start of the bin. `None`: no acknowledgement arrived.
     acked_ns: Option<u32>,
-    /// Running totals after the last sample of this bin or, if it is empty, of an earlier bin.
+    /// Running totals after the last sample of this bin. If this bin has no sample, of the last earlier bin with one.
     delivered: u32,
     lost: u32,
     /// A reduction of the congestion window began in this bin.
@@ -38,10 +38,11 @@ pub(super) struct Series {
     /// Number of the first bin, counted from boot.
     first: u64,
     bins: VecDeque<Bin>,
-    /// How many of the bins have an RTT.
+    /// Number of bins with an RTT.
     sampled: usize,
     /// Each second with samples, and its lowest RTT in microseconds.
     lowest_rtts: VecDeque<(u64, u32)>,
+    /// Whether the congestion window was being reduced at the latest sample.
     is_cut: bool,
     begin: Option<u64>,
 }
@@ -69,12 +70,12 @@ impl Window {
     }
 }
 
-/// Time since the start of its bin, in nanoseconds.
+/// Time since the start of the bin that contains `time`, in nanoseconds.
 fn offset_in_bin(time: Nanos) -> u32 {
     u32::try_from(time.0 % BIN_NS).unwrap_or(0)
 }
 
-/// Linear interpolation of sorted (position, value) pairs. `None` outside of them, and where they are more than `max_gap` apart.
+/// Linear interpolation of sorted (position, value) pairs. `None` outside of the pairs, and between pairs more than `max_gap` apart.
 fn interpolate(known: &[(f64, f64)], positions: impl Iterator<Item = f64>, max_gap: f64) -> Vec<Option<f64>> {
     let mut next = 0;
     let at = |position: f64| {
@@ -130,7 +131,7 @@ impl Series {
             self.bins.push_back(Bin { delivered: sample.delivered, lost: sample.lost, ..Bin::default() });
             return;
         }
-        // In one call: a slow subflow has hundreds of empty bins between two samples.
+        // All bins in one call, because a slow subflow has hundreds of empty bins between two samples.
         let Bin { delivered, lost, .. } = self.bins.back().copied().unwrap_or_default();
         let new = usize::try_from((number + 1).saturating_sub(end)).unwrap_or(0);
         self.bins.resize(self.bins.len() + new, Bin { delivered, lost, ..Bin::default() });
@@ -149,17 +150,17 @@ impl Series {
         }
     }
 
-    /// Lowest RTT of the last seconds: the RTT without queueing delay, if the queue was empty at some time.
+    /// Lowest RTT of the last seconds: the RTT without queueing delay, provided that the queue was empty at some time.
     pub(super) fn base_rtt(&self) -> Option<Micros> {
         self.lowest_rtts.iter().map(|(_, lowest)| Micros((*lowest).into())).min()
     }
 
-    /// First bin since the clock last jumped.
+    /// Number of the first bin since the clock last jumped.
     pub(super) fn begin(&self) -> Option<u64> {
         self.begin
     }
 
-    /// Bin of the latest sample.
+    /// Number of the bin of the latest sample.
     pub(super) fn latest(&self) -> Option<u64> {
         (self.first + self.bins.len() as u64).checked_sub(1).filter(|_| !self.bins.is_empty())
     }
@@ -194,7 +195,7 @@ impl Series {
         starts.map(|from| lowest(from).map(|rtt_us| f64::from(rtt_us) / 1e3)).collect()
     }
 
-    /// The lowest RTT of every bin, in milliseconds, interpolated to the middle of the bin; and which bins have an RTT of their own.
+    /// The lowest RTT of every bin in milliseconds, interpolated to the middle of the bin; and whether each bin has an RTT of its own.
     pub(super) fn delays(&self, window: Window) -> (Vec<Option<f64>>, Vec<bool>) {
         let known: Vec<(f64, f64)> = self
             .bins_in(window.from.saturating_sub(MAX_DELAY_GAP), window.to + MAX_DELAY_GAP)
@@ -209,7 +210,7 @@ impl Series {
         (delays, (window.from..window.to).map(is_known).collect())
     }
 
-    /// Segments delivered in every `step` bins; the last step ends `shift` bins before the window does. `None` where there are no samples.
+    /// Segments delivered in every `step` bins. The last step ends `shift` bins before the window's end. `None` for steps without samples.
     pub(super) fn delivered(&self, window: Window, step: u64, shift: f64) -> Vec<Option<f64>> {
         let first = self.bin(window.from.max(self.first)).map_or(0, |bin| bin.delivered);
         let known: Vec<(f64, f64)> = self
@@ -225,7 +226,7 @@ impl Series {
         totals.windows(2).map(|total| Some(total[1]? - total[0]?)).collect()
     }
 
-    /// The bins in which segments were marked lost or a reduction of the congestion window began.
+    /// Numbers of the bins in which segments were marked lost or a reduction of the congestion window began.
     pub(super) fn losses(&self, window: Window) -> Vec<u64> {
         let bins = || self.bins_in(window.from.saturating_sub(1), window.to);
         let is_loss =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The statistics that bottleneck detection needs, over rows in which values may be missing. Pure.
+//! The statistics that bottleneck detection needs, over rows in which values may be missing.
 
 use mpwatch_model::statistics::{mean, variance};
 
@@ -9,14 +9,14 @@ pub(super) fn variation(values: &[f64]) -> Option<f64> {
     Some(variance(values)?.sqrt() / mean)
 }
 
-/// Variances of two rows, and their covariance.
+/// The variances and the covariance of two rows.
 struct Joint {
     variance_x: f64,
     variance_y: f64,
     covariance: f64,
 }
 
-/// Computes them for rows of the same length, in two passes.
+/// The variances and the covariance of two rows of the same length. `None`: a row is empty.
 fn joint(x: &[f64], y: &[f64]) -> Option<Joint> {
     let (mean_x, mean_y) = (mean(x)?, mean(y)?);
     let count = x.len().min(y.len()) as f64;
@@ -37,15 +37,16 @@ pub fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {
     (product > 0.0).then(|| (joint.covariance / product.sqrt()).clamp(-1.0, 1.0))
 }
 
-/// Lin's concordance without the means, which contain unknown base delays: 1 only if both vary by the same amount. `None`: neither varies.
+/// Lin's concordance without the means, which contain unknown base delays. It is 1 only if both rows vary by the same amount. `None`:
+/// neither row varies.
 pub(super) fn concordance(x: &[f64], y: &[f64]) -> Option<f64> {
     let joint = joint(x, y)?;
     let sum = joint.variance_x + joint.variance_y;
     (sum > 0.0).then(|| (2.0 * joint.covariance / sum).clamp(-1.0, 1.0))
 }
 
-/// Partial correlation of every pair of rows, given all others, from the inverse of the correlation matrix. Its diagonal is raised a
-/// little, because rows with a constant sum make it singular. Rows have the same length; a row that does not vary has correlation 0.
+/// Partial correlation of every pair of rows, given all other rows, from the inverse of the correlation matrix. Its diagonal is raised a little,
+/// because rows with a constant sum make the matrix singular. Rows have the same length; a row that does not vary has correlation 0.
 pub(super) fn partial_correlations(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     const RIDGE: f64 = 0.05;
     let mut matrix = vec![vec![1.0 + RIDGE; rows.len()]; rows.len()];
@@ -81,7 +82,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     matrix.into_iter().map(|mut row| row.split_off(size)).collect()
 }
 
-/// Smoothness of a row: 1 if neighbours hardly differ, 0 if they differ as in noise. `None`: too few values, or no variation.
+/// Smoothness of a row: 1 if neighbouring values hardly differ, 0 if they differ like noise. `None`: too few values, or no variation.
 pub(super) fn smoothness(values: &[f64]) -> Option<f64> {
     let variance = variance(values).filter(|variance| values.len() > 10 && *variance > 0.0)?;
     let steps: f64 = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
@@ -107,7 +108,7 @@ fn without_first(row: &[Option<f64>], count: isize) -> &[Option<f64>] {
     row.get(count.max(0).unsigned_abs()..).unwrap_or_default()
 }
 
-/// The values at positions where both rows have one, with the second row shifted by `lag` positions.
+/// The values at positions where both rows have a value, with the second row shifted by `lag` positions.
 pub(super) fn aligned(x: &[Option<f64>], y: &[Option<f64>], lag: isize) -> (Vec<f64>, Vec<f64>) {
     let (x, y) = (without_first(x, -lag), without_first(y, lag));
     x.iter().zip(y).filter_map(|(x, y)| x.zip(*y)).unzip()

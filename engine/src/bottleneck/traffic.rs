@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rates and RTTs of a connection's subflows: a cheap check whether traffic has changed since the verdicts were reached.
+//! Checks at low cost, from the rates and RTTs of a connection's subflows, whether traffic has changed since the verdicts were reached.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use mpwatch_model::unit::Nanos;
 
 use super::feature::MIN_SAMPLES_PER_SECOND;
 
-/// Rates are measured over this time.
+/// Rates are measured over intervals of at least this length.
 const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// Traffic counts as new after this time with too few samples to evaluate.
 const IDLE_AFTER: Nanos = Nanos(3_000_000_000);
-/// A value above the highest earlier value times this, or below the lowest divided by it, is out of range.
+/// A value is out of range above the highest earlier value times this factor, or below the lowest earlier value divided by it.
 const CHANGE_FACTOR: f64 = 1.5;
 
 /// A change of traffic; a later variant outranks an earlier one.
@@ -33,7 +33,7 @@ pub(super) struct Traffic {
     subflows: BTreeMap<SubflowId, Subflow>,
     /// Range of the total rate, in segments per second.
     rates: Range,
-    /// The interval that is being measured: when it began, segments delivered and samples taken since.
+    /// The current interval: when it began, and the segments delivered and samples added since.
     since: Nanos,
     segments: u64,
     samples: usize,
@@ -43,16 +43,16 @@ pub(super) struct Traffic {
 
 struct Subflow {
     delivered: u32,
-    /// Range of the lowest RTT of each batch, in microseconds: a single delayed acknowledgement does not count.
+    /// Range of the lowest RTT of each batch, in microseconds. A single delayed acknowledgement does not raise the lowest RTT.
     rtts: Range,
 }
 
-/// The lowest and highest value so far.
+/// The lowest and highest value so far. `None`: no value.
 #[derive(Clone, Copy, Default)]
 struct Range(Option<(f64, f64)>);
 
 impl Range {
-    /// Extends the range, or only checks a value against it.
+    /// Extends the range by a value, or only checks whether the value is out of range.
     fn add(&mut self, value: f64, only_check: bool) -> Change {
         let (low, high) = self.0.unwrap_or((value, value));
         if !only_check {
@@ -89,7 +89,7 @@ impl Traffic {
     /// Ends the interval if it is long enough.
     fn measure(&mut self, now: Nanos, is_suspended: bool) -> Change {
         let elapsed = now.since(self.since);
-        // Batches of different subflows overlap in time; a large step back is a clock that was set back.
+        // Batches of different subflows overlap in time, so small steps back are normal; after a large step back, the clock was set back.
         if elapsed < RATE_INTERVAL && self.since.since(now) < RATE_INTERVAL {
             return Change::None;
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accounts of one zone. Each keeps its slot until it is removed, because windows visit the slots in order, and the rounding of energies
-//! depends on that order.
+//! The accounts of one zone. Each keeps its slot until it is removed: rounding of energies depends on the order in which slots are visited.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ use super::apportion::Share;
 use super::deferred::Deferred;
 use super::ledger::Account;
 
-/// Bounds of an account's energy, in microjoules: sums over windows.
+/// Bounds of an account's energy, summed over windows, in microjoules.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Bounds {
     pub(crate) lo: f64,
@@ -30,7 +29,7 @@ pub(crate) struct AccountState {
     /// Bounds of the energy above idle.
     pub(crate) bounds: Bounds,
     pub(crate) deferred: Deferred,
-    /// Least reliable source of the idle power in its windows. `None`: no window with its CPU time was closed.
+    /// Least reliable source of the idle power in the windows with CPU time of this account. `None`: no such window was closed.
     pub(crate) idle_source: Option<IdleSource>,
 }
 

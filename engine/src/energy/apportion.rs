@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides microjoules in proportion to CPU time, as integers, so that no energy is lost or invented. Pure. The fraction of a microjoule that is
+//! Divides microjoules in proportion to CPU time, as integers, so that no energy is lost or invented. The fraction of a microjoule that is
 //! due to an account is kept for the next window: over a run, an account gets its exact share or at most 2 uJ less.
 
-/// Fractional bits of a remainder.
+/// Number of fractional bits of a remainder.
 const FRACTION: u32 = 32;
 
 /// The share of an account in one kind of energy, active or idle.
@@ -10,17 +10,17 @@ const FRACTION: u32 = 32;
 pub(crate) struct Share {
     /// Whole microjoules so far.
     pub(crate) given: u64,
-    /// Due but not given: microjoules in 2^-32.
+    /// Energy that is due but not given, in units of 2^-32 microjoules.
     remainder: u64,
-    /// Given in the latest window in which the account had CPU time.
+    /// Microjoules given in the latest window in which the account had CPU time.
     pub(crate) step: u64,
 }
 
-/// An account with CPU time in the window: its time, and its share.
+/// The CPU time of an account in the window, and its share.
 pub(crate) type Claim<'a> = (u64, &'a mut Share);
 
-/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the undivided remainder. `None`: the sums do not match, which
-/// is a bug.
+/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the undivided remainder. `None` (a bug): the parts exceed
+/// `total`.
 pub(crate) fn divide(total: u64, all: u64, claims: &mut [Claim<'_>]) -> Option<u64> {
     if all == 0 {
         return Some(total);
@@ -43,7 +43,7 @@ fn add_due(total: u64, all: u64, claims: &mut [Claim<'_>]) -> u64 {
     let (mut passed, mut before, mut sum) = (0_u128, 0_u128, 0);
     for (time, share) in claims {
         passed += u128::from(*time);
-        // The running sum is rounded, not each part, so that the fractions add up.
+        // The running sum is rounded instead of each part, so that the parts add up to `total`.
         let until = scaled * passed / u128::from(all);
         let due = u128::from(share.remainder) + (until - before);
         before = until;
@@ -54,7 +54,7 @@ fn add_due(total: u64, all: u64, claims: &mut [Claim<'_>]) -> u64 {
     sum
 }
 
-/// If the accounts are due more than the energy of the window, defers a microjoule each to the next window.
+/// If the accounts are due more than the energy of the window, defers the excess to the next window, a microjoule per account in turn.
 fn withhold(mut excess: u64, claims: &mut [Claim<'_>]) {
     while excess > 0 {
         let before = excess;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attributes the energy of zones to accounts by CPU time, from windows and ledgers only, so a replay charges as the live run did. The
-//! energy above idle of a window is divided by exclusive CPU time. If the parts do not sum to the zone's energy, no account is charged.
+//! Attributes the energy of zones to accounts in proportion to exclusive CPU time. It uses only windows and ledgers, so a replay charges
+//! the same as the live run. If the parts of a window do not sum to its energy, no account is charged.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use super::calibration::Calibration;
 use super::ledger::{Account, Ledger};
 use super::zone::ZoneSplit;
 
-/// Maximum number of lost windows that are listed; older ones are only counted.
+/// Maximum number of lost windows that are listed; older lost windows are removed from the list.
 const MAX_LISTED: usize = 32;
 
 /// Divides the energy of windows and keeps the sums.
@@ -34,12 +34,12 @@ pub struct Split {
 }
 
 impl Split {
-    /// A split for this machine.
+    /// Creates a split for this machine.
     pub fn from_machine(machine: &MachinePower) -> Self {
         Self::new(machine.cpus, Calibration::from_zones(&machine.calibrated))
     }
 
-    /// A split for a machine with this many CPUs. Without a matching calibration, `calibration` is empty.
+    /// Creates a split for a machine with this many CPUs. `calibration` is empty if none matches the machine.
     pub fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }
     }
@@ -76,7 +76,7 @@ impl Split {
         }
     }
 
-    /// Energy charged to a subflow so far, without its CPU time. `None`: no window in which it used a CPU has been closed with energy.
+    /// Energy charged to a subflow so far; `cpu` is not set. `None`: no window with CPU time of the subflow was closed with known energy.
     pub fn flow(&self, id: SubflowId) -> Option<FlowEnergy> {
         let zones = self.zones.iter().flatten();
         zones
@@ -84,7 +84,7 @@ impl Split {
             .reduce(|sum, zone| FlowEnergy::sum([&sum, &zone]))
     }
 
-    /// Whether all CPU time of a subflow is charged; not while the window of a zone is pending.
+    /// Whether all CPU time of a subflow is charged. It is not while the window of a zone is pending.
     pub fn is_settled(&self, id: SubflowId) -> bool {
         let mut accounts =
             self.zones.iter().flatten().filter_map(|zone| zone.accounts.get(Account::Flow(id)));
@@ -101,7 +101,7 @@ impl Split {
         self.zones.iter_mut().flatten().for_each(|zone| zone.accounts.remove(Account::Flow(id)));
     }
 
-    /// Windows whose sums did not match, so no account was charged. Anything but zero is a bug in mpwatch.
+    /// Number of windows that were not charged, because the parts did not sum to the zone's energy. Such a window is a bug in mpwatch.
     pub fn broken(&self) -> u64 {
         self.broken
     }
@@ -122,7 +122,7 @@ impl Split {
 }
 
 fn note_lost(lost: &mut VecDeque<LostWindow>, zone: &str, reason: LostReason, duration: Nanos) {
-    // Consecutive windows of a vanished zone are one lost window.
+    // Consecutive windows of a vanished zone are listed as one lost window.
     let latest = lost.iter_mut().rev().find(|window| window.zone == zone);
     let continues = reason == LostReason::Vanished;
     if let Some(window) = latest.filter(|window| continues && window.reason == reason) {
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// A counter of a hypervisor may never advance: its zone is unknown, not 0 J.
+    /// The counter of a hypervisor may never advance. The energy of its zone is then unknown, not 0 J.
     #[test]
     fn a_zone_without_any_known_window_is_not_reported() {
         let mut split = Split::new(1, Calibration::default());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle power without a calibration: the lowest twentieth of the windows below 3 % busy, extrapolated to no load. Pure.
+//! Idle power without a calibration: the 5th percentile of the power of windows below 3 % busy, extrapolated to no load.
 
 use mpwatch_model::statistics::variance;
 use mpwatch_model::unit::Nanos;
@@ -8,9 +8,9 @@ use super::samples::{Limits, Sample, Samples};
 
 /// Busy fraction below which a window is quiet.
 const QUIET: f64 = 0.03;
-/// Minimum number of quiet windows.
+/// Minimum number of quiet windows for an estimate.
 const MIN_WINDOWS: usize = 10;
-/// The windows that are kept.
+/// Maximum number and age of the windows that are kept.
 const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
 
 /// Idle power of one zone.
@@ -18,9 +18,9 @@ const KEPT: Limits = Limits { count: 600, age: Nanos(600 * 1_000_000_000) };
 pub(crate) struct Baseline {
     samples: Samples,
     found: Option<IdlePower>,
-    /// Quiet windows since the last estimate.
+    /// Number of quiet windows since the last estimate.
     new_windows: usize,
-    /// A buffer that is reused.
+    /// A buffer that every estimate reuses.
     scratch: Vec<f64>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct IdlePower {
 }
 
 impl IdlePower {
-    /// Rounded to microwatts, never negative.
+    /// Rounds the power and its bounds to microwatts; negative values become 0.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -44,19 +44,19 @@ impl IdlePower {
         Self { power, lo: lo.min(power), hi: hi.max(power) }
     }
 
-    /// From a value and its standard deviation.
+    /// Idle power with bounds of one standard deviation, in microwatts.
     pub(crate) fn spread(power: u64, sigma: u64) -> Self {
         Self { power, lo: power.saturating_sub(sigma), hi: power.saturating_add(sigma) }
     }
 }
 
 impl Baseline {
-    /// The latest estimate. It is kept if there are no more quiet windows.
+    /// The latest estimate. It is kept if no more quiet windows follow. `None`: there were too few quiet windows.
     pub(crate) fn idle_power(&self) -> Option<IdlePower> {
         self.found
     }
 
-    /// Adds a window that ended at `at`: the busy part of its CPU time and its mean power in microwatts.
+    /// Adds a window that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, busy: f64, power: f64) {
         if busy.is_nan() || busy >= QUIET {
             return;

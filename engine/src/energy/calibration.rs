@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calibrated power of zones, in the units of the attribution.
+//! The calibrated power of zones, in the units that the attribution uses.
 
 use mpwatch_model::host::energy::power::MeasuredZone;
 
 use super::curve::Curve;
 
-/// The calibrated zones of this machine. Empty: it is not calibrated.
+/// The calibrated zones of this machine. Empty: the machine is not calibrated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration(Vec<(String, ZonePower)>);
 
@@ -14,7 +14,7 @@ pub struct Calibration(Vec<(String, ZonePower)>);
 pub struct ZonePower {
     /// Idle power, microwatts.
     pub idle_uw: u64,
-    /// Its standard deviation, microwatts.
+    /// Standard deviation of the idle power, microwatts.
     pub sigma_uw: u64,
     /// Whether the idle power was fitted under other load.
     pub(crate) is_fitted: bool,
@@ -23,7 +23,7 @@ pub struct ZonePower {
 }
 
 impl Calibration {
-    /// From measured zones.
+    /// Uses the measured zones with a valid idle power.
     pub fn from_zones(zones: &[MeasuredZone]) -> Self {
         let known = zones.iter().filter(|zone| zone.idle_watts.is_finite() && zone.idle_watts >= 0.0);
         Self(known.map(|zone| (zone.name.clone(), ZonePower::from_zone(zone))).collect())
@@ -47,7 +47,7 @@ impl ZonePower {
             idle_uw: microwatts(zone.idle_watts),
             sigma_uw: microwatts(zone.idle_sigma_watts),
             is_fitted: zone.is_fitted,
-            // A curve fitted under other load is unknown at low load, so it gives no bounds.
+            // A curve measured under other load has no readings at low load, so it gives no bounds.
             curve: if zone.is_fitted { None } else { Curve::new(zone.knots.clone()) },
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power against load, and bounds for the power that one of several loads adds, whatever the order in which they started. Pure.
+//! Power as a function of load, and bounds for the power that one of several loads adds, for any order in which the loads started.
 
 use mpwatch_model::host::energy::power::CurvePoint;
 
-/// Power against load: linear between the knots, constant beyond them.
+/// Power as a function of load: linear between the knots, constant beyond the first and last knot.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Curve(Vec<CurvePoint>);
 
@@ -34,11 +34,11 @@ impl Curve {
         self.power(busy) - self.power(0.0)
     }
 
-    /// Minimum and maximum power in watts that a load of `part` adds within `whole`. On a concave curve the last load adds least.
+    /// Minimum and maximum power in watts that a load of `part` adds within `whole`. On a concave curve, the last load to start adds least.
     pub(crate) fn marginal(&self, part: f64, whole: f64) -> (f64, f64) {
         let room = (whole - part).max(0.0);
         let added = |before: f64| self.power(before + part) - self.power(before);
-        // The curve is piecewise linear: extremes are where either end of the part is at a knot.
+        // The curve is piecewise linear, so the extremes are where the start or the end of `part` is at a knot.
         let at_knots = self.0.iter().flat_map(|knot| [knot.busy, knot.busy - part]);
         let inside = at_knots.filter(|before| (0.0..=room).contains(before));
         inside

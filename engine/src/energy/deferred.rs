@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of windows in which the idle power was unknown. An account gets its share of the whole energy; when the idle power becomes
-//! known, the idle part of that share is taken out of its energy above idle. The zone's totals do not change: counters never decrease. Pure.
+//! Energy of windows in which the idle power was unknown. An account gets its share of the whole energy; when the idle power becomes known, the
+//! idle part is moved from its energy above idle to its idle energy. The zone's totals do not change, because counters must not decrease.
 
 use super::baseline::IdlePower;
 
 /// Share of an account in windows with unknown idle power.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Deferred {
-    /// Length of the windows times its share, seconds.
+    /// Sum of the lengths of the windows, each multiplied by the account's share, in seconds.
     share: f64,
-    /// Length of the windows, seconds.
+    /// Sum of the lengths of the windows, seconds.
     length: f64,
 }
 
@@ -20,7 +20,7 @@ impl Deferred {
         self.length += length;
     }
 
-    /// The idle energy in its share, and the amount by which its upper bound decreases, in microjoules.
+    /// The idle energy in the account's share, and the amount by which its upper bound decreases, in microjoules.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "energies, never negative")]
     pub(crate) fn settle(self, idle: IdlePower) -> (u64, f64) {
         ((idle.power as f64 * self.share).round() as u64, idle.lo as f64 * self.length)

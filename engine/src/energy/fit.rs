@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pure part of `mpwatch calibrate`: which loads to run, and the power curve that the readings give.
+//! Computations of `mpwatch calibrate`: the loads to run, and the power curve of the readings.
 
 use mpwatch_model::host::energy::power::{CurvePoint, MeasuredZone};
 use mpwatch_model::statistics::{mean, variance};
 
 use super::line::{Knot, Line};
 
-/// How often the idle machine is measured.
+/// Number of measurements of the idle machine.
 const IDLE_STEPS: usize = 3;
 /// Readings under other load whose loads differ by less than this are merged into a knot.
 const SAME_LOAD: f64 = 0.02;
-/// Minimum range of loads, and maximum error of the idle power relative to it, of a calibration under other load.
+/// Minimum range of loads in a calibration under other load, and maximum error of the idle power, as a fraction of the idle power.
 const MIN_RANGE: f64 = 0.2;
 const MAX_ERROR: f64 = 0.2;
 
 /// The power of one zone under one load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Zone.
+    /// Name of the zone.
     pub zone: String,
-    /// Busy part of the zone's CPUs, 0 to 1.
+    /// Busy fraction of the zone's CPUs, 0 to 1.
     pub busy: f64,
     /// Power, watts.
     pub watts: f64,
 }
 
-/// CPUs to load in each step: none, three times; then 1, 2, 4 and so on up to all CPUs of each package; then all packages together.
+/// CPUs to load in each step: none in the first three steps; then 1, 2, 4 and so on up to all CPUs of each package; then all packages.
 pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut steps = vec![Vec::new(); IDLE_STEPS];
     for cpus in packages {
@@ -42,7 +42,7 @@ pub fn plan(packages: &[Vec<u32>]) -> Vec<Vec<u32>> {
     steps
 }
 
-/// The power curve of each zone, in order of the first readings. A zone without an idle reading is left out.
+/// The power curve of each zone, in order of the first readings. Zones without an idle reading are left out.
 pub fn summarise(readings: &[Reading]) -> Vec<MeasuredZone> {
     names(readings).into_iter().filter_map(|name| zone(name, readings)).collect()
 }
@@ -77,7 +77,7 @@ fn ascending<'a>(name: &str, readings: &'a [Reading]) -> Vec<&'a Reading> {
     own
 }
 
-/// The mean of readings under about the same load.
+/// The mean of readings under about the same load. `None`: no readings.
 fn mean_point(same: &[&Reading]) -> Option<CurvePoint> {
     let mean_of =
         |value: fn(&Reading) -> f64| mean(&same.iter().map(|reading| value(reading)).collect::<Vec<_>>());
@@ -87,8 +87,8 @@ fn mean_point(same: &[&Reading]) -> Option<CurvePoint> {
     })
 }
 
-/// The power curve of each zone from readings under other load, whose `busy` includes that load. The idle power is the intercept of a
-/// line. A zone whose load varied too little, or whose power does not follow it, is left out.
+/// The power curve of each zone from readings under other load, whose `busy` includes the other load. The idle power is the intercept of a
+/// line. Zones whose load varied too little, or whose power does not follow the load, are left out.
 pub fn summarise_under_load(readings: &[Reading]) -> Vec<MeasuredZone> {
     names(readings).into_iter().filter_map(|name| zone_under_load(name, readings)).collect()
 }
@@ -167,7 +167,7 @@ mod tests {
         let zones = summarise_under_load(&readings);
         assert!((zones[0].idle_watts - 20.0).abs() < 1e-3 && zones[0].is_fitted, "{zones:?}");
         assert!(crate::energy::curve::Curve::new(zones[0].knots.clone()).is_some(), "{zones:?}");
-        // Loads that hardly vary, and power that does not follow them.
+        // No fit for loads that hardly vary, or for power that does not follow the load.
         assert!(summarise_under_load(&readings[..3]).is_empty());
         let wild: Vec<Reading> = own
             .iter()
@@ -177,7 +177,7 @@ mod tests {
         assert!(summarise_under_load(&wild).is_empty());
     }
 
-    /// Half of both CPUs, so the loads lie between a half and all of the machine.
+    /// The other load uses half of the machine, so all loads are between 50 and 100 %.
     #[test]
     fn under_load_of_half_of_all_cpus_the_idle_power_is_fitted_too() {
         let other = [0.50, 0.48, 0.53, 0.51, 0.49];

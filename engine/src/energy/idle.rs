@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which idle power is subtracted: calibrated, else observed in quiet windows, else fitted, else unknown. Pure.
+//! Selects the idle power that is subtracted: calibrated, else observed in quiet windows, else fitted, else unknown.
 //!
-//! Observed comes before fitted: on nine of ten recorded machines the observed value is off by at most 3.3 %, a fit over loads of 5 to 90 % by
-//! -18 to +147 %, because power rises steeply below the lowest load of the fit (`agent/src/energy/tests/curves.rs`).
+//! Observed comes before fitted: on nine of ten recorded machines the error of the observed value is at most 3.3 %, the error of a fit over
+//! loads of 5 to 90 % is -18 to +147 %, because power rises steeply below the lowest load of the fit (`agent/src/energy/tests/curves.rs`).
 
 use mpwatch_model::host::energy::IdleSource;
 use mpwatch_model::unit::Nanos;
@@ -11,15 +11,15 @@ use super::baseline::{Baseline, IdlePower};
 use super::calibration::ZonePower;
 use super::idle_fit::{FittedPower, IdleFit};
 
-/// Bounds of the idle power relative to the fitted value, whatever the confidence interval: measured on the recorded machines below the
-/// lowest load, where no fit has readings.
+/// Bounds of the idle power relative to the fitted value, even if the confidence interval is narrower: below its lowest load, a fit has no
+/// readings. Measured on the recorded machines.
 const LEAST: f64 = 1.0 / 3.0;
 const MOST: f64 = 1.25;
 
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
-    /// With its source: a calibration under other load only has a fitted idle power.
+    /// The source is `Fitted` for a calibration under other load. `None`: not calibrated.
     calibrated: Option<(IdlePower, IdleSource)>,
     observed: Baseline,
     fitted: IdleFit,
@@ -46,13 +46,13 @@ impl Idle {
         calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
     }
 
-    /// The line through power against load, if its intercept is the idle power that is subtracted.
+    /// The fitted line of power against load. `None`: its intercept is not used as the idle power.
     pub(crate) fn line(&self) -> Option<&FittedPower> {
         let is_used = self.calibrated.is_none() && self.observed.idle_power().is_none();
         self.fitted.fitted().filter(|_| is_used)
     }
 
-    /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.
+    /// Adds a window that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
         self.observed.observe(at, busy, power);
         // A fit never replaces a calibrated or observed value, so no fit is made.

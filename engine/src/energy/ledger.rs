@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU ledger of one window: exclusive nanoseconds per CPU and account. Pure.
+//! The CPU ledger of one window: exclusive CPU time per CPU and account, in nanoseconds.
 
 use mpwatch_model::host::energy::window::Cpus;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::cpu::{CpuAccounts, divide};
 
-/// Account to which CPU time, and then energy, is charged.
+/// Account to which CPU time, and its energy, is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
     /// Network path of a subflow.
     Flow(SubflowId),
     /// Code of processes that own sockets.
     App,
-    /// Everything else.
+    /// All other processes.
     #[default]
     Other,
     /// Network work that could not be attributed to a flow.
     NetShared,
     /// Interrupts.
     Irq,
-    /// mpwatch.
+    /// mpwatch itself.
     Own,
 }
 
-/// Time of one account on one CPU. Idle time has no entry: it is the remainder of the window.
+/// Time of one account on one CPU. Idle time has no entry, because it is the remainder of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     cpu: u32,
@@ -35,9 +35,9 @@ struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// Time of all flows together, by CPU.
+    /// Number of each CPU, and the time of all flows together on this CPU.
     flows_on: Vec<(u32, u64)>,
-    /// The flows, and the time of each on all CPUs together: the kernel side does not keep it per CPU.
+    /// The flows, and the time of each flow on all CPUs together: the BPF programs do not keep the time of a flow per CPU.
     flows: Vec<SubflowId>,
     times: Vec<u64>,
 }
@@ -51,12 +51,12 @@ impl Ledger {
         self.times.clear();
     }
 
-    /// Adds time of an account on a CPU; may be called repeatedly.
+    /// Adds time of an account on a CPU, also if the account already has time on this CPU.
     pub fn add(&mut self, cpu: u32, account: Account, time: u64) {
         self.entries.push(Entry { cpu, account, time });
     }
 
-    /// Adds the increase of the accounts of each CPU.
+    /// Adds the increase of the accounts of each CPU from `before` to `now`.
     pub fn add_cpus(&mut self, before: &[CpuAccounts], now: &[CpuAccounts]) {
         for now in now {
             let before = before.iter().find(|before| before.cpu == now.cpu).copied().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Ledger {
         }
     }
 
-    /// Adds the time of a flow, on any CPU.
+    /// Adds the time of a flow on all CPUs.
     pub fn add_flow(&mut self, flow: SubflowId, time: u64) {
         if time > 0 {
             self.flows.push(flow);
@@ -88,8 +88,8 @@ impl Ledger {
         entries.chain(self.flows_on.iter().map(|(_, time)| *time)).sum()
     }
 
-    /// Calls `add` with each account's time on some CPUs. The time of all flows there is divided in proportion to each flow's time on all CPUs;
-    /// time of unknown flows is `NetShared`.
+    /// Calls `add` with each account's time on these CPUs. The time of all flows on these CPUs is divided among the flows in proportion to
+    /// their times on all CPUs; time of unknown flows is `NetShared`.
     pub fn on(&self, cpus: &Cpus, mut add: impl FnMut(Account, u64)) {
         for entry in self.entries.iter().filter(|entry| cpus.contains(entry.cpu)) {
             add(entry.account, entry.time);

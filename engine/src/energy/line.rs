@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A robust straight line through weighted knots (Huber), with confidence intervals. Pure.
+//! Fits a straight line to weighted knots, robustly (Huber), with confidence intervals.
 
 use mpwatch_model::statistics::student_t;
 
@@ -20,7 +20,7 @@ const ITERATIONS: usize = 20;
 pub(crate) struct Line {
     pub(crate) intercept: f64,
     pub(crate) slope: f64,
-    /// Half of the 95 % confidence intervals.
+    /// Half the widths of the 95 % confidence intervals.
     intercept_error: f64,
     slope_error: f64,
 }
@@ -35,7 +35,7 @@ struct Sums {
 }
 
 impl Line {
-    /// `None`: fewer than three knots, or all at one `x`.
+    /// `None`: fewer than three knots, or all knots at one `x`.
     pub(crate) fn fit(knots: &[Knot]) -> Option<Self> {
         let freedom = knots.len().checked_sub(2).filter(|freedom| *freedom > 0)?;
         let mut weights: Vec<f64> = knots.iter().map(|knot| knot.weight).collect();
@@ -43,8 +43,7 @@ impl Line {
         for _ in 0..ITERATIONS {
             let mut residuals: Vec<f64> = knots.iter().map(|knot| line.residual(knot).abs()).collect();
             residuals.sort_unstable_by(f64::total_cmp);
-            // The median absolute deviation, as a standard deviation. The minimum, a millionth of a value, keeps rounding errors from
-            // being outliers.
+            // The median absolute deviation as a standard deviation, at least 1e-6 of a value, so that rounding errors are not outliers.
             let spread = (residuals[residuals.len() / 2] * 1.4826).max(1e-6 * knots[0].y.abs());
             for (weight, knot) in weights.iter_mut().zip(knots) {
                 let excess = line.residual(knot).abs() / (HUBER * spread).max(f64::MIN_POSITIVE);
@@ -82,7 +81,7 @@ impl Line {
     }
 }
 
-/// The line of least squares, and its sums with `xx` and `xy` about the means.
+/// The line of least squares, and its sums; `xx` and `xy` are sums of products of deviations from the means. `None`: all knots are at one `x`.
 fn least_squares(knots: &[Knot], weights: &[f64]) -> Option<(Line, Sums)> {
     let mut sums = Sums { weight: 0.0, x: 0.0, y: 0.0, xx: 0.0, xy: 0.0 };
     for (knot, weight) in knots.iter().zip(weights) {

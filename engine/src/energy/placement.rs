@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Divides estimated CPU time among the CPUs as in the latest windows. Time beyond the busy time of a CPU goes to other CPUs. Pure.
+//! Divides estimated CPU time among the CPUs in the proportions of the latest windows. Time above the busy time of a CPU goes to other CPUs.
 
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuLoad, divide};
 
@@ -35,7 +35,7 @@ impl EstimatedTimes {
         Self::from_array(std::array::from_fn(|account| combine(own[account], other[account])))
     }
 
-    /// Reduced in proportion, so that the sum is `total`.
+    /// The times, scaled so that their sum is `total`.
     pub(crate) fn reduced_to(self, total: u64) -> Self {
         let mut parts = [0; ACCOUNTS];
         parts.iter_mut().zip(divide(total, &self.array())).for_each(|(part, time)| *part = time);
@@ -48,15 +48,15 @@ impl EstimatedTimes {
     }
 }
 
-/// Weight of a window relative to the next one.
+/// Weight of a window relative to the next window.
 const DECAY: f64 = 0.8;
 
-/// Where the accounts ran in the latest windows.
+/// The CPUs on which the accounts ran in the latest windows.
 #[derive(Default)]
 pub(crate) struct Placement {
     /// The accounts in windows at the last call.
     latest: Vec<CpuAccounts>,
-    /// By CPU: number, and recent time of each account, nanoseconds.
+    /// Number of each CPU, and recent time of each account on it, nanoseconds.
     recent: Vec<(u32, [f64; ACCOUNTS])>,
 }
 
@@ -89,7 +89,7 @@ impl Placement {
     }
 }
 
-/// Divides the time of each account among the CPUs, as integers that add up. The sum of `times` is at most the busy time of all CPUs.
+/// Divides the time of each account among the CPUs, as integers that add up to `times`. The sum of `times` is at most the busy time of all CPUs.
 pub(crate) fn place(busy: &[CpuLoad], times: EstimatedTimes, placement: &Placement) -> Vec<EstimatedTimes> {
     let mut placed = vec![[0; ACCOUNTS]; busy.len()];
     for (account, part) in times.array().into_iter().enumerate() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Windows of a zone as samples of power against load, bounded by number and age. Pure.
+//! Windows of a zone as samples of power against load, bounded by number and age.
 
 use std::collections::VecDeque;
 
 use mpwatch_model::unit::Nanos;
 
-/// A window: end, busy part of the CPU time, power in microwatts.
+/// A window: its end, the busy fraction of its CPU time, and its mean power in microwatts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) at: Nanos,
@@ -16,18 +16,18 @@ pub(super) struct Sample {
 /// Which samples are kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum number.
+    /// Maximum number of samples.
     pub(super) count: usize,
-    /// Maximum age when the latest was added.
+    /// Maximum age relative to the latest sample.
     pub(super) age: Nanos,
 }
 
-/// Samples in the order of time.
+/// Samples in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples(VecDeque<Sample>);
 
 impl Samples {
-    /// Adds the latest sample and drops those beyond the limits.
+    /// Adds the latest sample and drops samples beyond the limits.
     pub(super) fn add(&mut self, sample: Sample, limits: Limits) {
         self.0.push_back(sample);
         let is_old = |old: &Sample| sample.at.since(old.at) > limits.age;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sampled ledger: CPU time of every account, estimated from a ledger that is kept in windows only. Pure. Method and limits:
-//! docs/ledger.md.
+//! The sampled ledger: CPU time of every account, estimated from a ledger that is kept only in short windows. Method and limits: docs/ledger.md.
 //!
 //! * **Window**: 50 ms in which the programs of the ledger (task switches, softirqs, system calls) are attached and charge every nanosecond to
 //!   an account. `ebpf/src/bpf/ledger.bpf.h` charges, and subtracts its own cost. `agent/src/windows` opens a window at a random time in each
@@ -23,27 +22,27 @@ use super::unit_cost::{PACKET, UnitCosts};
 
 /// Weight, in work, of the assumption that windows contain as large a share of the work as of the time.
 const PRIOR_WORK: f64 = 64.0 * PACKET;
-/// The same for packets of the whole machine.
+/// Weight, in packets, of the same assumption about the packets of the whole machine.
 const PRIOR_PACKETS: f64 = 64.0;
-/// Weight of a window relative to the next one, in the ratio of the ledger's busy time to the kernel's.
+/// Weight of a window relative to the next window, in the ratio of the ledger's busy time to the kernel's busy time.
 const DECAY: f64 = 0.99;
-/// Weight of the ratio 1, as busy time, nanoseconds: the kernel rounds its idle time to 10 ms.
+/// Weight of the assumption that this ratio is 1, as busy time in nanoseconds: the kernel rounds its idle time to 10 ms.
 const PRIOR_BUSY: f64 = 100_000_000.0;
 
-/// Work of all flows since the start of tracing, and the part of it in windows.
+/// Work of all flows since the start of tracing, and the part of it that was done in windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) all: u64,
     pub(crate) sampled: u64,
 }
 
-/// Busy time in windows, by the ledger and by the kernel. The kernel reports more, because it counts the code of the idle loop around sleeping
-/// as busy: a quarter more with 20 000 wake-ups a second in a virtual machine.
+/// Time in windows, as counted by the ledger and by the kernel. The kernel reports more busy time, because it counts the code of the idle
+/// loop before and after sleeping as busy: 25 % more with 20 000 wake-ups per second in a virtual machine.
 #[derive(Default)]
 struct Busy {
     /// In the latest windows: elapsed time, idle time by the ledger, idle time by the kernel; nanoseconds.
     recent: [f64; 3],
-    /// The same, since the start of tracing, at the last call.
+    /// The same three times since the start of tracing, as of the last call.
     totals: [u64; 3],
 }
 
@@ -99,7 +98,7 @@ impl Sampling {
     }
 
     /// Charges the time since the last call. `windows`: the accounts in windows so far; `flows`: estimated time of all flows since the last
-    /// call. Returns the time that flows are charged with: at most the busy time of the CPUs.
+    /// call. Returns the time charged to flows: at most the busy time of the CPUs.
     pub(crate) fn charge(&mut self, windows: &[CpuAccounts], now: &CpuSampling, flows: u64) -> u64 {
         self.busy.observe(windows, now);
         let busy: Vec<CpuLoad> = now.loads.iter().map(|load| self.since_last(load)).collect();
@@ -126,9 +125,8 @@ impl Sampling {
         CpuLoad { cpu: now.cpu, wall, busy: busy.min(wall) }
     }
 
-    /// Time of the accounts since the start of tracing: their time in windows, scaled. Code of applications is scaled by the work of flows,
-    /// network work without a flow by all packets of the machine (most of it may be for traffic that is not traced), interrupts by time. Flows
-    /// are estimated one by one, by their unit costs.
+    /// Time of the accounts since the start of tracing: their time in windows, scaled. `App` is scaled by the work of flows, `NetShared` by
+    /// all packets of the machine, of which most may be untraced, `Irq` by time. Flows are 0 here: each flow is estimated by its unit cost.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     fn targets(&self, windows: &[CpuAccounts], now: &CpuSampling) -> EstimatedTimes {
         let sum = |read: fn(&CpuAccounts) -> Nanos| windows.iter().map(read).sum::<Nanos>().0 as f64;
@@ -152,7 +150,7 @@ impl Sampling {
         }
     }
 
-    /// Adds time to the accounts of a CPU. They sum exactly to the elapsed time.
+    /// Adds time to the accounts of a CPU, so that the accounts sum exactly to the elapsed time.
     fn add(&mut self, load: &CpuLoad, times: EstimatedTimes) {
         let index = self.accounts.iter().position(|cpu| cpu.cpu == load.cpu).unwrap_or_else(|| {
             self.accounts.push(CpuAccounts { cpu: load.cpu, ..CpuAccounts::default() });

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time per unit of work in windows of a sampled ledger ([`super::sampling`]): of each flow, and of each class of flows for flows with too
-//! little work in windows. Pure.
+//! CPU time per unit of work in windows of a sampled ledger ([`super::sampling`]): per flow, and per class for flows with little work.
 
 use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use mpwatch_model::kernel::event::WORK_PER_PACKET;
@@ -10,18 +9,18 @@ use serde::{Deserialize, Serialize};
 const WORK: usize = 5;
 /// Work of a packet.
 pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
-/// Weight, in work, of the cost of its class in the cost of a flow.
+/// Weight, in work, of the cost of the class in the cost of a flow.
 const PRIOR_WORK: f64 = 16.0 * PACKET;
-/// Flows with fewer packets have classes of their own: most of their time is for opening and closing.
+/// Flows with fewer packets have classes of their own: they use most of their time to open and close the connection.
 const SHORT: u64 = 16;
-/// Bounds of the classes, bytes of payload per packet.
+/// Bounds between the classes, in bytes of payload per packet.
 const SIZES: [u64; 2] = [512, 8_192];
 const CLASSES: usize = (SIZES.len() + 1) * 2;
 /// Weight of a window in the figures of a class, relative to the next window.
 const DECAY: f64 = 0.98;
-/// A window in which work cost more than this multiple of its expected cost was disturbed, for example by a hypervisor that ran something else.
+/// A window in which work cost more than this multiple of its expected cost was disturbed, for example by a hypervisor that ran another guest.
 const DISTURBED: f64 = 3.0;
-/// Minimum work in a window to judge its cost.
+/// Minimum work in a window to check whether it was disturbed.
 const MIN_WORK: f64 = 16.0 * PACKET;
 /// Relative standard error of one window even if all windows of a flow agree: some work begins in a window and ends outside of it.
 const EDGE: f64 = 0.1;
@@ -35,10 +34,10 @@ const SYSTEMATIC: f64 = 0.03;
 pub(crate) struct FlowSample {
     /// CPU time in windows.
     pub(crate) time: CpuTimes,
-    /// Work since tracing began, and the part of it in windows.
+    /// Work since tracing began, and the part of it that was done in windows.
     pub(crate) work: u64,
     pub(crate) sampled: u64,
-    /// Payload in both directions.
+    /// Payload in both directions, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -65,14 +64,14 @@ impl FlowSample {
     }
 }
 
-/// The estimated CPU time of a flow, and its evidence.
+/// The estimated CPU time of a flow, and the sums from which it is estimated.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowEstimate {
     latest: FlowSample,
     charged: Option<CpuTimes>,
-    /// Time in windows, without the excess of disturbed windows.
+    /// Time in windows, by class of time, without the excess of disturbed windows. Nanoseconds.
     rated: [f64; WORK],
-    /// Number of windows with work, and the sum of squares of their difference from the flow's cost.
+    /// Number of windows with work, and the sum of the squared differences between their time and the time expected from the flow's cost.
     windows: f64,
     differences: f64,
 }
@@ -83,7 +82,7 @@ impl FlowEstimate {
         self.charged
     }
 
-    /// Adds nanoseconds, divided like `due`.
+    /// Adds nanoseconds, divided among the classes of time in proportion to `due`.
     pub(crate) fn charge(&mut self, time: u64, due: [u64; WORK]) {
         let mut parts = [0; WORK];
         parts.iter_mut().zip(divide(time, &due)).for_each(|(part, share)| *part = share);
@@ -91,12 +90,12 @@ impl FlowEstimate {
     }
 }
 
-/// Sums over windows.
+/// Sums over the windows of all flows of a class. Older windows have less weight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     time: [f64; WORK],
     work: f64,
-    /// Sums of squares: differences between measured and expected time of its flows, and expected times.
+    /// Sum of the squared differences between measured and expected times, and sum of the squared expected times.
     differences: f64,
     expected: f64,
 }
@@ -107,14 +106,14 @@ impl Class {
     }
 }
 
-/// CPU time per unit of work, by class.
+/// CPU time per unit of work, by class of flows.
 #[derive(Default)]
 pub(crate) struct UnitCosts {
     classes: [Class; CLASSES],
 }
 
 impl UnitCosts {
-    /// Reduces the weight of older windows. Called once for each charge after a window.
+    /// Reduces the weight of older windows. Must be called once per charge that follows a window.
     pub(crate) fn age(&mut self) {
         for class in &mut self.classes {
             class.time.iter_mut().for_each(|time| *time *= DECAY);
@@ -124,7 +123,7 @@ impl UnitCosts {
         }
     }
 
-    /// Adds the time and work of a flow since the last call. Returns its new work, and the part of it in windows.
+    /// Adds the time and work of a flow since the last call. Returns the new work of the flow, and the part of it that was done in windows.
     pub(crate) fn observe(&mut self, flow: &mut FlowEstimate, now: &FlowSample) -> [u64; 2] {
         let (time, sampled) = (now.time - flow.latest.time, now.sampled.saturating_sub(flow.latest.sampled));
         let new = [now.work.saturating_sub(flow.latest.work), sampled];
@@ -157,7 +156,8 @@ impl UnitCosts {
         new
     }
 
-    /// Unit cost of a class; close to the unit cost of all flows if the class has little work. `None`: no flow had work in a window so far.
+    /// Unit cost of a class of flows, by class of time. It is close to the unit cost of all flows if the class has little work. `None`: no
+    /// flow had work in a window so far.
     fn cost(&self, class: usize) -> Option<[f64; WORK]> {
         let mut all = Class::default();
         for class in &self.classes {
@@ -170,14 +170,14 @@ impl UnitCosts {
         }))
     }
 
-    /// CPU time per unit of work of a flow so far, all classes of time together.
+    /// CPU time per unit of work of a flow so far, all classes of time together. `None`: as for [`Self::cost`].
     fn cost_of(&self, flow: &FlowEstimate, class: usize) -> Option<f64> {
         let of_class = self.cost(class)?.iter().sum::<f64>();
         let time = flow.rated.iter().sum::<f64>() + PRIOR_WORK * of_class;
         Some(time / (flow.latest.sampled as f64 + PRIOR_WORK))
     }
 
-    /// Time to charge a flow with now, by class of time: its time in windows, and the unit cost of all other work.
+    /// Time to charge to a flow, by class of time: its time in windows, plus its other work times its unit cost, minus time already charged.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
     pub(crate) fn due(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
         let now = &flow.latest;
@@ -190,7 +190,7 @@ impl UnitCosts {
         }))
     }
 
-    /// Relative error of a flow's time: two standard errors, at most 1.
+    /// Relative error of a flow's time: two standard errors plus the systematic error, at most 1.
     pub(crate) fn error(&self, flow: &FlowEstimate) -> f64 {
         let (now, class) = (&flow.latest, &self.classes[flow.latest.class()]);
         let charged = flow.charged.unwrap_or_default().total().0 as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The attribution within one zone: CPU time of its accounts accumulates until a window closes; the energy of the window is then divided. Pure.
+//! The attribution within one zone: CPU time of its accounts accumulates until a window closes; then the energy of the window is divided.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use super::calibration::ZonePower;
 use super::idle::Idle;
 use super::ledger::Account;
 
-/// One zone.
+/// The state of one zone.
 pub(crate) struct ZoneSplit {
     zone: Arc<ZoneId>,
     cpus: u32,
     calibrated: Option<ZonePower>,
     idle: Idle,
-    /// Whether the idle power is known and was subtracted from earlier charges; it stays known.
+    /// Whether the idle power is known and was subtracted from earlier charges. Never becomes `false` again.
     pub(crate) is_idle_known: bool,
     pub(crate) accounts: Accounts,
     /// Totals of the zone.
     pub(crate) totals: ZoneEnergy,
-    /// Whether any window was closed with energy. Until then the totals are unknown, not 0.
+    /// Whether any window was closed with a known energy. Until then the totals are unknown, not 0.
     pub(crate) is_known: bool,
 }
 
-/// The energy of a window, in microjoules.
+/// The energy of a window, split by the idle power, in microjoules.
 struct Parts {
     idle: u64,
     active: u64,
-    /// The amounts by which the idle energy may be higher and lower.
+    /// The amounts by which the true idle energy may be above and below `idle`.
     above: f64,
     below: f64,
     source: IdleSource,
@@ -49,7 +49,7 @@ struct Window<'a> {
     parts: Parts,
     /// CPU time of all accounts, nanoseconds.
     time: u64,
-    /// The same as a share of the CPU time that was available.
+    /// `time` as a fraction of the CPU time that was available.
     busy: f64,
 }
 
@@ -68,7 +68,7 @@ impl ZoneSplit {
         }
     }
 
-    /// Closes a window: divides its energy among the accounts with CPU time in it. `false`: the sums do not match.
+    /// Closes a window: divides its energy among the accounts with CPU time in it. Returns `false` if the parts do not sum to its energy.
     pub(crate) fn close(&mut self, now: Nanos, spent: &WindowEnergy) -> bool {
         self.settle_deferred();
         let parts = self.parts(spent);
@@ -94,7 +94,7 @@ impl ZoneSplit {
         unexplained.is_some()
     }
 
-    /// Splits the energy of a window by the idle power that was known before it.
+    /// Splits the energy of a window by the idle power that was known before the window.
     fn parts(&self, spent: &WindowEnergy) -> Parts {
         let known = match &spent.estimate {
             Some(estimate) => Some((IdlePower::spread(estimate.idle, 0), IdleSource::Unknown)),
@@ -129,7 +129,7 @@ impl ZoneSplit {
         }
     }
 
-    /// Closes a window of unknown energy: its CPU time is not charged.
+    /// Closes a window of unknown energy: its CPU time is discarded.
     pub(crate) fn lose(&mut self, elapsed: Nanos) {
         self.accounts.clear_times();
         self.totals.power_uw = None;
@@ -137,7 +137,7 @@ impl ZoneSplit {
         self.totals.lost_ns += elapsed;
     }
 
-    /// The energy charged to an account, without its CPU time. `None`: no window in which it used a CPU of this zone was closed.
+    /// The energy charged to an account; `cpu` is not set. `None`: no window in which the account used a CPU of this zone was closed.
     pub(crate) fn charge(&self, account: Account) -> Option<FlowEnergy> {
         let state = self.accounts.get(account)?;
         let source = state.idle_source?;
@@ -168,7 +168,7 @@ impl ZoneSplit {
 }
 
 impl Window<'_> {
-    /// Divides the energy among the accounts. Returns the active energy that no account was given. `None`: the sums do not match.
+    /// Divides the energy among the accounts. Returns the active energy that no account was given. `None`: the parts do not sum to the energy.
     fn divide(&self, accounts: &mut [&mut AccountState]) -> Option<u64> {
         let sum =
             |accounts: &[&mut AccountState]| accounts.iter().map(|account| account.active.given).sum::<u64>();
@@ -190,7 +190,7 @@ impl Window<'_> {
         Some(unexplained)
     }
 
-    /// Adds the window to the totals of its zone. If its sums did not match, all its energy is unexplained.
+    /// Adds the window to the totals of its zone. If the division failed (`unexplained` is `None`), all its energy is unexplained.
     fn add_to_totals(
         &self,
         totals: &mut ZoneEnergy,
@@ -217,8 +217,8 @@ impl Window<'_> {
         }
     }
 
-    /// Widens the bounds of the accounts by this window: the order in which loads started, the energy at the window's edges and the idle power
-    /// are uncertain.
+    /// Adds the bounds of this window to the accounts. The order in which loads started, the energy at the edges of the window and the idle
+    /// power are uncertain.
     fn widen_bounds(&self, idle: &Idle, calibrated: Option<&ZonePower>, accounts: &mut [&mut AccountState]) {
         let Self { spent, parts, time, busy } = self;
         let active = parts.active as f64;
@@ -236,9 +236,9 @@ impl Window<'_> {
                     let (least, most) = curve.marginal(share * busy, *busy);
                     ((least / dynamic).clamp(0.0, share), (most / dynamic).max(share))
                 }
-                // All of it may be idle energy.
+                // The whole energy of the window may be idle energy.
                 _ if !parts.is_known => (0.0, 1.0),
-                // Without a power curve, an account that did not run alone may have caused all of it or nothing.
+                // Without a power curve, an account that did not run alone may have caused all active energy or none.
                 _ if account.time == *time => (share, share),
                 _ => (0.0, 1.0),
             };

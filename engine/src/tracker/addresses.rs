@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ADD_ADDR and REMOVE_ADDR of both ends, as far as the MPTCP socket records them.
+//! ADD_ADDR and REMOVE_ADDR options of both ends, as far as the MPTCP socket records them.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ pub(super) struct Addresses {
     /// Address ids that the peer announced and has not removed, and ids that it removed.
     announced: BTreeSet<u8>,
     removed: BTreeSet<u8>,
-    /// ADD_ADDR options that this host has sent.
+    /// Number of ADD_ADDR options that this host has sent.
     sent: u8,
-    /// When the MPTCP socket was last read.
+    /// Time of the last reading of the MPTCP socket.
     read: Nanos,
 }
 
 impl Addresses {
-    /// Adds new announcements and removals to the timeline. If the list of removed ids has changed, returns the time of the previous reading.
+    /// Adds new announcements and removals to the timeline. If removed ids have changed, returns the time of the previous reading.
     pub(super) fn update(
         &mut self,
         old: Option<&MskView>,
@@ -34,7 +34,7 @@ impl Addresses {
             self.sent = new.addresses_announced;
             timeline.sampled(at, TimelineEvent::AddressAnnounced { total: new.addresses_announced });
         }
-        // The kernel keeps the last announcement and the last removal, so only a change is a new one.
+        // The kernel keeps only the last announcement and the last removal, so a new announcement or removal shows as a change.
         let is_announcement = old.is_none_or(|old| old.announced != new.announced);
         let is_removal = old.is_none_or(|old| old.removed_ids != new.removed_ids);
         if let Some((address_id, address)) = new.announced.filter(|_| is_announcement) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay samples and bottlenecks: passes samples to the detector of their connection, and reports its results.
+//! Passes delay samples to the detector of their connection, and reports the bottlenecks that it finds.
 
 use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
 use mpwatch_model::id::SubflowId;
@@ -16,13 +16,13 @@ const LINGER: Nanos = Nanos(3_000_000_000);
 /// Maximum number of subflows with verdicts: the number of pairs grows with its square, and a peer may open and close subflows without end. The
 /// kernel has at most 8 subflows open unless limits are raised.
 const MAX_JUDGED: usize = 32;
-/// Samples may arrive before the first record of their subflow. This many batches are kept until the next tick.
+/// Maximum number of batches that arrive before the first record of their subflow and are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
 
 /// How bottlenecks are detected.
 #[derive(Clone, Copy)]
 pub(super) struct Detection {
-    /// Another method than mpwatch's own, and its name.
+    /// The name and constructor of another method. `None`: mpwatch's own method.
     pub(super) other: Option<(DetectionMethod, NewMethod)>,
     pub(super) backoff: bool,
 }
@@ -31,7 +31,7 @@ impl Detection {
     /// A detector without samples.
     pub(super) fn detector(self) -> Box<Detector> {
         Box::new(match self.other {
-            // The backoff fits the verdicts of mpwatch's own method only.
+            // The backoff is designed for the verdicts of mpwatch's own method.
             Some((name, new)) => Detector::with_method(new(name)),
             None if self.backoff => Detector::default().with_backoff(),
             None => Detector::default(),
@@ -60,7 +60,7 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
     if flow.closed_at().is_some() {
         return;
     }
-    // First, so that pairs are bounded also if many subflows ended since the previous tick.
+    // Before the evaluation, to bound the number of pairs even if many subflows ended since the previous tick.
     let judged = judged(flow);
     let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
     for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
@@ -69,7 +69,7 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
     detector.advance(now);
 }
 
-/// The subflows whose pairs have verdicts: the open ones, then those that ended last.
+/// The subflows whose pairs get verdicts: open subflows first, then the most recently ended subflows.
 fn judged(flow: &Flow) -> Vec<SubflowId> {
     let mut found: Vec<&SubflowState> = flow.in_order().collect();
     if found.len() > MAX_JUDGED {
@@ -79,7 +79,7 @@ fn judged(flow: &Flow) -> Vec<SubflowId> {
     found.into_iter().map(|subflow| subflow.record.id).collect()
 }
 
-/// The bottlenecks of a connection. Returns `None` if it has fewer than two subflows. `detector`: `None` if there were no samples.
+/// The bottlenecks of a connection. Returns `None` if it has fewer than two subflows. `detector` is `None` if there were no samples.
 pub(super) fn summarise(
     flow: &Flow,
     detector: Option<&Detector>,

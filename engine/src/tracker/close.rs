@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why a subflow ended, and why a connection fell back, derived from the kernel side's observations. Pure.
+//! Derives from the records of the BPF programs why a subflow ended, or why a connection fell back.
 
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 
-// errno values of Linux, the same on all architectures that mpwatch supports.
+// errno values of Linux. They are the same on all architectures that mpwatch supports.
 const ENETUNREACH: u32 = 101;
 const ECONNABORTED: u32 = 103;
 const ECONNRESET: u32 = 104;
@@ -13,7 +13,7 @@ const ECONNREFUSED: u32 = 111;
 const EHOSTDOWN: u32 = 112;
 const EHOSTUNREACH: u32 = 113;
 
-/// The reason, from the strongest evidence.
+/// The reason for the end of a subflow, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     let is_open_tcp = record.seen_open && !record.passive && !record.end.never_established;
     if record.mp_join && record.established.is_none() && is_open_tcp && record.end.reset_sent {
@@ -22,7 +22,7 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     reason_for(record.error, record.end)
 }
 
-/// The reason for a socket that was closed in SYN_SENT. The kernel sets the error `ECONNRESET` then, even without a reset.
+/// The reason for a socket that was closed in SYN_SENT. The kernel then sets the error `ECONNRESET` even without a reset.
 fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
     match error {
         ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
@@ -32,9 +32,9 @@ fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
     }
 }
 
-/// The first event of the closing decides. The removal of a single subflow begins with a FIN; data in flight then makes the kernel report a
-/// reset at both ends, although one of them received none (`TCPAbortOnData`), and on a failed path the FIN times out. A socket that is
-/// destroyed on purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
+/// The first event decides. The removal of a single subflow begins with a FIN. If data is in flight, the kernel then reports a reset at
+/// both ends, although one end received no reset (`TCPAbortOnData`); on a failed path, the FIN times out. A socket that is destroyed on
+/// purpose (`SOCK_DESTROY`: `ss --kill`, an elimination; `bpf_sock_destroy`) has the error `ECONNABORTED`.
 fn reason_for(error: u32, end: EndFlags) -> CloseReason {
     if end.never_established {
         return of_handshake(error, end);
@@ -81,7 +81,7 @@ pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
 mod tests {
     use super::*;
 
-    /// Case, error, flags and reason, mostly from kernel 6.18 (`root_close.rs`). The cases of the failed path and the late reset are derived.
+    /// Case, error, flags and reason, mostly measured on kernel 6.18 (`root_close.rs`). The failed path and the late reset were not measured.
     macro_rules! cases {
         ($($case:literal: $error:expr, [$($flag:ident)*] => $reason:ident;)*) => {
             [$(($case, $error, EndFlags { $($flag: true,)* ..EndFlags::default() }, CloseReason::$reason)),*]

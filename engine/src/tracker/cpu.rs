@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers that sum to the whole.
+//! CPU time spent on a connection but on no particular subflow. It is divided among the subflows as integers that sum to that time.
 
 use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,14 @@ use super::subflow::SubflowState;
 /// The CPU time of a connection, and the part of it that was divided.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct ConnectionCpu {
-    /// `None`: the kernel side keeps no account.
+    /// `None`: the CPU time of connections is not measured.
     pub(super) total: Option<CpuTimes>,
     divided: Option<CpuTimes>,
 }
 
 impl ConnectionCpu {
-    /// Divides the time since the last tick in proportion to the payload carried since then or, if there was none, in total. Must run before the
-    /// subflows end their tick. If the opening was not traced, time before the first tick is left out: its payload was not observed.
+    /// Divides the time since the last tick in proportion to the payload carried since the last tick or, if there was none, to all payload. Must
+    /// run before the subflows end their tick. If the opening was not traced, time before the first tick is left out: its payload is unknown.
     pub(super) fn divide(&mut self, subflows: &mut [SubflowState], seen_open: bool) {
         let Some(total) = self.total else { return };
         let divided = self.divided.unwrap_or(if seen_open { CpuTimes::default() } else { total });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. The connection's sums include dropped ones.
+//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. Its sums include dropped subflows.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -12,11 +12,11 @@ use super::flows::Flows;
 use super::index::Index;
 use super::subflow::SubflowState;
 
-/// Ids of dropped subflows kept per connection, 16 kB: a late record of one of them must not be counted again.
+/// Maximum number of ids of dropped subflows kept per connection (16 kB): a late record of a dropped subflow must be ignored.
 const MAX_IDS: usize = 1_024;
 
 impl Flow {
-    /// Gives new subflows their places, in the order of their creation.
+    /// Numbers new subflows (`place`) in the order of their creation.
     pub(super) fn assign_places(&mut self) {
         let dropped = self.dropped.as_ref().map_or(0, |dropped| dropped.count);
         let placed: u32 = self.subflows.iter().map(|subflow| u32::from(subflow.place > 0)).sum();
@@ -25,8 +25,9 @@ impl Flow {
         new.into_iter().zip(dropped + placed + 1..).for_each(|(subflow, place)| subflow.place = place);
     }
 
-    /// Drops `excess` ended subflows whose values in `reported` are final: first those that carried nothing, then the oldest. The first joined
-    /// subflows that were established and effective stay, like all that an earlier run may have stored. `is_charged`: all energy is charged.
+    /// Drops `excess` ended subflows whose values in `reported` are final: first subflows without payload, then the oldest. It keeps the
+    /// first joined subflow that was established, the first that was effective, and all that an earlier run may have stored. `is_charged`:
+    /// whether all energy of a subflow is charged.
     fn drop_ended(
         &mut self,
         (reported, excess): (&Connection, usize),
@@ -45,7 +46,7 @@ impl Flow {
         ended.sort_by_key(|subflow| (subflow.carried().1 > 0, subflow.end.map(|(at, _)| at)));
         ended.truncate(excess);
         let ids: Vec<SubflowId> = ended.iter().map(|subflow| subflow.record.id).collect();
-        // The progress of dropped subflows still ends stalls and outages.
+        // The progress of dropped subflows must still end stalls and outages.
         let progress = ended.iter().filter_map(|subflow| subflow.record.progress);
         self.stalls_until = progress.fold(self.stalls_until, Nanos::max);
         let acked = ended.iter().filter_map(|subflow| subflow.path.acked_at);
@@ -60,7 +61,7 @@ impl Flow {
     }
 }
 
-/// Drops the excess of ended subflows of a connection that was just reported, and returns their number.
+/// Drops excess ended subflows of a connection that was just reported. Returns the number of dropped subflows.
 pub(super) fn drop_ended(
     reported: &Connection,
     now: Nanos,

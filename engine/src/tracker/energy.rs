@@ -15,9 +15,9 @@ use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
 use crate::energy::sampling::Sampling;
 
-/// Charges without new CPU time after which the energy of a flow is final: a fraction that is withheld in one charge is given in the next.
+/// Number of charges without new CPU time after which the energy of a flow is final: a microjoule withheld in one charge is given in the next.
 const QUIET_CHARGES: u32 = 2;
-/// Longest wait of a closed connection for its CPU time, which a sampled ledger estimates every few seconds.
+/// Maximum time that a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds.
 pub(super) const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 
 /// Energy and CPU time charged so far.
@@ -29,9 +29,9 @@ pub(super) struct Energy {
     /// CPU accounts at the last charge.
     cpus: Vec<CpuAccounts>,
     sampling: Sampling,
-    /// Energy that is charged when a window of the sampled ledger has ended.
+    /// Energy to charge when the next window of the sampled ledger has ended. `None`: all energy is charged.
     deferred: Option<EnergyWindow>,
-    /// The latest tick had energy to charge.
+    /// Whether the latest tick had energy to charge.
     is_charging: bool,
 }
 
@@ -40,7 +40,7 @@ impl Energy {
         Self { mode, split: Split::from_machine(machine), ..Self::default() }
     }
 
-    /// Charges one tick, after the flows have applied everything up to it.
+    /// Charges the energy of one tick. The flows must have applied all records up to the tick.
     pub(super) fn on_tick(&mut self, tick: &Tick, flows: &mut [&mut Flow]) {
         self.is_charging = tick.energy.is_some();
         let Some(window) = &tick.energy else {
@@ -56,7 +56,7 @@ impl Energy {
             None => window.clone(),
             Some(mut due) => {
                 if !due.join(window) {
-                    // Charges the CPU time so far with the earlier windows, if their energy is known.
+                    // The windows cannot be joined: charges the earlier windows, with the CPU time so far if their energy is known.
                     if due.has_energy() {
                         self.charge_estimate(&due, tick, sampling, flows);
                     } else {
@@ -125,7 +125,7 @@ impl Energy {
         &self.cpus
     }
 
-    /// Energy of a subflow. `None`: nothing was charged to it yet.
+    /// Energy of a subflow. `None`: no energy was charged to it yet.
     pub(super) fn flow_energy(&self, subflow: &SubflowState) -> Option<FlowEnergy> {
         let cpu = subflow.cpu(self.mode)?.total();
         let energy = FlowEnergy { cpu, ..self.split.flow(subflow.record.id)? };
@@ -146,14 +146,14 @@ impl Energy {
         self.deferred.is_none() && subflows.all(|id| self.split.is_settled(id))
     }
 
-    /// Whether the energy of a flow stays as it is until one of its records changes, or the idle power of a zone becomes known.
+    /// Whether the energy of a flow changes only when one of its records changes or the idle power of a zone becomes known.
     pub(super) fn is_current(&self, flow: &Flow) -> bool {
         let mut subflows = flow.subflow_ids();
         !self.is_charging
             || (flow.quiet.charges >= QUIET_CHARGES && subflows.all(|id| self.split.is_settled(id)))
     }
 
-    /// Number of zones whose idle power is known. Each additional zone changes the energy that flows were charged with before.
+    /// Number of zones whose idle power is known. Each additional such zone changes the energy that was charged to flows before.
     pub(super) fn zones_with_idle_power(&self) -> usize {
         self.split.zones_with_idle_power()
     }
@@ -170,7 +170,7 @@ impl Energy {
         }
     }
 
-    /// Windows that were not charged because their sums did not match: a bug in mpwatch.
+    /// Number of windows that were not charged because the parts did not sum to the zone's energy: a bug in mpwatch.
     pub(super) fn broken(&self) -> u64 {
         self.split.broken()
     }

@@ -22,18 +22,18 @@ use super::socket::{self, Socket};
 use super::subflow::{self, SubflowState};
 use super::timeline::Timeline;
 
-/// A REMOVE_ADDR may arrive this long after the FIN or reset that it causes.
+/// A REMOVE_ADDR may arrive this long after the FIN or reset of the subflow that it removes.
 const REMOVE_ADDR_DELAY: Nanos = Nanos(1_000_000_000);
 
-/// Time without activity of a connection, in ticks and in charges.
+/// Time since the last activity of a connection, as numbers of ticks and of charges.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Quiet {
     pub(super) ticks: u32,
-    /// Charges of CPU time.
+    /// Number of charges of CPU time.
     pub(super) charges: u32,
 }
 
-/// One connection. While it is idle, it is serialized without its timeline.
+/// One connection. An idle connection is stored serialized, without its timeline.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Flow {
     pub(super) serial: u64,
@@ -57,22 +57,22 @@ pub(super) struct Flow {
     cpu: ConnectionCpu,
     pub(super) socket: Socket,
     pub(super) quiet: Quiet,
-    /// Consecutive ticks at which it was complete.
+    /// Number of consecutive ticks at which the connection was complete.
     complete_ticks: u32,
     /// End of the last stall on the timeline.
     pub(super) stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
-    /// Start of the outage that has not ended.
+    /// Start of the current outage. `None`: there is no outage.
     pub(super) outage_since: Option<Nanos>,
-    /// The last tick at which no data waited for a path, and the last tick at which the peer's window was closed.
+    /// Time of the last tick at which no data waited for a path, and of the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
-    /// The tick before the peer's window was last found closed for the first time.
+    /// Time of the last tick before the peer's window closed, for the latest period in which it was closed.
     pub(super) limited_since: Nanos,
-    /// Payload acknowledged on all subflows at the last tick.
+    /// Payload acknowledged on all subflows together, at the last tick.
     pub(super) acked: Bytes,
-    /// Payload with a DATA_ACK, and the last tick at which it grew or no DATA_ACK was missing. `None`: the kernel does not count it.
+    /// Payload with a DATA_ACK (`None`: not counted by the kernel), and time of the last tick at which it grew or no DATA_ACK was missing.
     pub(super) delivered: Option<Bytes>,
     pub(super) delivered_at: Nanos,
 }
@@ -105,27 +105,27 @@ impl Flow {
         ends?.into_iter().max()
     }
 
-    /// Whether every final counter has arrived. Records arrive in any order, so the final record of a socket is awaited even if no other arrived.
+    /// Whether all final records have arrived. They arrive in any order, so the final record of the MPTCP socket may be its only record.
     fn is_complete(&self) -> bool {
         let is_tcp = self.msk.is_none();
         let socket_done = is_tcp || self.socket.is_final || self.socket.is_gone();
-        // A connection that is refused, or closes, does so before its subflow, whose final record follows.
+        // The MPTCP socket of a refused or closed connection ends before its subflow, whose final record follows.
         let has_subflow = !self.subflows.is_empty() || self.socket.is_gone();
         let subflows_done = has_subflow && self.subflows.iter().all(SubflowState::is_final);
         socket_done && self.closed_at().is_some() && subflows_done
     }
 
-    /// Whether it has been complete for a whole interval: the final record of another subflow may arrive one tick later.
+    /// Whether the connection was complete for a whole interval: the final record of another subflow may arrive one tick later.
     pub(super) fn is_forgettable(&self) -> bool {
         self.complete_ticks >= 2
     }
 
-    /// Whether it has been complete for enough ticks that missing CPU charges will not arrive any more.
+    /// Whether the connection was complete for at least `MIN_MISSED_TICKS`, after which missing CPU charges no longer arrive.
     pub(super) fn is_long_complete(&self) -> bool {
         self.complete_ticks >= MIN_MISSED_TICKS
     }
 
-    /// Whether it is reported: not before its socket has connected.
+    /// Whether the connection is reported, which begins when its socket has connected.
     pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
     }
@@ -194,7 +194,7 @@ impl Flow {
         self.timeline.compare(old, record, record.at.max(now));
     }
 
-    /// Adds a fallback to the timeline once the initial subflow is known, which gives the reason.
+    /// Adds a fallback to the timeline once the initial subflow is known, because its record shows the reason.
     fn note_fallback(&mut self, at: Nanos) {
         let fallback = self.msk.as_ref().is_some_and(|msk| msk.fallback);
         if let (true, false, Some(initial)) = (fallback, self.fell_back, self.subflows.first()) {
@@ -223,7 +223,7 @@ impl Flow {
         }
     }
 
-    /// The last record of a subflow, or of the connection's own socket, is still current.
+    /// Notes that the last record of a subflow is still current. `None`: the last record of the MPTCP socket.
     pub(super) fn on_unchanged(&mut self, subflow: Option<SubflowId>) {
         let Some(id) = subflow else {
             self.socket.seen.note();
@@ -268,7 +268,7 @@ impl Flow {
         vanished
     }
 
-    /// Bytes that it has carried in both directions. `None`: its payload is unknown.
+    /// Bytes that the connection has carried in both directions. `None`: its payload is unknown.
     fn totals(&self) -> Option<Totals> {
         let (sent, received) = self.bytes()?;
         let dropped = self.dropped.iter().map(|dropped| dropped.observed.wire_bytes_estimate);
@@ -284,7 +284,7 @@ impl Flow {
         Life { from, to: self.closed_at().unwrap_or(now), seen_open: self.opened.is_some() }
     }
 
-    /// When it was opened or, if that was not seen, when it was first seen.
+    /// When the connection was opened or, if the opening was not traced, when it was first observed.
     pub(super) fn began(&self, now: Nanos) -> Nanos {
         self.opened.or(self.first_seen).unwrap_or(now)
     }
@@ -317,7 +317,7 @@ impl Flow {
 
     fn apply_msk(&mut self, msk: &MskView, at: Nanos, subflow: Option<SubflowId>) {
         let merged = socket::merge(self.msk.as_ref(), msk, self.socket.is_final);
-        // An id that was reported must not change; an unknown part of it may be filled in.
+        // A reported id must not change, but unknown parts of it may be filled in.
         if self.token.0 == 0 {
             self.token = merged.token;
         }
@@ -346,7 +346,7 @@ impl Flow {
 
     fn add_subflow(&mut self, record: &SubflowRecord) -> usize {
         let mut subflow = SubflowState::new(record);
-        // With these values, the update with its first record adds everything in the record to the timeline.
+        // With these values, the update with the first record adds everything in this record to the timeline.
         subflow.record.established = None;
         subflow.record.last = false;
         self.subflows.push(subflow);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All connections: active ones, which take part in ticks, with their detectors, and idle ones.
+//! All connections: active connections, which take part in ticks, with their detectors; and idle connections.
 
 use std::collections::HashMap;
 
@@ -36,18 +36,18 @@ enum Found<'a> {
 }
 
 impl Flows {
-    /// The flow of a record, which takes part in ticks from now on.
+    /// The flow of a record. It takes part in ticks from now on.
     pub(super) fn record(&mut self, key: Key, now: Nanos, new: impl FnOnce() -> Flow) -> &mut Flow {
         self.wake([key], now);
         self.active.entry(key).or_insert_with(new)
     }
 
-    /// An active flow. `None`: it is idle, or forgotten.
+    /// An active flow. `None`: the flow is idle or was forgotten.
     pub(super) fn active(&self, key: Key) -> Option<&Flow> {
         self.active.get(&key)
     }
 
-    /// The same, mutable, and its detector.
+    /// An active flow, mutable, and its detector. `None`: the flow is idle or was forgotten, or it has no detector.
     pub(super) fn active_mut(&mut self, key: Key) -> Option<(&mut Flow, Option<&mut Box<Detector>>)> {
         Some((self.active.get_mut(&key)?, self.detectors.get_mut(&key)))
     }
@@ -57,14 +57,14 @@ impl Flows {
         self.active.iter().map(|(key, flow)| (*key, flow))
     }
 
-    /// The same, mutable. Sorted: which flow gets an indivisible microjoule must not depend on the order of a hash map.
+    /// All active flows, mutable. Sorted, because the flow that gets an indivisible microjoule must not depend on the order of a hash map.
     pub(super) fn sorted_mut(&mut self) -> Vec<&mut Flow> {
         let mut flows: Vec<&mut Flow> = self.active.values_mut().collect();
         flows.sort_unstable_by_key(|flow| flow.serial);
         flows
     }
 
-    /// The last record of a subflow, or of the connection's own socket, is still current.
+    /// Notes that the last record of a subflow is still current. `None`: the last record of the MPTCP socket.
     pub(super) fn on_unchanged(&mut self, key: Key, subflow: Option<SubflowId>) {
         if !self.idle.note(key, subflow)
             && let Some(flow) = self.active.get_mut(&key)
@@ -96,13 +96,12 @@ impl Flows {
         }
     }
 
-    /// Removes an active flow.
     pub(super) fn remove(&mut self, key: Key) -> Option<Flow> {
         self.detectors.remove(&key);
         self.active.remove(&key)
     }
 
-    /// Lets idle connections take part in ticks again if the kernel side did not list all their sockets, or their names have changed.
+    /// Makes idle connections active if the BPF programs did not list all their sockets, or if their names have changed.
     pub(super) fn check_idle(&mut self, renamed: &Changed, now: Nanos) {
         let missing = self.idle.check(now);
         self.wake(missing, now);
@@ -126,7 +125,7 @@ impl Flows {
         }
     }
 
-    /// Moves the connections without activity from the ticks to the idle ones.
+    /// Makes connections without activity idle.
     pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
         let may_be_idle = |(key, flow): &(&Key, &Flow)| {
             let detector = self.detectors.get(*key).map(|detector| &**detector);
@@ -143,7 +142,7 @@ impl Flows {
         shrink_map(&mut self.detectors);
     }
 
-    /// All connections, or only the active ones, in the order of their first records.
+    /// All connections, or only the active connections, in the order of their first records.
     pub(super) fn connections(&self, sources: &Sources<'_>, with_idle: bool) -> Vec<Connection> {
         let active = self.active.iter().filter(|(_, flow)| flow.is_reportable());
         let active = active.map(|(key, flow)| (*key, Found::Active(flow)));
@@ -159,7 +158,7 @@ impl Flows {
         found.into_iter().map(connection).collect()
     }
 
-    /// Memory of the idle connections, without their names and verdicts.
+    /// Memory of the idle connections in bytes, without their names and verdicts.
     #[cfg(test)]
     pub(super) fn idle_bytes(&self) -> usize {
         self.idle.iter().map(|(_, flow)| flow.bytes()).sum()

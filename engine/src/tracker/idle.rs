@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections without activity. They take no part in ticks until one of their records or names changes, a sample arrives, or the kernel side no
-//! longer lists them. Snapshots share them.
+//! Connections without activity. They do not take part in ticks until one of their records or names changes, a sample arrives, or the BPF
+//! programs no longer list one of their sockets. Snapshots share them.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -22,14 +22,14 @@ use super::timeline::Timeline;
 use super::view::{Context, Extras, Facts, Sources};
 use crate::bottleneck::Detector;
 
-/// Ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
+/// Number of ticks without a change after which a connection is idle. The rates of the latest interval are zero by then.
 const QUIET_TICKS: u32 = 2;
-/// Age from which samples no longer affect verdicts.
+/// Samples of this age no longer affect verdicts.
 const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
-/// Bit of the connection's own socket; lower bits belong to subflows. A connection with more subflows, ended ones included, is never idle.
+/// Bit of the MPTCP socket in a set of sockets; lower bits are subflows. A connection with more subflows, including ended ones, is never idle.
 const SOCKET: usize = 63;
 
-/// A connection as it was when it became idle. Serialized it takes a quarter of the memory, and there may be 100 000 of them.
+/// A connection as of the time at which it became idle. Serialized, it takes a quarter of the memory; there may be 100 000 idle connections.
 pub(super) struct IdleFlow {
     id: ConnectionId,
     /// The flow without its timeline, and the energy of its subflows.
@@ -37,9 +37,9 @@ pub(super) struct IdleFlow {
     timeline: Timeline,
     extras: Extras,
     facts: Facts,
-    /// Its namespace and control group, by which names are found.
+    /// Network namespace and control group, to find the connection when their names change.
     named_by: (NetnsCookie, u64),
-    /// Its subflows, and the bits of the sockets that the kernel side lists.
+    /// Its subflows, and the bits of the sockets that the BPF programs must list.
     subflows: Box<[SubflowId]>,
     expected: u64,
 }
@@ -97,7 +97,7 @@ impl fmt::Debug for IdleFlow {
     }
 }
 
-/// An idle connection, and which of its sockets were listed since the last check.
+/// An idle connection; `seen` has the bits of the sockets that were listed since the last check.
 struct Slot {
     shared: Arc<IdleFlow>,
     detector: Option<Box<Detector>>,
@@ -109,7 +109,7 @@ struct Slot {
 #[derive(Default)]
 pub(super) struct Idle {
     slots: HashMap<Key, Slot>,
-    /// When to check which connection, in order of time.
+    /// The time of each check, in order, and the connection to check.
     checks: VecDeque<(Nanos, Key)>,
     shared: IdleConnections,
 }
@@ -123,13 +123,13 @@ impl Idle {
         self.slots.insert(key, Slot { shared, detector, seen: 0, check_at });
     }
 
-    /// Removes a connection that is not idle any more, and returns it.
+    /// Removes and returns a connection that is no longer idle.
     pub(super) fn remove(&mut self, key: Key, now: Nanos) -> Option<(Flow, Option<Box<Detector>>)> {
         let Slot { shared, detector, seen, check_at } = self.slots.remove(&key)?;
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
         let (mut flow, _) = shared.unpack();
-        // At the previous check, all sockets had been listed.
+        // At the previous check, all sockets were listed.
         let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
         for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
             subflow.seen.resume(seen_at(bit));
@@ -139,7 +139,7 @@ impl Idle {
         Some((flow, detector))
     }
 
-    /// Notes that a subflow, or the connection's own socket, is listed. Returns whether the connection is idle.
+    /// Notes that a subflow is listed. `None`: the MPTCP socket is listed. Returns whether the connection is idle.
     pub(super) fn note(&mut self, key: Key, subflow: Option<SubflowId>) -> bool {
         let Some(slot) = self.slots.get_mut(&key) else { return false };
         let position = |id| slot.shared.subflows.iter().position(|subflow| *subflow == id);
@@ -149,7 +149,7 @@ impl Idle {
         true
     }
 
-    /// Checks the connections that are due. Returns those that were not listed completely.
+    /// Checks the connections that are due. Returns the connections of which a socket was not listed.
     pub(super) fn check(&mut self, now: Nanos) -> Vec<Key> {
         let mut missing = Vec::new();
         while let Some((check_at, key)) = self.checks.pop_front_if(|(check_at, _)| *check_at <= now) {
@@ -186,14 +186,14 @@ impl Idle {
     }
 }
 
-/// The bits of the sockets that the kernel side lists.
+/// The bits of the sockets that the BPF programs must list.
 fn expected(flow: &Flow) -> u64 {
     let subflows = flow.subflows.iter().enumerate().filter(|(_, subflow)| !subflow.is_final());
     let socket = Some(SOCKET).filter(|_| flow.socket.is_known);
     subflows.map(|(bit, _)| bit).chain(socket).fold(0, |bits, bit| bits | 1 << bit)
 }
 
-/// Whether ticks no longer change anything but the age of this connection.
+/// Whether ticks change only the age of this connection.
 pub(super) fn may_be_idle(flow: &Flow, detector: Option<&Detector>, now: Nanos) -> bool {
     let is_settled =
         |subflow: &SubflowState| subflow.is_final() || (subflow.end.is_none() && subflow.seen.is_recent(now));

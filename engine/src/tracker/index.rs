@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds a connection by anything that a record contains: the cookie of its socket, its token, or one of its subflows.
+//! Finds a connection by the ids in a record: the cookie of its socket, its token, or one of its subflows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub(super) struct Index {
     forgotten: HashSet<ConnectionId>,
 }
 
-/// The cookie, unless the kernel has not assigned one yet.
+/// `None` for cookie 0: the kernel has not assigned a cookie yet.
 fn known(cookie: SocketCookie) -> Option<SocketCookie> {
     (cookie.0 != 0).then_some(cookie)
 }
@@ -40,8 +40,8 @@ impl Index {
         self.cookies.get(&known(cookie)?).map(|(key, _)| *key)
     }
 
-    /// The connection with this token on this MPTCP socket, as far as both are known. A socket may be connected again (AF_UNSPEC): it keeps
-    /// its cookie and gets another token, while records of the earlier connection may still arrive.
+    /// The connection with this token on this MPTCP socket. Token or cookie may be unknown. A socket may be connected again (AF_UNSPEC): it
+    /// keeps its cookie and gets another token, while records of the earlier connection may still arrive.
     pub(super) fn by_socket(&self, netns: NetnsCookie, token: Token, cookie: SocketCookie) -> Option<Key> {
         let of_token = token.known().and_then(|token| self.tokens.get(&(netns, token)).copied());
         let of_cookie = || {

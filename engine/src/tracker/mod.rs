@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of all connections. [`Tracker`] is its only owner and depends on the event stream only: no I/O and no clock.
+//! The state of all connections. [`Tracker`] owns it and depends only on the event stream: it does no I/O and reads no clock.
 
 mod addresses;
 mod bottleneck;
@@ -56,16 +56,16 @@ use path::Interval;
 use suspension::Suspensions;
 use view::Sources;
 
-/// Maximum number of closed connections that are kept for the report, about 3 kB each with two subflows: a recording may go on for days.
+/// Maximum number of closed connections kept for the report of a long recording. A connection with two subflows takes about 3 kB.
 const MAX_ARCHIVED: usize = 50_000;
 
 /// Treatment of a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Closed {
-    /// It is discarded, as in a live view.
+    /// Discard it, as in a live view.
     #[default]
     Forget,
-    /// It is kept for the report at the end of the run, if it is among the latest 50 000.
+    /// Keep it for the report at the end of the run, if it is among the latest 50 000.
     Keep,
 }
 
@@ -75,14 +75,14 @@ pub struct Tracker {
     start: Start,
     closed: Closed,
     flows: Flows,
-    /// Whether snapshots share one list of the idle connections instead of each having its own copies.
+    /// Whether snapshots share one list of the idle connections instead of copying them.
     shares_idle: bool,
     /// Number of zones whose idle power was known at the last tick.
     zones_with_idle_power: usize,
     index: Index,
     names: Names,
     pending: Pending,
-    /// Another detection method than mpwatch's own, and its name.
+    /// The name and constructor of another detection method. `None`: mpwatch's own method.
     other_method: Option<(DetectionMethod, NewMethod)>,
     energy: Option<Energy>,
     tick: Tick,
@@ -93,7 +93,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Starts with the first event of a stream.
+    /// Creates a tracker from the first event of a stream.
     pub fn new(start: Start, closed: Closed) -> Self {
         Self {
             tick: Tick { at: start.at, ..Tick::default() },
@@ -104,13 +104,14 @@ impl Tracker {
         }
     }
 
-    /// Detects bottlenecks by another method than mpwatch's own. `new` creates it for each connection.
+    /// Detects bottlenecks by another method than mpwatch's own. `new` creates the method for each connection.
     #[must_use]
     pub fn with_method(self, name: DetectionMethod, new: NewMethod) -> Self {
         Self { other_method: Some((name, new)), ..self }
     }
 
-    /// Moves idle connections from the list of each snapshot to [`Snapshot::idle`], so that the cost of a snapshot depends on what has changed.
+    /// Moves idle connections from the list of each snapshot to [`Snapshot::idle`], so that the cost of a snapshot depends only on the
+    /// active connections.
     #[must_use]
     pub fn with_shared_idle(self) -> Self {
         Self { shares_idle: true, ..self }
@@ -136,8 +137,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a tick: returns its snapshot, discards closed connections whose final values it contains, and excludes idle connections from the
-    /// next ticks.
+    /// Ends a tick: returns a snapshot, discards closed connections with final values in it, and excludes idle connections from later ticks.
     pub fn end_tick(&mut self) -> Snapshot {
         let mut snapshot = self.snapshot();
         let active = self.flows.all_active();
@@ -179,7 +179,7 @@ impl Tracker {
         }
     }
 
-    /// Whether a connection has closed, its final values are known, and its energy is charged or will not be.
+    /// Whether a connection has closed, its final values are known, and its energy is charged or will not be charged any more.
     fn is_done(&self, flow: &Flow) -> bool {
         let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
         let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
@@ -227,8 +227,8 @@ impl Tracker {
         .with(connections)
     }
 
-    /// Applies a change of the measured or missing values. A reduction by the budget does not wake idle connections: with 100 000 of them, the
-    /// next ticks would cost so much that the budget would make another reduction.
+    /// Applies a change of the set of measured values. A reduction by the budget must not wake idle connections: with 100 000 of them, the
+    /// next ticks would cost so much that the budget would reduce again.
     fn on_start(&mut self, start: &Start) {
         let changes_flows = (start.traces, start.ledger) != (self.start.traces, self.start.ledger);
         self.start = start.clone();
@@ -269,7 +269,7 @@ impl Tracker {
         self.index.insert(key, flow, None);
     }
 
-    /// The last record of a subflow, or of the connection's own socket, is still current.
+    /// Notes that the last record of a subflow is still current. `None`: the last record of the MPTCP socket.
     fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
         if let Some(key) = key {
             self.flows.on_unchanged(key, subflow);
@@ -280,7 +280,7 @@ impl Tracker {
         self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
             let found = self.index.by_socket(record.netns, msk.token, msk.cookie);
-            // The first record of a subflow may arrive before its connection's.
+            // The first record of a subflow may arrive before the record of its connection.
             found.filter(|key| !self.is_reopened(*key, record.created))
         })
     }
@@ -321,7 +321,7 @@ impl Tracker {
         self.flows.evaluate_bottlenecks(self.tick.at);
     }
 
-    /// Dates all events, including earlier ones, by the latest offset of the calendar, because the earlier offset was wrong.
+    /// Applies the latest offset of the wall clock to all events, also to earlier events, because the earlier offset was wrong.
     fn on_clock(&mut self, change: ClockChange) {
         let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
         self.start.boot_epoch_ns = change.boot_epoch_ns;
@@ -353,7 +353,7 @@ impl Tracker {
         }
     }
 
-    /// The time between the last two ticks in which the machine ran.
+    /// Time between the last two ticks, without suspensions of the machine.
     fn interval(&self) -> Nanos {
         self.previous_tick.map_or(Nanos(0), |previous| self.suspensions.awake(previous, self.tick.at))
     }

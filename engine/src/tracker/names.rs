@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Short jobs leave many names behind, so
-//! only recently used names are kept.
+//! Names of network namespaces, control groups and their pods, which the kernel identifies by numbers. Only recently used names are kept,
+//! because short jobs leave many names behind.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -11,8 +11,8 @@ use mpwatch_model::host::names::Pod;
 use mpwatch_model::id::NetnsCookie;
 use mpwatch_model::kernel::event::{CgroupName, NetnsName, PodName};
 
-/// Maximum number of names, each for namespaces, control groups and pods; about 150 bytes each. When it is exceeded, the least recently used
-/// half is discarded. A discarded name that is used later is reported again: names of namespaces because the agent remembers only half as many
+/// Maximum number of names (about 150 bytes each) of namespaces, of control groups and of pods; above it, the least recently used half is
+/// discarded. A discarded name that is used later is reported again: names of namespaces because the agent remembers only half as many
 /// (`MAX_NAMESPACES`), names of control groups and pods because they are reported once per minute (cgroup.bpf.c).
 const MAX_NAMES: usize = 16_384;
 
@@ -28,7 +28,7 @@ pub(super) struct Names {
 #[derive(Default)]
 pub(super) struct Changed {
     netns: HashSet<NetnsCookie>,
-    /// A control group, or its pod.
+    /// Control groups whose own name, or whose pod, has changed.
     cgroups: HashSet<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Changed {
         self.netns.is_empty() && self.cgroups.is_empty()
     }
 
-    /// Whether a connection with this namespace and control group is concerned.
+    /// Whether a name of a connection with this namespace and control group has changed.
     pub(super) fn concerns(&self, netns: NetnsCookie, cgroup: u64) -> bool {
         self.netns.contains(&netns) || self.cgroups.contains(&cgroup)
     }
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// Names by number, each with its last use.
+/// Names by number, each with the number of its last use.
 struct Recent<K, V: ?Sized> {
     names: HashMap<K, (Arc<V>, Cell<u64>)>,
     /// Number of the latest use.
@@ -123,7 +123,7 @@ where
         Some(Arc::clone(name))
     }
 
-    /// No two uses have the same number, so which names are discarded does not depend on the order of the map.
+    /// Numbers the uses. Every number is unique, so the choice of discarded names does not depend on the order of the map.
     fn next_use(&self) -> u64 {
         self.uses.set(self.uses.get() + 1);
         self.uses.get()

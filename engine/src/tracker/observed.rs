@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts what was observed of a flow: the payload since it was first seen, and the time in which it carried payload. Pure.
+//! Counts what was observed of a flow: the payload since mpwatch first observed it, and the time in which it carried payload.
 
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// The life of a flow so far: from its opening, or when it was first seen, to its end or now.
+/// The life of a flow so far: from its opening or, if not traced, its first record, to its end or now.
 #[derive(Clone, Copy)]
 pub(super) struct Life {
     pub(super) from: Nanos,
     pub(super) to: Nanos,
-    /// Its opening was traced: all of its payload was observed.
+    /// Whether its opening was traced, so that all of its payload was observed.
     pub(super) seen_open: bool,
 }
 
 /// Bytes that a flow has carried since it was opened, in both directions.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Totals {
-    /// Each byte once.
+    /// Payload, each byte counted once.
     pub(super) payload: Bytes,
     /// The sent part of `payload`.
     pub(super) sent: Bytes,
@@ -28,8 +28,8 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Bytes carried before this instant, of a flow that was open when it was first seen. Payload in flight is excluded: the CPU time of a
-    /// sender follows the acknowledgements, as they cause the next transmissions (docs/measurements/energy.md).
+    /// The totals without payload in flight, for a flow whose opening was not traced. The CPU time of a sender follows the
+    /// acknowledgements, because they cause the next transmissions (docs/measurements/energy.md).
     fn without_in_flight(self) -> Self {
         let Self { payload, sent, in_flight, wire } = self;
         let without = |bytes: Bytes| bytes.since(in_flight);
@@ -39,7 +39,7 @@ impl Totals {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// Totals of the flow when it was first seen. `None`: no tick yet.
+    /// Totals that were not observed, from the first tick. `None`: no tick has ended.
     before: Option<Totals>,
     latest: Bytes,
     active: Nanos,
@@ -69,7 +69,7 @@ impl Observation {
         self.latest = self.latest.max(totals.payload);
     }
 
-    /// Payload and time that were observed. `totals`: carried until now.
+    /// Payload and time that were observed. `totals`: bytes carried until now.
     pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
         let (before, totals) = if life.seen_open {
             (Totals::default(), totals)
@@ -114,7 +114,7 @@ mod tests {
         for (tenths, bytes) in [(110, 900), (120, 1_000), (130, 1_000), (140, 1_500)] {
             observation.on_tick(totals(bytes), life(tenths), at(tenths), SECOND);
         }
-        // It closed before the last tick.
+        // The flow closed before the last tick.
         observation.on_tick(totals(1_600), life(142), at(150), SECOND);
         observation.so_far(totals(1_600), life(142))
     }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(observe(true), observed(1_600, 3_200, 27));
     }
 
-    /// Otherwise its goodput over a short time would have two windows of payload too much.
+    /// Otherwise the goodput over a short time would contain up to two windows of payload too much.
     #[test]
     fn of_an_older_flow_what_is_in_flight_is_not_observed_yet() {
         let mut observation = Observation::default();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stalls, failed paths and outages of a connection, evaluated once per tick.
+//! Evaluates the stalls, failed paths and outages of a connection once per tick.
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
@@ -35,7 +35,7 @@ impl Flow {
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
             let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
-            // While the peer had no memory, and until the data that it discarded is retransmitted, data did not wait for a path.
+            // While the peer's window was closed, and until the data that the peer discarded is retransmitted, data did not wait for a path.
             if from <= self.limited_at && self.limited_since <= to {
                 from = self.limited_at + LIMIT_ENDS;
             }
@@ -111,7 +111,7 @@ impl Flow {
         let is_frozen = self.acked == acked;
         self.acked = acked;
         for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
-            // The kernel side skips a socket that has not changed if nothing is in flight (snapshot.bpf.c).
+            // The BPF programs skip an unchanged socket without data in flight (snapshot.bpf.c), so its record is current.
             if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {
                 let (evidence, change) = subflow.path.evaluate(&subflow.record, is_limited, is_frozen, ticks);
                 paths.push((evidence, subflow.path.progress));
@@ -119,7 +119,7 @@ impl Flow {
                     self.timeline.sampled(at, event);
                 }
             } else {
-                // The kernel side did not list it, so its record may be out of date. Its state stays.
+                // The socket was not listed, so its record may be out of date. The path keeps its state.
                 paths.push((subflow.path.evidence(&subflow.record, ticks), subflow.path.progress));
             }
         }
@@ -131,14 +131,14 @@ impl Flow {
         if since.is_some() {
             self.outage_since = self.outage_since.or(since);
         } else if let Some(since) = self.outage_since.take() {
-            // The outage had not ended at the previous tick.
+            // The outage ended after the previous tick.
             let after = since.max(ticks.previous.since(TICKS));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
         }
     }
 
-    /// The last acknowledgement of data on each subflow, ended ones included.
+    /// Times of the last acknowledgement of data on each subflow, including ended subflows.
     fn acknowledgements(&self) -> impl Iterator<Item = Nanos> {
         self.subflows.iter().filter_map(|subflow| subflow.path.acked_at)
     }
@@ -149,8 +149,8 @@ impl Flow {
         self.subflows.iter().filter(|subflow| subflow.is_open_path()).filter(has_data)
     }
 
-    /// Since when data waits: the last acknowledgement, or the first data in flight if that was sent later. A path that failed earlier counts
-    /// only if all of them have failed. `None`: unknown.
+    /// Time since which data waits: the last acknowledgement, or the sending of the first data in flight if that was later. Failed paths
+    /// count only if all paths with data in flight have failed. `None`: unknown.
     fn waits_since(&self) -> Option<Nanos> {
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
         let all_failed = self.in_flight().all(is_failed);
@@ -160,7 +160,7 @@ impl Flow {
             .max(waiting.filter_map(|subflow| subflow.record.waiting.busy_since).min())
     }
 
-    /// Adds an outage that has ended, unless a subflow has recorded it as a stall, which happens when two segments arrive.
+    /// Adds an outage that has ended to the timeline, unless it is there as a stall, which a subflow records when two segments arrive.
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {
@@ -169,7 +169,7 @@ impl Flow {
         }
     }
 
-    /// Whether the state of this connection may change although none of its records does.
+    /// Whether the state of this connection may change although none of its records changes.
     pub(super) fn is_waiting(&self) -> bool {
         let open = || self.subflows.iter().filter(|subflow| subflow.is_open_path());
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a subflow's path, kept from tick to tick. The rules are in [`crate::progress`].
+//! The state of a subflow's path, kept from tick to tick. [`crate::progress`] has the rules that determine it.
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
@@ -13,9 +13,9 @@ use crate::progress::{self, PathEvidence};
 
 /// Minimum length of a recovery that ends a failure (`outage::path_failures` has the same rule).
 const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
-/// With fewer timeouts in a row, an ACK may have been on its way when the path failed.
+/// With fewer consecutive timeouts, an ACK may have been sent before the path failed.
 const MIN_RETRANSMITTED: u8 = 2;
-/// Two readings of the time of one ACK differ by less.
+/// Two readings of the time of one ACK differ by less than this.
 pub(super) const TICKS: Nanos = Nanos(20_000_000);
 
 /// The interval between two ticks.
@@ -27,7 +27,7 @@ pub(super) struct Interval<'a> {
 }
 
 impl Interval<'_> {
-    /// When the kernel was read for a record. On a busy machine, seconds pass before the tick.
+    /// Time at which the kernel's state in a record was read. On a busy machine, this is seconds before the tick.
     pub(super) fn read_at(&self, record: &SubflowRecord) -> Nanos {
         if record.at > self.previous { record.at } else { self.now }
     }
@@ -38,18 +38,19 @@ pub(super) struct PathState {
     pub(super) progress: Progress,
     /// Start of this state. `None`: unknown.
     pub(super) since: Option<Nanos>,
-    /// Failures so far.
+    /// Number of failures so far.
     pub(super) failures: u32,
+    /// Time of the latest recovery. `None`: no recovery.
     recovered: Option<Nanos>,
-    /// State at the failure: payload acknowledged, and the time of the last ACK.
+    /// Payload acknowledged, and the time of the last ACK, at the failure. `None`: the path has not failed.
     failed: Option<(Bytes, Option<Nanos>)>,
     /// Payload acknowledged and received at the last evaluation.
     carried: (Bytes, Bytes),
-    /// The last ACK that acknowledged data. Data segments of the peer are ACKs too, even if no segment of this host arrives there.
+    /// Time of the last ACK that acknowledged data. The peer's data segments are ACKs too, even if no segment of this host reaches the peer.
     pub(super) acked_at: Option<Nanos>,
-    /// Timeouts in a row that say nothing about the path: the peer's window was closed, or the peer answered without accepting the data.
+    /// Consecutive timeouts that do not count against the path: the peer's window was closed, or the peer answered without accepting the data.
     excused: u8,
-    /// The last ACK of any kind.
+    /// Time of the last ACK of any kind.
     answered: Option<Nanos>,
 }
 
@@ -58,21 +59,21 @@ pub(super) fn carries_data(record: &SubflowRecord) -> bool {
     let has_unacked = || record.tcp.bytes_sent.since(record.tcp.bytes_retransmitted) > record.tcp.bytes_acked;
     match record.state {
         TcpState::Established | TcpState::CloseWait => true,
-        // Otherwise only its FIN is unacknowledged.
+        // Without unacknowledged payload, only the FIN is in flight.
         TcpState::FinWait1 | TcpState::LastAck | TcpState::Closing => has_unacked(),
         _ => false,
     }
 }
 
 impl PathState {
-    /// Since when data waits: the last acknowledgement of data or, if data was sent after it, when that data was sent. `None`: unknown.
+    /// Time since which data waits: the last acknowledgement of data, or the sending of data in flight if that was later. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
         self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any path.
-    /// Returns the evidence, and when and how the path failed or worked again.
+    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any
+    /// path. Returns the evidence and, if the path has failed or recovered, the time and the event.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,
@@ -86,8 +87,8 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        // A peer without memory drops data within its window. While another path makes progress, or the peer sends data, an ACK may belong
-        // to the peer's data instead of answering a retransmission.
+        // A peer without memory drops data within its window, but answers. While another path makes progress, or the peer sends data, an
+        // ACK may belong to the peer's data instead of answering a retransmission.
         let is_answered = is_frozen
             && backoff >= MIN_RETRANSMITTED
             && self.carried.1 == record.tcp.bytes_received
@@ -129,7 +130,7 @@ impl PathState {
         }
     }
 
-    /// Applies the state at a tick.
+    /// Applies the state at a tick. Returns the time and the event if the path has failed or recovered.
     fn change(
         &mut self,
         record: &SubflowRecord,
@@ -150,7 +151,7 @@ impl PathState {
                 self.failures += u32::from(is_new);
                 self.failed = Some((record.tcp.bytes_acked, record.waiting.last_ack));
                 let since = self.waits_since(record);
-                // A path that had failed before it was seen: the time is unknown.
+                // The path failed before tracing began, so the time of the failure is unknown.
                 if since.is_none() && record.created.is_none() && before == Progress::Idle {
                     self.since = None;
                     return None;
@@ -167,7 +168,7 @@ impl PathState {
     }
 }
 
-/// Whether the failure has ended: the path has had an acknowledgement since.
+/// Whether the failure has ended: an acknowledgement has arrived on the path since the failure.
 fn is_over(record: &SubflowRecord, (acked, last_ack): (Bytes, Option<Nanos>)) -> bool {
     let waiting = &record.waiting;
     let Some(latest) = waiting.last_ack else { return !record.stale };

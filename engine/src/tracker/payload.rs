@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums over the subflows of a connection. Pure.
+//! Sums over the subflows of a connection.
 
 use mpwatch_model::unit::Bytes;
 
@@ -7,7 +7,7 @@ use super::flow::Flow;
 use super::subflow::SubflowState;
 
 impl Flow {
-    /// Payload sent and received, every byte once; counted by the only subflow if the connection has no counters. `None`: unknown.
+    /// Payload sent and received, each byte counted once; from the only subflow if the MPTCP socket has no counters. `None`: unknown.
     pub(super) fn bytes(&self) -> Option<(Bytes, Bytes)> {
         let counted = self.msk.as_ref().and_then(|msk| msk.bytes);
         let in_syn: Bytes = self.subflows.iter().map(|subflow| subflow.record.syn_bytes).sum();
@@ -17,13 +17,13 @@ impl Flow {
         })
     }
 
-    /// The only subflow of a connection that cannot have a second one, if its counters include the payload.
+    /// The only subflow of a connection that cannot have a second subflow. `None`: the subflow's counters do not include the payload.
     pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
         let has_payload = self.msk.as_ref().is_none_or(|msk| self.fell_back && !msk.bytes_are_apart);
         self.subflows.first().filter(|_| has_payload)
     }
 
-    /// Payload sent by all subflows, each byte once on each subflow.
+    /// Payload sent by all subflows, each byte counted once per subflow.
     pub(super) fn sent_by_subflows(&self) -> Bytes {
         let dropped = self.dropped.iter().map(|dropped| dropped.observed.bytes_sent);
         self.subflows.iter().map(SubflowState::unique_sent).chain(dropped).sum()
@@ -36,7 +36,7 @@ impl Flow {
         Some(if self.subflows.len() < 2 { Bytes(0) } else { self.sent_by_subflows().since(sent) })
     }
 
-    /// Its subflows in the order of their creation.
+    /// The subflows in the order of their creation.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &SubflowState> {
         let mut all: Vec<&SubflowState> = self.subflows.iter().collect();
         all.sort_by_key(|subflow| subflow.order());

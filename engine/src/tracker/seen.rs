@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When a socket was last in a snapshot, and whether it has vanished: disappeared without a final record. Pure.
+//! Records when a socket was last listed or sent a record, and whether it has vanished: disappeared without a final record.
 
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A socket has vanished if it was not listed for at least this many ticks (the iterator over storage may skip a socket while others are
-/// removed) ...
+/// A socket has vanished if it was not listed for this many ticks (the BPF iterator may skip a socket while others are removed) ...
 pub(super) const MIN_MISSED_TICKS: u32 = 10;
-/// ... and for at least this time: the kernel side lists an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
+/// ... and for at least this time: the BPF programs list an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
 
-/// When a socket was last seen.
+/// When a socket was last listed or sent a record.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Seen {
-    /// It was in a snapshot, or sent a record, since the last tick.
+    /// Whether the socket was listed, or a record of it arrived, since the last tick.
     is_new: bool,
-    /// The tick at which it was last seen.
+    /// Time of the last tick at which `is_new` was set.
     at: Nanos,
-    /// Consecutive ticks in which it was not seen.
+    /// Number of consecutive ticks in which `is_new` was not set.
     missed_ticks: u32,
     has_vanished: bool,
 }
@@ -29,17 +28,17 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Notes that a snapshot listed the socket, or a record of it arrived.
+    /// Notes that the socket was listed, or that a record of it arrived.
     pub(super) fn note(&mut self) {
         self.is_new = true;
     }
 
-    /// Sets when the socket was last seen, as its connection takes part in ticks again.
+    /// Sets the time at which the socket was last listed, when its idle connection becomes active.
     pub(super) fn resume(&mut self, at: Nanos) {
         (self.at, self.missed_ticks) = (self.at.max(at), 0);
     }
 
-    /// Ends a tick. Returns whether it has just vanished.
+    /// Ends a tick. Returns whether the socket has just vanished.
     pub(super) fn on_tick(&mut self, now: Nanos) -> bool {
         if std::mem::take(&mut self.is_new) {
             *self = Self { is_new: false, at: now, missed_ticks: 0, has_vanished: false };
@@ -51,17 +50,17 @@ impl Seen {
         self.has_vanished && !had_vanished
     }
 
-    /// Whether it was not seen for so long that no more records will arrive.
+    /// Whether the socket has vanished, so that no more records will arrive.
     pub(super) fn has_vanished(&self) -> bool {
         self.has_vanished
     }
 
-    /// Whether it was seen at the last tick.
+    /// Whether the socket was listed, or a record of it arrived, in the last tick.
     pub(super) fn is_current(&self) -> bool {
         self.missed_ticks == 0
     }
 
-    /// Whether it was seen within [`MAX_UNSEEN`].
+    /// Whether the socket was listed, or a record of it arrived, within [`MAX_UNSEEN`].
     pub(super) fn is_recent(&self, now: Nanos) -> bool {
         now.since(self.at) < MAX_UNSEEN
     }

@@ -13,7 +13,7 @@ use super::seen::Seen;
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Socket {
     pub(super) is_known: bool,
-    /// Its final record has arrived.
+    /// Whether its final record has arrived.
     pub(super) is_final: bool,
     pub(super) seen: Seen,
 }
@@ -25,14 +25,14 @@ impl Socket {
         vanished && self.is_known && !self.is_final
     }
 
-    /// Whether it has not been seen for so long that no more records will arrive.
+    /// Whether the socket has vanished, so that no more records will arrive.
     pub(super) fn is_gone(&self) -> bool {
         self.seen.has_vanished()
     }
 }
 
-/// The newer view of a socket, completed by fields that only the older view has. Byte counters never decrease here, although a socket that
-/// is being destroyed reports zeros. The state does not change after the final record.
+/// The newer view of a socket, completed by fields that only the older view has. Byte counters never decrease in the result, although a
+/// socket that is being destroyed reports zeros. The state does not change after the final record.
 pub(super) fn merge(old: Option<&MskView>, new: &MskView, is_final: bool) -> MskView {
     let Some(old) = old else { return new.clone() };
     // The record of a subflow that has left its connection contains only the ids of the connection.
@@ -60,15 +60,15 @@ fn larger(old: Option<MskBytes>, new: Option<MskBytes>) -> Option<MskBytes> {
     })
 }
 
-/// The part of the id that distinguishes the connection from others with its token: the cookie of the MPTCP socket. A subflow's cookie replaces
-/// it if, at the first record, the kernel had cleared the token and had never assigned a cookie to the MPTCP socket.
+/// The part of the id that distinguishes the connection from others with the same token: the cookie of the MPTCP socket. A subflow's cookie
+/// is used if, at the first record, the kernel had cleared the token and had never assigned a cookie to the MPTCP socket.
 pub(super) fn birth(msk: &MskView, subflow: Option<SubflowId>) -> SocketCookie {
     let is_nameless = msk.token.0 == 0 && msk.cookie.0 == 0;
     subflow.filter(|_| is_nameless).map_or(msk.cookie, birth_of_tcp)
 }
 
-/// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each time is a connection of its own. Cookies stay far below
-/// 2^48: the kernel counts them up from zero.
+/// A plain TCP socket may be connected again after a disconnect (AF_UNSPEC); each of these connections has a generation of its own. Cookies
+/// are far below 2^48, because the kernel counts up from zero.
 pub(super) fn birth_of_tcp(id: SubflowId) -> SocketCookie {
     SocketCookie(id.cookie.0 | u64::from(id.generation) << 48)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stalls of a connection: intervals in which no subflow made progress. Each subflow records its own stalls; the connection stalls where
-//! the stalls of all subflows overlap. After the failure of a path this is the failover gap. Pure.
+//! Stalls of a connection: intervals in which no subflow made progress. Each subflow records its own stalls; the connection stalls while
+//! the stalls of all subflows overlap. After the failure of a path this is the failover gap.
 
 use mpwatch_model::kernel::event::{MIN_STALL, Stall};
 use mpwatch_model::unit::Nanos;
@@ -9,17 +9,17 @@ use mpwatch_model::unit::Nanos;
 pub(super) struct SubflowStalls<'a> {
     /// Stalls that have ended, oldest first.
     pub(super) stalls: &'a [Stall],
-    /// Its last progress, when a stall may have begun. `None`: it never made progress.
+    /// Time of the last progress, when a stall may have begun. `None`: the subflow never made progress.
     pub(super) progress: Option<Nanos>,
-    /// Sent data was not acknowledged at that time.
+    /// Whether sent data was unacknowledged at the last progress.
     pub(super) unacked: bool,
-    /// Since when it has had data in flight. `None`: nothing is in flight or, with `is_busy_unknown`, it is unknown.
+    /// Time since which the subflow has data in flight. `None`: no data is in flight or, with `is_busy_unknown`, the time is unknown.
     pub(super) busy_since: Option<Nanos>,
     pub(super) is_busy_unknown: bool,
 }
 
 impl SubflowStalls<'_> {
-    /// Its latest stall that overlaps with `[from, to]`. `None`: it made progress.
+    /// The latest stall of the subflow that overlaps with `[from, to]`. `None`: the subflow made progress.
     fn stall_in(&self, from: Nanos, to: Nanos) -> Option<Stall> {
         let Some(progress) = self.progress else { return Some(Stall { from: Nanos(0), to, unacked: None }) };
         if progress + MIN_STALL <= to {
@@ -32,14 +32,14 @@ impl SubflowStalls<'_> {
     }
 }
 
-/// The overlap of two stalls. `unacked` is taken from the stall that begins later, if it is known there.
+/// The overlap of two stalls. `unacked` is the value of the stall that begins later or, if that is unknown, of the other stall.
 fn overlap(a: Stall, b: Stall) -> Stall {
     let (later, earlier) = if b.from > a.from { (b, a) } else { (a, b) };
     let unacked = later.unacked.or(earlier.unacked);
     Stall { from: a.from.max(b.from), to: a.to.min(b.to), unacked }
 }
 
-/// Stalls of the connection with unacknowledged data, oldest first: from, to.
+/// Stalls of the connection with unacknowledged data as (from, to), oldest first.
 pub(super) fn of_connection(subflows: &[SubflowStalls<'_>]) -> Vec<(Nanos, Nanos)> {
     let mut found = Vec::new();
     for (index, subflow) in subflows.iter().enumerate() {
@@ -58,7 +58,7 @@ pub(super) fn of_connection(subflows: &[SubflowStalls<'_>]) -> Vec<(Nanos, Nanos
     merge(found)
 }
 
-/// Merges overlapping stalls, of which each subflow contributes one.
+/// Merges overlapping stalls: several subflows report one stall of the connection.
 fn merge(mut stalls: Vec<(Nanos, Nanos)>) -> Vec<(Nanos, Nanos)> {
     stalls.sort();
     let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
@@ -122,7 +122,7 @@ mod tests {
         assert!(of_connection(&[subflow(&[], 12_000, true), subflow(&idle, 15_000, false)]).is_empty());
     }
 
-    /// The burst after idle time has ended the first subflow's wait; the record of the second one is older.
+    /// A burst after idle time has ended the wait of the first subflow; the record of the second subflow was read before the burst.
     #[test]
     fn idle_time_before_a_burst_is_not_a_stall_of_the_subflow_that_was_read_first() {
         let idle = [Stall { from: Nanos(1_000 * MS), to: Nanos(1_328 * MS), unacked: None }];

@@ -19,23 +19,23 @@ use crate::energy::unit_cost::{FlowEstimate, FlowSample};
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct SubflowState {
     pub(super) record: SubflowRecord,
-    /// Totals at the last tick. `None`: there was none yet and the subflow was adopted, so it has no rate.
+    /// Bytes sent and received at the last tick. `None`: the opening was not traced and no tick has ended, so there is no rate.
     at_last_tick: Option<(Bytes, Bytes)>,
     pub(super) send: Option<BitsPerSecond>,
     pub(super) receive: Option<BitsPerSecond>,
     observation: Observation,
     pub(super) end: Option<(Nanos, CloseReason)>,
-    /// Resources used by payload that was not observed, read at the first tick of a subflow whose opening was not traced.
+    /// Counters at the first tick of a subflow whose opening was not traced: they belong to payload that was not observed.
     before: FlowSample,
-    /// Its part of the CPU time spent on the connection but on no particular subflow.
+    /// The subflow's part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
-    /// Its CPU time, if the ledger is sampled.
+    /// Estimated CPU time, if the ledger is sampled.
     pub(super) estimate: FlowEstimate,
     /// The CPU time for which energy was charged.
     cpu_charged: Nanos,
     pub(super) seen: Seen,
     pub(super) path: PathState,
-    /// Number in the order of creation, from 1; assigned at the first tick. 0: not assigned yet.
+    /// Number in the order of creation, from 1, assigned at the first tick. 0: no number yet.
     pub(super) place: u32,
 }
 
@@ -64,7 +64,7 @@ impl SubflowState {
         (record.mp_join, record.created.unwrap_or(record.first_seen), record.id)
     }
 
-    /// Applies a newer record, unless the final one was applied before.
+    /// Applies a newer record, unless the final record was applied before.
     pub(super) fn update(&mut self, record: &SubflowRecord) {
         if self.record.last {
             return;
@@ -77,7 +77,7 @@ impl SubflowState {
         self.seen.note();
     }
 
-    /// Derives the end from the record. Returns whether it was not known before.
+    /// Derives the end from the record. Returns whether the end is new.
     pub(super) fn note_end(&mut self) -> bool {
         let Some(closed) = self.record.closed else { return false };
         let known = self.end.is_some();
@@ -85,17 +85,17 @@ impl SubflowState {
         !known
     }
 
-    /// Whether it is a path that can carry data.
+    /// Whether the subflow is open and can carry data.
     pub(super) fn is_open_path(&self) -> bool {
         self.end.is_none() && path::carries_data(&self.record)
     }
 
-    /// Whether its final counters have arrived.
+    /// Whether the final counters have arrived, or will not arrive because the socket has vanished.
     pub(super) fn is_final(&self) -> bool {
         self.record.last || self.seen.has_vanished()
     }
 
-    /// Ends a tick. Returns whether it has just vanished without a final record.
+    /// Ends a tick. Returns whether the subflow has just vanished without a final record.
     pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> bool {
         let (bytes_sent, bytes_received) = (self.record.tcp.bytes_sent, self.received());
         if let Some((sent, received)) = self.at_last_tick.filter(|_| interval.0 > 0) {
@@ -115,7 +115,7 @@ impl SubflowState {
         vanished
     }
 
-    /// CPU time spent on it, with its part of the time spent on the connection.
+    /// CPU time spent on the subflow, with its part of the time spent on the connection. `None`: unknown.
     pub(super) fn cpu(&self, ledger: LedgerMode) -> Option<CpuTimes> {
         match ledger {
             LedgerMode::Off => None,
@@ -150,12 +150,12 @@ impl SubflowState {
         (total.since(before).0, total.0)
     }
 
-    /// Payload sent, every byte once.
+    /// Payload sent, each byte counted once.
     pub(super) fn unique_sent(&self) -> Bytes {
         self.record.tcp.bytes_sent.since(self.record.tcp.bytes_retransmitted)
     }
 
-    /// Payload received, without the byte that a FIN counts.
+    /// Payload received, without the byte by which a FIN increases the counter.
     pub(super) fn received(&self) -> Bytes {
         self.record.tcp.bytes_received.since(self.fin_received())
     }
@@ -165,7 +165,7 @@ impl SubflowState {
         self.observation.so_far(self.totals(), self.life(now))
     }
 
-    /// Bytes that it has carried in both directions.
+    /// Bytes that the subflow has carried in both directions.
     fn totals(&self) -> Totals {
         let sent = self.unique_sent();
         let in_flight = sent.since(self.record.tcp.bytes_acked);
@@ -186,7 +186,7 @@ impl SubflowState {
         self.record.established.unwrap_or(self.record.first_seen)
     }
 
-    /// Whether it opened the connection (MP_CAPABLE), or is plain TCP.
+    /// Whether the subflow opened the connection (MP_CAPABLE), or is plain TCP.
     pub(super) fn is_initial(&self) -> bool {
         !self.record.mp_join
     }
@@ -196,14 +196,14 @@ impl SubflowState {
         Bytes(self.record.end.fin_received.into())
     }
 
-    /// Time in which it could carry data, until `now` at most.
+    /// Time in which the subflow could carry data, until `now` at most.
     pub(super) fn lifetime(&self, now: Nanos) -> Nanos {
         let from = self.established_or_seen();
         self.end.map_or(now, |(at, _)| at.min(now)).since(from)
     }
 }
 
-/// The larger of two readings: a socket whose final values were reported reads as zero.
+/// The larger of two readings: the values of a socket read as zero after the final values were reported.
 pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
     match (old, new) {
         (Some(old), Some(new)) => Some(old.max(new)),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Suspensions of the machine. The boot clock runs on during a suspension, so a connection seems to make no progress. Pure.
+//! Suspensions of the machine. The boot clock continues during a suspension, so a connection would seem to make no progress.
 
 use std::collections::VecDeque;
 
 use mpwatch_model::unit::Nanos;
 
-/// Maximum number of suspensions kept. A few suffice: a stall is reported at the next tick, or when another subflow makes progress.
+/// Maximum number of suspensions kept. A few suffice, because a stall is reported at the next tick or when another subflow makes progress.
 const MAX_REMEMBERED: usize = 16;
 
-/// The machine was suspended between two ticks.
+/// A suspension of the machine between two ticks.
 #[derive(Clone, Copy, Debug)]
 struct Suspension {
     from: Nanos,
@@ -22,7 +22,7 @@ struct Suspension {
 pub(super) struct Suspensions(VecDeque<Suspension>);
 
 impl Suspensions {
-    /// Adds a suspension between these ticks; none if `asleep` is zero.
+    /// Adds a suspension of length `asleep` between two ticks, unless `asleep` is zero.
     pub(super) fn note(&mut self, from: Nanos, to: Nanos, asleep: Nanos) {
         if asleep == Nanos(0) {
             return;
@@ -33,7 +33,7 @@ impl Suspensions {
         self.0.push_back(Suspension { from, to, asleep });
     }
 
-    /// How long the machine ran from one time to another.
+    /// The time between `from` and `to` in which the machine was not suspended.
     pub(super) fn awake(&self, from: Nanos, to: Nanos) -> Nanos {
         let asleep = self.0.iter().map(|suspension| {
             let overlap = suspension.to.min(to).since(suspension.from.max(from));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection. Some entries follow from the difference between two records.
+//! The timeline of a connection. Some entries are derived from the difference between two records.
 
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
@@ -9,12 +9,12 @@ use mpwatch_model::unit::Nanos;
 
 use super::close;
 
-/// Maximum number of entries per connection, about 25 kB: the first show how it began, the last its recent state. Entries between are dropped and
-/// counted.
+/// Maximum number of entries per connection (about 25 kB). The first entries show how the connection began, the last its recent state.
+/// Entries between them are dropped and counted.
 const MAX_ENTRIES: usize = 256;
 const FIRST_ENTRIES: usize = MAX_ENTRIES / 2;
 
-/// An entry, on the clock of the kernel.
+/// An entry, with its time on the boot clock.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) at: Nanos,
@@ -39,7 +39,7 @@ impl Timeline {
         self.entries.shrink_to_fit();
     }
 
-    /// Entries dropped since the last call.
+    /// Number of entries dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
@@ -54,7 +54,7 @@ impl Timeline {
         self.add(at, ObservedBy::Sampled, event);
     }
 
-    /// Adds an entry about something that mpwatch did.
+    /// Adds an entry about an action of mpwatch.
     pub(super) fn controlled(&mut self, at: Nanos, event: TimelineEvent) {
         self.add(at, ObservedBy::Control, event);
     }
@@ -89,7 +89,7 @@ impl Timeline {
     pub(super) fn fell_back(&mut self, record: &SubflowRecord, at: Nanos) {
         let reason = close::fallback_reason(record);
         let event = TimelineEvent::FellBack { reason };
-        // Without MP_CAPABLE, the connection falls back during the handshake. Later fallbacks show in a sampled record only.
+        // Without MP_CAPABLE, the connection falls back during the handshake. Later fallbacks show only in a sampled record.
         match (reason, record.established) {
             (FallbackReason::NoMpCapableInSynAck | FallbackReason::NotAttempted, Some(at)) => {
                 self.traced(at, event);

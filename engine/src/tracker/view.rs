@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Builds the model's connections and subflows from tracked state: computes rates and calendar times. Pure.
+//! Builds the model's connections and subflows from tracked state. Converts times of the boot clock to calendar time.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// Measurements and methods of a run, the same for all flows.
+/// The measured values and the methods of a run. They are the same for all flows.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) traces: Traces,
@@ -45,11 +45,11 @@ pub(super) struct Extras {
     pub(super) netns: Arc<str>,
     pub(super) cgroup: Option<Arc<str>>,
     pub(super) pod: Option<Arc<Pod>>,
-    /// The results of its detector. `None`: it has no detector.
+    /// The results of the connection's detector. `None`: the connection has no detector.
     pub(super) bottlenecks: Option<Box<Bottlenecks>>,
 }
 
-/// Where facts and extras come from.
+/// The sources of facts and extras.
 pub(super) struct Sources<'a> {
     pub(super) start: &'a Start,
     pub(super) names: &'a Names,
@@ -86,7 +86,7 @@ impl Sources<'_> {
     }
 }
 
-/// Inputs other than the flow.
+/// All inputs of a reported connection except its flow.
 pub(super) struct Context<'a> {
     pub(super) facts: Facts,
     pub(super) extras: &'a Extras,
@@ -218,7 +218,7 @@ impl Context<'_> {
         }
     }
 
-    /// Without the hooks that attribute system calls, their time counts as unknown even if another hook charged some.
+    /// CPU time of a subflow. Without the hooks for system calls, `syscall` is `None`, even if another hook charged a part of it.
     fn cpu(&self, state: &SubflowState) -> Option<CpuTimes> {
         let traces = self.facts.traces;
         let known = state.cpu(self.facts.ledger).filter(|_| traces.ledger)?;
@@ -239,7 +239,7 @@ impl Context<'_> {
     }
 }
 
-/// The sum of the rates of its subflows. `None`: none is known.
+/// The sum of the rates of the subflows. `None`: no rate is known.
 fn rate(flow: &Flow, read: fn(&SubflowState) -> Option<BitsPerSecond>) -> Option<BitsPerSecond> {
     flow.subflows.iter().filter_map(read).reduce(|a, b| a + b)
 }
@@ -284,12 +284,12 @@ fn second_path(flow: &Flow) -> Option<SecondPath> {
     })
 }
 
-/// Before the first sample the kernel reports 0 and, for the minimum, `u32::MAX`.
+/// `None` before the first sample, when the kernel reports 0 or, for the minimum, `u32::MAX`.
 fn measured(rtt: Micros) -> Option<Micros> {
     (rtt.0 != 0 && rtt.0 != u64::from(u32::MAX)).then_some(rtt)
 }
 
-/// A quantile is accurate to one bucket of the histogram. In the bucket of the minimum RTT, that minimum is a lower bound.
+/// A quantile of the RTT, accurate to one bucket of the histogram. In the bucket of the minimum RTT, the minimum is a lower bound.
 fn quantile(record: &SubflowRecord, q: f64) -> Option<Micros> {
     let found = record.rtts.quantile(q)?;
     let bucket = |rtt: Micros| u32::try_from(rtt.0).map(RttHistogram::bucket).ok();

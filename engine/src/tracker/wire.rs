@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimates the wire bytes of a subflow from its record. Pure.
+//! Estimates the wire bytes of a subflow from its record.
 
 use mpwatch_model::flow::wire::{Segments, wire_bytes};
 use mpwatch_model::kernel::event::{SubflowRecord, TcpCounters};
 use mpwatch_model::unit::Bytes;
 
-/// Bytes sent and received on the wire since the subflow was opened, headers included.
+/// Bytes sent and received on the wire since the subflow was opened, with headers.
 pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
     let tcp = &record.tcp;
     let wire = |payload, segments| {
@@ -15,7 +15,7 @@ pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
     [wire(sent, sent_segments(tcp)), wire(tcp.bytes_received, received_segments(tcp))]
 }
 
-/// Segments sent, without segments that a queue of this host refused or dropped, which the kernel counts too.
+/// Segments sent. The kernel also counts segments that a queue of this host refused or dropped; these are subtracted.
 fn sent_segments(tcp: &TcpCounters) -> Segments {
     let missing = (tcp.bytes_refused + tcp.bytes_dropped).0.checked_div(tcp.mss.into()).unwrap_or(0);
     let sent = |counted: u32| u64::from(counted).saturating_sub(missing);

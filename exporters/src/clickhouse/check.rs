@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the tables of a server with ours.
+//! Compares the tables of a server with the tables of this version.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use mpwatch_model::flow::end::EndColumns;
 use super::place::{Place, quoted_text};
 use super::schema::table_columns;
 
-/// A difference between the tables of a server and ours. Additional columns of the server are not differences: mpwatch does not fill them.
+/// A difference between the tables of a server and of this version. Additional columns of the server are not differences.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// A table is missing.
@@ -30,7 +30,7 @@ pub fn query(database: &str) -> String {
     )
 }
 
-/// Compares the answer to [`query`] with our tables.
+/// Compares the answer to [`query`] with the tables of this version.
 pub fn differences(columns: &EndColumns, place: Place<'_>, answer: &str) -> Vec<Difference> {
     let mut found: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for line in answer.lines() {

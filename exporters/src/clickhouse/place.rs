@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server or cluster that has the tables, and the names and engines of tables there.
+//! The server or cluster that has the tables, and how tables are named there and which engines they use.
 
-/// Where the tables are made.
+/// Where the tables are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// Name of the database.

@@ -43,7 +43,7 @@ pub fn names(columns: &EndColumns) -> impl Iterator<Item = String> {
 const UNKNOWN: &[u8] = b"\\N";
 
 fn cell(row: &Row, place: usize) -> Option<&Cell> {
-    // The format permits numbers that are not finite, but our tables must not contain them.
+    // The format permits numbers that are not finite, but the tables must not contain them.
     row.get(place)
         .and_then(Option::as_ref)
         .filter(|cell| !matches!(cell, Cell::Real(number) if !number.is_finite()))

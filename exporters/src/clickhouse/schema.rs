@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of ClickHouse, as SQL. Applying the statements again changes nothing.
+//! The tables of ClickHouse, as SQL. Applying the statements again only adds a row to `schema_version`.
 //!
 //! For each pair, `pair_states` has the newest record of the client and of the server, each as a tuple that begins with the version, so that
 //! `max` selects the newest record. Unlike `argMax`, this keeps unknown values. Rows may arrive in any order and repeatedly.
@@ -14,7 +14,7 @@ use super::{rows, sites};
 
 pub use super::place::Place;
 
-/// Version of the tables. Increase it when they change.
+/// Version of the tables. Increase it when the tables change.
 pub const VERSION: u32 = 1;
 
 /// Columns that are always known, so they are not nullable.

@@ -50,7 +50,7 @@ async fn settle() {
     }
 }
 
-/// Reads the text of a web-config file, but none of the files that it names.
+/// Checks the text of a web-config file, but none of the files that it names.
 pub fn web_config(text: &str) -> Result<(), String> {
     check_text(Path::new("web.yml"), text)
 }

@@ -13,7 +13,7 @@ use hyper::header::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-/// The text format that `promtool check metrics` and every Prometheus read.
+/// The text format that `promtool check metrics` and every version of Prometheus can read.
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
@@ -81,7 +81,7 @@ fn accepts_gzip(request: &HeaderMap) -> bool {
     })
 }
 
-/// `None`: the text is too short to compress.
+/// Compresses a text. `None`: it is too short.
 fn gzip(text: &str) -> Option<Vec<u8>> {
     if text.len() < MIN_GZIP_BYTES {
         return None;

@@ -24,7 +24,7 @@ use super::web_config::Access;
 
 /// Maximum number of clients. An additional client replaces the client that has been idle longest.
 pub(super) const MAX_CLIENTS: usize = 64;
-/// Time for a TLS handshake, for the head of a request, and for the last response of a connection.
+/// Time limit of a TLS handshake, of the head of a request, and of the last response of a connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection is closed after this time, once its current request is answered.
 const MAX_CONNECTION_AGE: Duration = Duration::from_mins(2);
@@ -33,7 +33,7 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Delay after a failed accept, whose usual cause is a lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// The server. Dropping it stops it.
+/// The server, which stops when it is dropped.
 pub struct Server {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -53,7 +53,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One more thread checks passwords.
+            // One thread per snapshot, and one that checks passwords.
             .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
             .thread_name("mpwatch-http-aside")
             .build()?;
@@ -112,7 +112,7 @@ async fn handshake(stream: TcpStream, site: Arc<Site>, client: Client) {
     }
 }
 
-/// Serves the requests of a connection until the client closes it, it is too old, or it has timed out.
+/// Serves the requests of a connection until the client closes it, its maximum age is reached, or a timeout elapses.
 pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc<Site>, client: Client) {
     let respond = service_fn(|request| {
         client.mark_active();
@@ -125,7 +125,7 @@ pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, site: Arc
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), respond);
     let mut connection = pin!(connection);
-    // Only the client can cause an error of the connection, so it is ignored.
+    // Errors of the connection are ignored, because only the client can cause them.
     if timeout(MAX_CONNECTION_AGE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
         let _ = timeout(REQUEST_TIMEOUT, connection).await;

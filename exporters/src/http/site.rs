@@ -100,7 +100,7 @@ impl Site {
         }
     }
 
-    /// Serves a snapshot. The number is limited: a large snapshot takes time to write, and memory until the client has read it.
+    /// Serves a snapshot. Few snapshots are served at a time, because a large one takes time to write, and memory until it is read.
     async fn flows(&self) -> Response {
         let busy = || response::unavailable("too many requests for snapshots at a time; try again");
         let Ok(permit) = Arc::clone(&self.snapshots).try_acquire_owned() else { return busy() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A span for each closed connection and a child for each of its subflows, with the timeline as their events.
+//! A span for each closed connection and a child span for each of its subflows. Timeline entries are events of the span that they concern.
 
 use mpwatch_model::flow::end::{End, EndColumns, cell};
 use mpwatch_model::table::{Cell, Row};

@@ -33,7 +33,7 @@ pub struct FileKey {
     pub boot_id: String,
 }
 
-/// Writes rows, which are sorted by their partition, into files below a folder.
+/// Writes rows, which must be sorted by their partition, into files below a folder.
 pub struct FolderWriter<'a> {
     folder: PathBuf,
     /// The beginning of file names.

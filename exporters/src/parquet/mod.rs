@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parquet: tables as files, and a folder of files that is partitioned by day and host.
+//! Writes tables as Parquet files into a folder that is partitioned by day and host.
 
 mod folder;
 mod table;

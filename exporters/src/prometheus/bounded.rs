@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums by a label with any number of values, in a bounded number of series: small values share `__other__`. No sum decreases, and all sums
-//! add up to the total.
+//! Sums by a label with any number of values, in a bounded number of series: label values of small size share `__other__`. No sum
+//! decreases, and all sums add up to the total.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -15,9 +15,9 @@ const MIN_HOLD: SignedDuration = SignedDuration::from_secs(60);
 /// Limits for the label values that have series of their own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum number in the current snapshot.
+    /// Maximum number of such label values in the current snapshot.
     pub(super) max_present: usize,
-    /// Maximum number in all, including label values that are gone and still exported.
+    /// Maximum number of all such label values, including values that are gone and still exported.
     pub(super) max_total: usize,
     /// How long a label value that is gone is still exported. `None`: until another label value needs its series.
     pub(super) linger: Option<SignedDuration>,
@@ -114,7 +114,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
         all
     }
 
-    /// Makes room for another label value of this size by merging a smaller value or a value that is gone. Returns whether there is room.
+    /// Makes room for a new label value of this size by merging a smaller label value, or one that is gone. Returns whether there is room.
     fn make_room(&mut self, size: u64, at: Timestamp) -> bool {
         let is_held = |since: Timestamp| at.duration_since(since) < MIN_HOLD;
         if self.entries.values().filter(|entry| entry.seen_at == at).count() >= self.limits.max_present {
@@ -201,9 +201,9 @@ mod tests {
         bounded.select(at(0), &HashMap::from([(1, 100)]));
         bounded.add(1, &by(5.0));
         bounded.select(at(30), &HashMap::from([(1, 100), (2, 1000)]));
-        assert_eq!(keys(&bounded), [1], "too early");
+        assert_eq!(keys(&bounded), [1], "too early for a replacement");
         bounded.select(at(60), &HashMap::from([(1, 100), (2, 110)]));
-        assert_eq!(keys(&bounded), [1], "not larger by the margin");
+        assert_eq!(keys(&bounded), [1], "the new value is not larger by the margin");
         bounded.select(at(61), &HashMap::from([(1, 100), (2, 200)]));
         assert_eq!(keys(&bounded), [2]);
         assert_eq!((total(&bounded), bounded.merged), (5.0, 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md follow from this list.
+//! All metric families: name, help, labels, and how a scrape reads their samples. The exposition and METRICS.md are generated from them.
 
 use std::fmt::Write as _;
 

@@ -81,7 +81,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
         known.map(|_| std::mem::replace(&mut flow.facts, facts))
     }
 
-    /// Forgets the flows that are neither in this snapshot nor idle. They stay in all sums. Passes their facts to `each`.
+    /// Forgets the flows that are neither in this snapshot nor idle. All sums still include them. Passes their facts to `each`.
     pub(super) fn forget_gone(&mut self, is_idle: impl Fn(&K) -> bool, mut each: impl FnMut(F)) {
         for index in std::mem::take(&mut self.listed_before) {
             let Some(Flow { key, snapshot, .. }) = self.flows.get(index) else { continue };
@@ -197,7 +197,7 @@ mod tests {
         FlowCounters::new(CONNECTION, &[], &[])
     }
 
-    /// Ends a snapshot after a list of these flows, and returns their increases.
+    /// Lists these flows in a snapshot and ends it. Returns the increases of the flows.
     fn snapshot<'a>(
         counters: &mut FlowCounters<ConnectionId, Connection, ()>,
         flows: impl IntoIterator<Item = &'a Connection>,
@@ -243,7 +243,7 @@ mod tests {
         snapshot(&mut counters, []);
         let flow = fixture::connection(8, 1);
         let increase = snapshot(&mut counters, [&flow])[0].values[0];
-        assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "it was forgotten: a new flow");
+        assert_eq!(increase, flow.bytes_sent.map(|bytes| bytes.0 as f64), "a forgotten flow counts as new");
         assert!(counters.flows.capacity() <= 8, "entries are not reused");
     }
 

@@ -77,13 +77,13 @@ impl Paths {
     }
 }
 
-/// The label of an interface. A reserved name gets a slash, which no interface name contains.
+/// The label of an interface. A reserved name gets a leading slash, which no interface name contains.
 pub(super) fn label(name: Name) -> String {
     let text = name.text().into_owned();
     if [OTHER, UNKNOWN].contains(&text.as_str()) { format!("/{text}") } else { text }
 }
 
-/// A subflow as the gauges count it. It is kept while the subflow is idle and snapshots do not list it.
+/// The values of a subflow that the gauges use. They are kept while the subflow is idle and snapshots do not list it.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     pub(super) interface: Option<Name>,
@@ -93,7 +93,7 @@ pub(super) struct Path {
     pub(super) size: u64,
     is_stale: bool,
     is_backup: bool,
-    /// Smoothed RTT of an open subflow that gets acknowledgements.
+    /// Smoothed RTT. `None`: unknown, or the subflow is closed or gets no acknowledgements.
     rtt: Option<Micros>,
 }
 

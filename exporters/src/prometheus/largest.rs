@@ -49,7 +49,7 @@ impl<K: Copy + Eq + Hash + Ord, T> LargestFlows<K, T> {
         }
     }
 
-    /// `ids`: the labels that identify a flow.
+    /// The values of each flow, then of all other flows together. `ids`: the labels that identify a flow.
     pub(super) fn values<const N: usize>(&self, ids: impl Fn(&K) -> [String; N]) -> Vec<LabelledValues> {
         let flows = self.counters.iter().filter_map(|(key, counters)| {
             let (identity, gauges) = self.details.get(&key)?;

@@ -188,7 +188,7 @@ impl Totals {
         values
     }
 
-    /// An interface without an RTT has no histogram.
+    /// The histograms by interface. An interface without an RTT sample has none.
     fn interface_histograms(&self) -> Vec<Vec<LabelledValues>> {
         let labelled = |sums: &BoundedSums<Option<Name>>| {
             let all = sums.labelled(|name| name.map(label)).into_iter();

@@ -32,7 +32,7 @@ pub struct MetricValues {
     /// For each distribution, the sums of the histogram of each interface.
     pub(super) interface_histograms: Vec<Vec<LabelledValues>>,
     pub(super) cgroups: Vec<LabelledValues>,
-    /// By the namespace of their pods. Empty: no pod is known.
+    /// Sums of connections by the namespace of their pods. Empty: no pod is known.
     pub(super) pod_namespaces: Vec<LabelledValues>,
     /// For each counter of connection events, a count for each value of its label.
     pub(super) connection_events: Vec<Vec<u64>>,

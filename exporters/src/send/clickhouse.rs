@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ClickHouse: rows of the table `ends`. Resending a batch changes nothing.
+//! Sends rows of the table `ends` to ClickHouse. Resending a batch changes nothing.
 
 use std::io;
 
@@ -89,7 +89,7 @@ impl Engine for Clickhouse {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// Status 200 does not confirm: an error can follow, and any web page has this status. So ClickHouse's headers are required.
+    /// Status 200 alone does not confirm a batch: an error can follow, and any web page has it. So ClickHouse's headers are required.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
         if answer.status != 200 || text.contains("DB::Exception") {

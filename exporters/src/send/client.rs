@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Blocks the caller.
+//! Sends requests over HTTP/1.1 or HTTPS, one connection each, with a deadline for the whole request. Sending blocks the caller.
 
 use std::io::{self, Error, ErrorKind, Write as _};
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub enum SendError {
     /// A file cannot be read, or has no secret or certificate.
     #[error("cannot use the credentials: {0}")]
     Credentials(String),
-    /// Address and reason.
+    /// The server cannot be reached, or its certificate is not trusted: address and reason.
     #[error("cannot connect to {0}: {1}")]
     Connect(String, String),
-    /// Address and reason.
+    /// The server gave no complete answer: address and reason.
     #[error("{0} gave no complete answer: {1}")]
     Exchange(String, String),
-    /// Address and deadline.
+    /// The server gave no answer in time: address and deadline.
     #[error("{0} gave no answer within {1:?}")]
     Timeout(String, Duration),
     /// The answer is an error.
@@ -70,7 +70,7 @@ pub(super) struct Post {
     pub(super) query: String,
     pub(super) body: Vec<u8>,
     pub(super) content_type: &'static str,
-    /// How the body is compressed. `None`: not at all.
+    /// Compression of the body. `None`: the body is not compressed.
     pub(super) compression: Option<Compression>,
 }
 

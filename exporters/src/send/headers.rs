@@ -18,7 +18,7 @@ const KEY: HeaderName = HeaderName::from_static("x-clickhouse-key");
 /// The headers in which a server expects user name and password. All servers expect the same header for bearer tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// RFC 7617.
+    /// Basic auth (RFC 7617).
     #[cfg(feature = "otlp")]
     Basic,
     /// ClickHouse's own headers, which its proxies support too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! OpenTelemetry Collector: log events or spans of closed connections.
+//! Sends log events or spans of closed connections to an OpenTelemetry Collector.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
 use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 
-/// How a closed connection is sent.
+/// The form in which a closed connection is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// An event.
+    /// A log event.
     Logs,
     /// A span, with a child for each subflow.
     Traces,
@@ -61,7 +61,7 @@ impl Engine for Otlp {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// The protocol forbids resending rejected records.
+    /// Rejected records count as confirmed, because the protocol forbids resending them.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         if !(200..300).contains(&answer.status) {
             return Err(answer.text());

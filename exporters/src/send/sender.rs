@@ -20,17 +20,17 @@ const MAX_MESSAGE: usize = 300;
 /// A connection and the version of its record, which increases with each later state.
 pub type Record = (End, u64);
 
-/// Number of connections that the server rejects for good, and its reason.
+/// Number of connections that the server rejects for good, and the reason in its answer.
 pub type Rejected = (u64, String);
 
-/// These columns, and the weight of a sampled connection.
+/// Adds the column for the weight of a sampled connection.
 #[must_use]
 pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns.connection.push(Column::new("sample_weight", ColumnType::Real));
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides; with unknown payload it is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides. A connection of unknown payload is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -46,7 +46,7 @@ fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> 
     Some(record)
 }
 
-/// FNV-1a: the same in every process, so that a later record of the connection gets the same decision.
+/// FNV-1a hash, which is the same in every process, so that later records of the connection get the same decision.
 fn hashed(id: Option<&str>) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
@@ -54,11 +54,11 @@ fn hashed(id: Option<&str>) -> u64 {
 
 /// Behaviour that differs between engines.
 pub(super) trait Engine: Send {
-    /// A request that asks, before the first batch, whether the server can store batches, and advice if it fails. `None`: nothing to ask.
+    /// A request before the first batch, to learn if the server can store batches; and the advice if it fails. `None`: not needed.
     fn question(&self) -> Option<(Post, String)> {
         None
     }
-    /// Fails if the answer to that request means that the server cannot store batches.
+    /// Fails if the answer to [`Self::question`] means that the server cannot store batches.
     fn check(&self, _: &Answer) -> Result<(), String> {
         Ok(())
     }
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// The records of a confirmed request that the server rejects for good. `None`: none. Fails if the answer does not confirm the request.
+    /// What the server rejects for good. `None`: nothing. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -142,7 +142,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends the batch, once. `Ok`: it is confirmed.
+    /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
@@ -156,13 +156,13 @@ impl Sender {
         Ok(rejected)
     }
 
-    /// Discards the batch. The database has recorded its confirmation, or the caller will read its connections again.
+    /// Discards the batch, because its confirmation is recorded in the database, or because the caller will read its connections again.
     pub fn forget(&mut self) {
         self.pending = None;
     }
 }
 
-/// Sends a request, once. Fails if the server does not confirm it.
+/// Sends a request without a retry. Fails if the server does not confirm it.
 pub(super) fn confirmed(
     client: &Client,
     engine: &dyn Engine,

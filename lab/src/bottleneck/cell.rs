@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One scenario of the evaluation: its factors and its name. Training and evaluation have no rate, RTT, buffer or seed in common. Pure.
+//! A cell: one scenario of the evaluation, with its factors and name. Training and evaluation share no rate, RTT, buffer or seed. No I/O.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Purpose of a cell.
+/// The purpose of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Set {
-    /// Cells to fit weights. No published figure comes from them.
+    /// Cells on which weights are fitted. No published figure is measured on them.
     Training,
-    /// Cells to measure published figures. No parameter is chosen with them.
+    /// Cells on which published figures are measured. No parameter is chosen with them.
     Evaluation,
 }
 
 impl Set {
-    /// Rates of bottlenecks, Mbit/s.
+    /// The rates that bottlenecks of this set have, Mbit/s.
     #[must_use]
     pub fn rates(self) -> &'static [u32] {
         match self {
@@ -24,7 +24,7 @@ impl Set {
         }
     }
 
-    /// For a seed, in milliseconds: the RTT of all paths if RTTs are equal and the two RTTs if they differ; and the buffer.
+    /// For a seed, in milliseconds: the RTT of all paths if RTTs are equal; the RTTs of even and of odd paths if not; and the buffer.
     #[must_use]
     pub fn delays(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {
@@ -56,11 +56,11 @@ pub enum Layout {
     Disjoint,
     /// Half of the subflows go through one queue, half through another.
     Partly,
-    /// Two subflows have their own queues. In the middle of the transfer, the route of one subflow changes, and they share a queue.
+    /// Two subflows have their own queues. In the middle of the transfer, the route of the first changes to the queue of the second.
     Switching,
-    /// All subflows share a rate, but no queue: htb with a class per subflow.
+    /// Each subflow has its own queue, and the total rate of all queues is limited (fair queueing).
     Fair,
-    /// As [`Layout::Partly`], with the second queue at a fifth of the rate: Table III of `[MPTCP-D]`.
+    /// As [`Layout::Partly`], but the second queue has a fifth of the first queue's rate, as in Table III of `[MPTCP-D]`.
     TwoRates,
 }
 
@@ -69,16 +69,16 @@ pub enum Layout {
 pub enum Cross {
     /// No other traffic.
     None,
-    /// Bulk TCP: one to three connections through a shared queue, otherwise a connection through every second queue.
+    /// Bulk TCP: one to three connections if there is a single queue, otherwise a connection through every second queue.
     Bulk,
-    /// Short TCP connections of 60 kB, one after the other.
+    /// Short TCP connections of 60 kB, up to three at a time through every second queue.
     Short,
 }
 
 /// Behaviour of the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum App {
-    /// Sends without a limit.
+    /// Sends as fast as the connection allows.
     Bulk,
     /// Sends at 70 % of the total rate of all queues.
     Limited,
@@ -89,11 +89,11 @@ pub enum App {
 /// One scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Training or evaluation.
+    /// The purpose of the cell.
     pub set: Set,
     /// Which subflows share a queue.
     pub layout: Layout,
-    /// Subflows of the connection.
+    /// Number of subflows of each connection.
     pub subflows: usize,
     /// Rate of each bottleneck, Mbit/s.
     pub mbit: u32,
@@ -105,13 +105,13 @@ pub struct Cell {
     pub congestion: Congestion,
     /// Behaviour of the application.
     pub app: App,
-    /// Parallel connections.
+    /// Number of parallel connections.
     pub connections: u32,
-    /// Determines RTTs, buffer, and the start of the traffic.
+    /// Determines RTTs, buffer, and the random numbers of the traffic.
     pub seed: u32,
     /// Duration, seconds.
     pub seconds: u32,
-    /// Whether to emulate no delays: the user-space relays that emulate them are too slow for fast links.
+    /// Whether delays are left out, because the user-space relays that emulate delays are too slow for fast links.
     #[serde(default)]
     pub direct: bool,
 }
@@ -140,7 +140,7 @@ impl Congestion {
 }
 
 impl Cell {
-    /// A bulk transfer over two subflows, alone and with cubic.
+    /// A bulk transfer over two subflows with cubic, without other traffic.
     #[must_use]
     pub fn new(set: Set, layout: Layout, mbit: u32) -> Self {
         Self {
@@ -159,7 +159,7 @@ impl Cell {
         }
     }
 
-    /// RTT of a subflow's path with empty queues, milliseconds; 0 without emulated delay.
+    /// RTT of a subflow's path while queues are empty, in milliseconds. 0: no delay is emulated.
     #[must_use]
     pub fn rtt_ms(&self, subflow: usize) -> u32 {
         if self.direct {
@@ -189,12 +189,12 @@ impl Cell {
         }
     }
 
-    /// The queue of a subflow, before or after the route changes.
+    /// The index of a subflow's queue. `after_switch`: after the change of the route in [`Layout::Switching`].
     #[must_use]
     pub fn queue_of(&self, subflow: usize, after_switch: bool) -> usize {
         match self.layout {
             Layout::Shared => 0,
-            // The kernel allows nine subflows: eight on the first path leave one for the second path.
+            // The kernel allows nine subflows: eight use the first path, one the second.
             Layout::TwoRates if self.subflows == 9 => usize::from(subflow == 8),
             Layout::Partly | Layout::TwoRates => usize::from(subflow >= self.subflows / 2),
             Layout::Switching if after_switch => 1,
@@ -217,7 +217,7 @@ impl Cell {
         }
     }
 
-    /// The name without the seed, as in tables.
+    /// The name of the cell without its seed, as used in tables.
     #[must_use]
     pub fn kind(&self) -> String {
         let layout = match self.layout {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Grids: sets of cells. Pure.
+//! Grids: sets of cells. No I/O.
 
 use crate::bottleneck::cell::{App, Cell, Congestion, Cross, Layout, Set};
 
 /// A set of cells, as named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
-    /// Six cells of the core grid; takes a minute.
+    /// Six cells that are easy to decide. A run takes a minute.
     Ci,
-    /// Cells on which verdicts must be right: shared and disjoint, 2 to 8 subflows, 20 to 500 Mbit/s.
+    /// The cells for which verdicts must be right: shared and disjoint queues, 2 to 8 subflows, 20 to 500 Mbit/s.
     Core,
-    /// The core grid, and harder or rarer cells.
+    /// The core grid, and cells that are harder to decide than the core grid's or rarer in practice.
     Full,
     /// Links of 500 Mbit/s, and eight links of 100 Mbit/s, without emulated delay.
     Fast,
-    /// Cells to fit weights.
+    /// The cells on which weights are fitted.
     Training,
     /// Table III of `[MPTCP-D]`.
     Table3,
-    /// Subflows that share a rate, but no queue.
+    /// Cells whose subflows share a rate, but no queue.
     Caps,
 }
 
@@ -34,7 +34,7 @@ impl Grid {
         ("caps", Self::Caps),
     ];
 
-    /// Its cells, each with this number of seeds. Sorted by seed, so that an interrupted run has covered whole seeds.
+    /// The cells of the grid, each with `seeds` seeds. Sorted by seed, so that an interrupted run covers all cells for its first seeds.
     #[must_use]
     pub fn cells(self, seeds: u32) -> Vec<Cell> {
         match self {
@@ -82,7 +82,7 @@ fn core(set: Set, subflows: &[usize], rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// Cells that are harder or rarer than the core grid.
+/// Cells that are harder to decide than the cells of the core grid, or rarer in practice.
 fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &mbit in rates {
@@ -110,7 +110,7 @@ fn harder(set: Set, rates: &[u32]) -> Vec<Cell> {
     cells
 }
 
-/// Cells whose rates are too high for user-space relays, so the only delay is in the queue.
+/// Cells whose rates are too high for user-space relays: queues are the only source of delay.
 fn fast() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (layout, subflows, mbit) in [
@@ -130,7 +130,7 @@ fn fast() -> Vec<Cell> {
     cells
 }
 
-/// Cells whose subflows share a rate but no queue. Whether the rates vary depends on buffer and RTT, which follow from the seed.
+/// Cells whose subflows share a rate but no queue. The seed determines buffer and RTT, and with them whether the rates vary.
 fn caps() -> Vec<Cell> {
     let mut cells = Vec::new();
     for mbit in [20, 100] {
@@ -144,7 +144,7 @@ fn caps() -> Vec<Cell> {
     cells
 }
 
-/// A minute of live cells that even a busy machine can emulate: slow links, and cases that are easy to decide.
+/// Cells with slow links, which even a busy machine can emulate, and with bottlenecks that are easy to decide.
 fn ci() -> Vec<Cell> {
     let cell = |layout| Cell { seconds: 5, ..Cell::new(Set::Evaluation, layout, 20) };
     let (shared, disjoint) = (cell(Layout::Shared), cell(Layout::Disjoint));
@@ -158,7 +158,7 @@ fn ci() -> Vec<Cell> {
     ]
 }
 
-/// Two paths of 100 and 20 Mbit/s with 1 (the control), 2, 4 and 8 subflows on a path; long transfers and transfers of 0.5 MB.
+/// Two paths of 100 and 20 Mbit/s with 1 (the control), 2, 4 and 8 subflows on the first path. Long transfers, and transfers of 0.5 MB.
 fn table3(rounds: u32) -> Vec<Cell> {
     let mut cells = Vec::new();
     for seed in Set::Evaluation.seeds(rounds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Network and traffic of a cell.
+//! Builds the network of a cell and starts its traffic.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::topology::Topology;
 use crate::topology::{LinkSpec, PathSpec, TopologySpec};
 use crate::traffic::{Control, PORT, TrafficSpec, Transfer, Transport, Workload};
 
-/// Longer than any cell, because the traffic is cancelled when its cell ends.
+/// Duration of the traffic, longer than any cell: the traffic is cancelled when its cell ends.
 const TRAFFIC_DURATION: Duration = Duration::from_mins(5);
 
 /// The network of a cell.
 #[must_use]
 pub fn topology(cell: &Cell) -> TopologySpec {
-    // Acknowledgements are not limited.
+    // Only the direction from client to server has a rate limit; acknowledgements have none.
     let limit = |queue: usize| LinkSpec {
         backward: None,
         ..LinkSpec::rate(f64::from(cell.rate_of(queue)), milliseconds(cell.buffer_ms()))
@@ -56,7 +56,7 @@ pub fn topology(cell: &Cell) -> TopologySpec {
 /// Starts the MPTCP connections of a cell.
 ///
 /// # Errors
-/// If they cannot be started.
+/// If the connections cannot be started.
 pub fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
     let workload = match cell.app {
         App::Bulk => Workload::upload_for(TRAFFIC_DURATION),
@@ -73,10 +73,10 @@ pub fn traffic(lab: &Topology, cell: &Cell) -> Result<Transfer, Error> {
     Transfer::start(lab.client(), lab.server(), &spec, &Arc::new(Control::default()))
 }
 
-/// Starts the other traffic of a cell. It ends when the result is dropped.
+/// Starts the cross traffic of a cell. The traffic ends when the result is dropped.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If a transfer cannot be started.
 pub fn cross_traffic(lab: &Topology, cell: &Cell) -> Result<Vec<Transfer>, Error> {
     let queues = if cell.cross == Cross::None { 0 } else { cell.queues() };
     let mut transfers = Vec::new();

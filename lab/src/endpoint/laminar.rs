@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laminar endpoints (Linux 6.18): the client joins from them to addresses that the server announces. They are added by netlink, because the
-//! `ip mptcp` of Debian 12 lacks the flag.
+//! Laminar endpoints (Linux 6.18): the client opens subflows from them to addresses that the server announces. Uses netlink, because the
+//! `ip mptcp` of Debian 12 has no such flag.
 
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
@@ -15,7 +15,7 @@ const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST_ACK: u16 = 0x1 | 0x4;
-/// The family that resolves the names of other families to numbers.
+/// The generic netlink family that resolves the names of other families to numbers.
 const GENL_ID_CTRL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -29,7 +29,7 @@ const ADDRESS_V4: u16 = 3;
 const ADDRESS_FLAGS: u16 = 6;
 const MPTCP_PM_ADDR_FLAG_LAMINAR: u32 = 1 << 5;
 
-/// Adds a laminar endpoint. Kernels before 6.18 accept it and ignore the flag.
+/// Adds a laminar endpoint. Kernels before 6.18 accept the endpoint and ignore the flag.
 ///
 /// # Errors
 /// If the id or the address is in use, or there are eight endpoints already.
@@ -54,7 +54,7 @@ pub fn add_laminar(namespace: &Namespace, id: u8, address: Ipv4Addr) -> Result<(
     namespace.enter(add)?.map_err(Error::os("add a laminar endpoint in", namespace.name()))
 }
 
-/// Sends a request. Returns the attributes of the answer, if there is one before the acknowledgment.
+/// Sends a request. Returns the attributes of the answer; empty if the kernel sends only an acknowledgement.
 fn request(netlink: &OwnedFd, family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
     let length = (HEADER + GENERIC_HEADER + attributes.len()) as u32;
     let mut message = length.to_ne_bytes().to_vec();
@@ -82,7 +82,7 @@ fn request(netlink: &OwnedFd, family: u16, command: u8, attributes: &[u8]) -> io
     }
 }
 
-/// Length and type of the first message. `None`: there is no complete header.
+/// Length and type of the first message. `None`: `bytes` has no complete header.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);

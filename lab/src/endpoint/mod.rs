@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! MPTCP path-manager endpoints and limits of a namespace: which addresses a connection may use.
-//! Set with `ip mptcp` (`command.rs` says why). The lab chooses all ids, so deleting needs no lookup.
+//! MPTCP path-manager endpoints and limits of a namespace, which determine the addresses that a connection may use.
+//! The lab sets them with `ip mptcp` (`command.rs` explains why). The lab chooses all ids, so that deleting needs no lookup.
 
 mod laminar;
 
@@ -13,15 +13,15 @@ use std::net::IpAddr;
 /// Purpose of an endpoint's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The client opens a further subflow from it.
+    /// The client opens an additional subflow from this address.
     Subflow,
-    /// As [`Purpose::Subflow`], but its subflows are backups.
+    /// As [`Purpose::Subflow`], but the subflows are backups.
     BackupSubflow,
-    /// The server announces it with `ADD_ADDR`.
+    /// The server announces this address with `ADD_ADDR`.
     Signal,
-    /// As [`Purpose::Signal`], but its subflows are backups.
+    /// As [`Purpose::Signal`], but the subflows are backups.
     BackupSignal,
-    /// The client opens subflows from it to every address of the peer.
+    /// The client opens subflows from this address to every address of the peer.
     Fullmesh,
 }
 
@@ -32,16 +32,16 @@ pub struct Endpoint {
     pub id: u8,
     /// The address.
     pub address: IpAddr,
-    /// Its purpose.
+    /// The purpose of the address.
     pub purpose: Purpose,
 }
 
 /// Limits of extra subflows and addresses of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Extra subflows, 0 to 8.
+    /// Maximum number of extra subflows of a connection, 0 to 8.
     pub subflows: u8,
-    /// Accepted `ADD_ADDR`s, 0 to 8.
+    /// Maximum number of `ADD_ADDR`s that a connection accepts, 0 to 8.
     pub add_addr_accepted: u8,
 }
 
@@ -58,11 +58,11 @@ pub fn add(namespace: &Namespace, endpoint: Endpoint, interface: &str) -> Result
         Purpose::BackupSignal => "signal backup",
         Purpose::Fullmesh => "subflow fullmesh",
     };
-    // `dev` binds the subflow's socket to that interface when the client opens it.
+    // `dev` binds the socket of a subflow to the interface when the client opens the subflow.
     namespace.ip(&[format!("mptcp endpoint add {address} dev {interface} id {id} {flags}")])
 }
 
-/// Deletes an endpoint. The kernel closes its subflows and sends `REMOVE_ADDR` to the peer.
+/// Deletes an endpoint. The kernel closes the endpoint's subflows and sends `REMOVE_ADDR` to the peer.
 ///
 /// # Errors
 /// If there is no endpoint with this id.

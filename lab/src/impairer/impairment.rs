@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parameters and counters of an impairer, per direction: plain values.
+//! Parameters and counters of one direction of an impairer.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,16 +20,16 @@ impl Direction {
 /// Delay, jitter, loss and corruption of the packets of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Impairment {
-    /// Base delay, one-way.
+    /// Constant part of the one-way delay.
     pub delay: Duration,
-    /// Maximum additional delay. It never reorders packets. The relay's jitter changes smoothly. `netem` chooses each packet's delay
-    /// independently; a packet that would overtake its predecessor leaves directly after it, so most packets of a dense stream have a
+    /// Maximum additional delay. Jitter never reorders packets. The relay changes the delay smoothly. `netem` chooses each packet's delay
+    /// independently, and sends a packet at the earliest directly after its predecessor, so most packets of a dense stream have a
     /// long delay.
     pub jitter: Duration,
-    /// Probability 0 to 1 that a packet is lost. The relay drops TCP packets only; `netem` also drops neighbour discovery.
+    /// Probability that a packet is lost, 0 to 1. The relay drops only TCP packets; `netem` also drops neighbour discovery.
     pub loss: f64,
-    /// The relay changes the payload of this TCP segment and corrects TCP's checksum; 0: none. Segments with payload are counted from 1. A
-    /// topology with this uses the relay on every kernel, because netem cannot do it.
+    /// Number of the TCP segment whose payload the relay changes; only segments with payload count, from 1. 0: none. TCP's checksum stays
+    /// correct. A topology with a value above 0 uses the relay on every kernel, because netem cannot change payload.
     #[serde(default)]
     pub corrupt_nth: u32,
     /// Seed of the relay's random numbers: the same seed gives the same losses and jitter. The `tc` of Debian 12 cannot set
@@ -56,9 +56,9 @@ pub struct ImpairerCounters {
     pub lost: u64,
     /// Packets with changed payload.
     pub corrupted: u64,
-    /// Packets dropped by the full queue of the outgoing interface: the drops of the bottleneck.
+    /// Packets dropped by the full queue of the outgoing interface, as in a bottleneck.
     pub queue_drops: u64,
-    /// Packets dropped because too many were delayed; 0 unless the relay is far too slow for the load. `netem` counts them as
-    /// lost; it has room for 100 000.
+    /// Packets dropped because the buffer of delayed packets was full; 0 unless the relay is too slow for the load. `netem` counts them as
+    /// lost; its buffer has room for 100 000 packets.
     pub overflowed: u64,
 }

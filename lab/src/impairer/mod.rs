@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds delay, jitter and loss to a link. Uses the kernel's `netem` (`impairer/netem.rs`), or a relay in user space
-//! (`impairer/relay`) if the kernel has no netem. Each process tests once which of them works.
+//! (`impairer/relay`) if the kernel has no netem. Each process tests once whether netem works.
 //! Rate limits are separate: `link/rate_limit.rs`.
 
 mod impairment;
@@ -41,7 +41,7 @@ impl ImpairerKind {
     }
 }
 
-/// Impairs packets that cross its namespace from one port to the other, until it is dropped.
+/// Impairs packets that cross a namespace from one port to the other, until the impairer is dropped.
 #[derive(Debug)]
 pub struct Impairer {
     // The relay is the first field: it must stop before its namespace is removed.
@@ -56,7 +56,7 @@ enum Engine {
 }
 
 impl Impairer {
-    /// Starts an impairer between two ports of a namespace. For netem the namespace is a router. For the relay it must not send
+    /// Starts an impairer between two ports of a namespace. For netem, the namespace must be a router. For the relay, it must not send
     /// packets of its own.
     pub(crate) fn start(
         kind: ImpairerKind,
@@ -71,7 +71,7 @@ impl Impairer {
         Ok(Self { engine, namespace })
     }
 
-    /// Its implementation.
+    /// The implementation.
     #[must_use]
     pub fn kind(&self) -> ImpairerKind {
         match self.engine {
@@ -80,13 +80,13 @@ impl Impairer {
         }
     }
 
-    /// The namespace between the two ends, which contains the ports.
+    /// The namespace between client and server that contains the two ports.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// The parent of a rate limit on its ports: packets reach the limit after their delay.
+    /// The parent qdisc of a rate limit on the ports, chosen so that packets reach the limit after their delay.
     pub(crate) fn rate_limit_parent(&self) -> TcParent {
         match self.engine {
             Engine::Netem(_) => netem::RATE_LIMIT_PARENT,
@@ -94,7 +94,7 @@ impl Impairer {
         }
     }
 
-    /// Changes the impairment of a direction for all later packets. It never reorders packets.
+    /// Changes the impairment of a direction for all later packets. The change does not reorder packets.
     ///
     /// # Errors
     /// If the kernel rejects the change.

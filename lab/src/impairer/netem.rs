@@ -9,10 +9,10 @@ use crate::netns::Namespace;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The parent of a rate limit: netem's only class.
+/// The parent of a rate limit is netem's only class.
 pub(super) const RATE_LIMIT_PARENT: TcParent = TcParent("parent 100:1");
 
-/// netem on the two ports of a router. The kernel removes it with the router's namespace.
+/// netem on the two ports of a router. The kernel removes netem together with the router's namespace.
 #[derive(Debug)]
 pub(super) struct Netem {
     ports: (&'static str, &'static str),
@@ -48,7 +48,7 @@ impl Netem {
     }
 
     pub(super) fn set(&self, router: &Namespace, direction: Direction, impairment: Impairment) -> Result<()> {
-        // Locked during the command, so that the stored value belongs to the last command.
+        // Locked during the command, so that the stored impairment is always the one of the last command.
         let mut impairments = self.impairments();
         router.tc(&[line(self.port(direction), impairment)])?;
         impairments[direction as usize] = impairment;
@@ -86,16 +86,16 @@ pub(super) fn works_in(scratch: &Namespace) -> Result<bool> {
     }
 }
 
-/// Adds netem to an interface or changes its parameters. A change keeps its queue, counters and child.
+/// The `tc` line that adds netem to an interface or changes its parameters. A change keeps queue, counters and child.
 fn line(interface: &str, impairment: Impairment) -> String {
     let Impairment { delay, jitter, loss, .. } = impairment;
-    // netem's jitter is symmetric around the delay, the lab's jitter only adds to it. tc accepts fractions of microseconds here,
+    // netem's jitter is symmetric around the delay; the lab's jitter only adds to the delay. tc accepts fractions of microseconds,
     // but no nanoseconds.
     let half = jitter.as_secs_f64() * 1e6 / 2.0;
     let middle = delay.as_secs_f64() * 1e6 + half;
     let percent = loss * 100.0;
-    // The default limit of 1000 packets would drop packets: 100 000 full frames are 1 s at 1.2 Gbit/s.
-    // The rate is above any load of the lab. Without a rate, netem reorders packets when it adds jitter.
+    // The default limit of 1000 packets is too low. 100 000 full frames are 1 s at 1.2 Gbit/s.
+    // The rate is above any load of the lab. It is set because netem without a rate reorders packets that have jitter.
     format!(
         "qdisc replace dev {interface} root handle 100: netem limit 100000 delay {middle:.3}us {half:.3}us loss {percent}% rate 10gbit"
     )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's counters of an interface and its queues. They are independent of TCP's own counters.
+//! The kernel's counters of an interface and its queues, which are independent of TCP's counters.
 
 use crate::command::{self, Program};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ impl InterfaceCounters {
     /// # Errors
     /// If the namespace has no such interface.
     pub fn read(namespace: &Namespace, interface: &str) -> Result<Self> {
-        // Not /proc/net, which shows the namespace of the main thread.
+        // `/proc/net` would show the namespace of the main thread.
         const PATH: &str = "/proc/thread-self/net/dev";
         let text = namespace.enter(|| fs::read_to_string(PATH).map_err(Error::os("read", PATH)))??;
         parse_interface(&text, interface).ok_or_else(|| Error::Missing {
@@ -49,7 +49,7 @@ fn parse_interface(text: &str, interface: &str) -> Option<InterfaceCounters> {
     Some(InterfaceCounters { rx_bytes: at(0)?, rx_packets: at(1)?, tx_bytes: at(8)?, tx_packets: at(9)? })
 }
 
-/// Length and counters of a queue.
+/// Current length of a queue, and its counters since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct QueueCounters {
@@ -57,7 +57,7 @@ pub struct QueueCounters {
     pub backlog: u64,
     /// Packets in the queue.
     pub qlen: u64,
-    /// Packets dropped by the full queue since its creation.
+    /// Packets dropped because the queue was full.
     pub drops: u64,
     /// Bytes sent.
     pub bytes: u64,
@@ -78,9 +78,9 @@ impl QueueCounters {
 /// The queues of an interface, read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortQueues {
-    /// The queue of `netem`, if it is the root. Its drops include its child's drops.
+    /// The queue of `netem`. Its drops include the drops of its child. `None`: the root is not `netem`.
     pub(crate) netem: Option<QueueCounters>,
-    /// The queue of the rate limit: the root, or the child of `netem`.
+    /// The queue of the rate limit, which is the root or the child of `netem`. `None`: no rate limit.
     pub(crate) rate_limit: Option<QueueCounters>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct PortQueues {
 struct QdiscJson {
     kind: String,
     handle: String,
-    /// `None`: it is the root.
+    /// `None`: the discipline is the root.
     parent: Option<String>,
     #[serde(flatten)]
     counters: QueueCounters,

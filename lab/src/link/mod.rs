@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! veth pairs between two namespaces: addresses, offloads, rate limits, counters, up and down.
+//! veth pairs between two namespaces: creation, addresses, offloads, rate limits, counters, up and down.
 //! Routes are in `route.rs`.
 
 mod counters;
@@ -15,7 +15,7 @@ use crate::netns::Namespace;
 use crate::sys;
 use std::net::IpAddr;
 
-/// An address with a prefix length: of an interface, or the destination of a route.
+/// An address with a prefix length: the address of an interface, or the destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IpNet {
     /// The address.
@@ -27,11 +27,11 @@ pub struct IpNet {
 /// One end of a veth pair.
 #[derive(Clone, Debug)]
 pub struct VethEnd<'a> {
-    /// Its namespace.
+    /// The namespace of this end.
     pub namespace: &'a Namespace,
     /// The interface's name, at most 15 bytes.
     pub interface: &'a str,
-    /// Its addresses. IPv6 addresses skip duplicate address detection.
+    /// The addresses of this end. There is no duplicate address detection for IPv6 addresses.
     pub addresses: Vec<IpNet>,
 }
 
@@ -40,8 +40,8 @@ pub struct VethEnd<'a> {
 pub struct VethSettings {
     /// The largest packet in bytes.
     pub mtu: u32,
-    /// Whether segmentation and checksum offloads are on. They must be off on a rate-limited link (64 KB packets
-    /// make the RTT jump) and where a relay copies frames.
+    /// Whether segmentation and checksum offloads are on. They must be off on a rate-limited link (packets of 64 KB
+    /// make the RTT jump) and on a link whose frames a relay copies.
     pub offloads: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for VethSettings {
     }
 }
 
-/// Creates a veth pair and brings both ends up. The kernel removes it with either namespace.
+/// Creates a veth pair and brings both ends up. The kernel removes the pair when either namespace is removed.
 ///
 /// # Errors
 /// If a name is in use or an address is refused.
@@ -102,8 +102,8 @@ pub fn down(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} down")])
 }
 
-/// Brings an interface up. Routes that the kernel dropped when it went down are not restored, and IPv6 addresses
-/// only with the sysctl `keep_addr_on_down`.
+/// Brings an interface up. Routes that the kernel dropped when the interface went down are not restored. IPv6 addresses
+/// are restored only with the sysctl `keep_addr_on_down`.
 ///
 /// # Errors
 /// If there is no such interface.
@@ -111,15 +111,15 @@ pub fn up(namespace: &Namespace, interface: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} up")])
 }
 
-/// Gives an interface another name, also while it is up (Linux 6.2).
+/// Renames an interface. Since Linux 6.2, the interface may be up.
 ///
 /// # Errors
-/// If there is no such interface, the name is in use, or an older kernel refuses because it is up.
+/// If there is no such interface, the name is in use, or the interface is up and the kernel is older than 6.2.
 pub fn rename(namespace: &Namespace, interface: &str, name: &str) -> Result<()> {
     namespace.ip(&[format!("link set dev {interface} name {name}")])
 }
 
-/// Limits the rate of an interface, for the packets that it sends. Replaces an earlier limit.
+/// Limits the rate at which an interface sends. Replaces an earlier limit.
 ///
 /// # Errors
 /// If there is no such interface, or the kernel lacks the queueing discipline.

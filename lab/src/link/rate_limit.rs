@@ -12,19 +12,19 @@ pub enum Discipline {
     /// `tbf`: a token bucket; the queue length is in bytes.
     #[default]
     Tbf,
-    /// `htb` with one class; the queue length is in packets, computed from the bytes.
+    /// `htb` with one class; the queue length is in full packets, computed from the bytes.
     Htb,
-    /// `htb` with one class per path of a topology with IPv4 endpoints. The classes share the rate and borrow from each other,
+    /// `htb` with a class per path of a topology with IPv4 endpoints. The classes share the rate and borrow from each other,
     /// but each has its own queue.
     Fair,
     /// `tbf` over `red`, which marks packets of connections with ECN from a fifth of the queue length on.
     Marking,
 }
 
-/// Number of classes with [`Discipline::Fair`]. The queue of path N, from 1, has the handle `1N:` (hexadecimal).
+/// Number of classes of [`Discipline::Fair`]. Paths are numbered from 1; the queue of path N has the handle `1N:` (hexadecimal).
 const FAIR_CLASSES: u8 = 9;
 
-/// Major number of the handle of path `number`'s queue with [`Discipline::Fair`].
+/// Major number of the handle of the queue of path `number` (from 1) in [`Discipline::Fair`].
 #[must_use]
 pub fn fair_handle(number: u8) -> u16 {
     0x10 + u16::from(number)
@@ -33,13 +33,13 @@ pub fn fair_handle(number: u8) -> u16 {
 /// A rate limit with its queue, for the packets that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimit {
-    /// Bits per second, including Ethernet headers.
+    /// Rate in bits per second, including Ethernet headers.
     pub rate: u64,
     /// Size of the token bucket in bytes.
     pub burst: u32,
     /// Maximum queue length in bytes.
     pub queue: u32,
-    /// The queueing discipline that enforces it.
+    /// The queueing discipline that enforces the rate.
     pub discipline: Discipline,
 }
 
@@ -52,7 +52,7 @@ impl TcParent {
     pub(crate) const ROOT: Self = Self("root");
 }
 
-/// A full Ethernet frame, bytes.
+/// Size of a full Ethernet frame in bytes.
 const FRAME: u32 = 1514;
 
 impl RateLimit {
@@ -62,7 +62,7 @@ impl RateLimit {
         Self { discipline, ..self }
     }
 
-    /// A rate in Mbit/s and the maximum queueing delay. The bucket holds 1 ms, at least two frames.
+    /// A limit with this rate in Mbit/s and this maximum queueing delay. The bucket holds the bytes of 1 ms, at least two frames.
     #[must_use]
     pub fn mbit(rate: f64, queue: Duration) -> Self {
         let bits = rate * 1e6;
@@ -75,7 +75,7 @@ impl RateLimit {
         }
     }
 
-    /// Sets the limit of an interface. Replaces an earlier limit.
+    /// Sets this limit on an interface. Replaces an earlier limit.
     ///
     /// # Errors
     /// If the interface is missing, or the kernel lacks the queueing discipline.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decodes structures of `linux/mptcp.h` and `linux/tcp.h`. A field that the kernel did not write is 0 or `None`.
+//! Decodes structures of `linux/mptcp.h` and `linux/tcp.h`. A field that the kernel did not write is decoded as 0 or `None`.
 
 use super::info::{MptcpInfo, SubflowInfo, TcpInfo};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ fn u8_at(bytes: &[u8], offset: usize) -> u8 {
     bytes.get(offset).copied().unwrap_or(0)
 }
 
-/// Writes a small number as the u32 at `offset`.
+/// Writes `value` as a native-endian u32 at `offset`.
 pub(super) fn put(bytes: &mut [u8], offset: usize, value: usize) {
     if let Some(field) = bytes.get_mut(offset..offset + 4) {
         field.copy_from_slice(&(value as u32).to_ne_bytes());
@@ -72,7 +72,7 @@ pub(super) fn tcp(bytes: &[u8]) -> TcpInfo {
     }
 }
 
-/// Decodes `struct mptcp_subflow_addrs`: two `sockaddr_storage`, local and remote. `None`: unknown family.
+/// Decodes `struct mptcp_subflow_addrs`: two `sockaddr_storage`, local and remote. `None`: unknown address family.
 pub(super) fn subflow(id: Option<u32>, addresses: &[u8], tcp_bytes: &[u8]) -> Option<SubflowInfo> {
     Some(SubflowInfo {
         id,
@@ -82,7 +82,7 @@ pub(super) fn subflow(id: Option<u32>, addresses: &[u8], tcp_bytes: &[u8]) -> Op
     })
 }
 
-/// Shows an IPv4-mapped address of an IPv6 socket as an IPv4 address.
+/// Converts an IPv4-mapped address of an IPv6 socket to an IPv4 address.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's information about a socket, as plain values. The comments give the Linux version of newer fields.
+//! The kernel's information about a socket. Comments name the Linux version since which newer fields exist.
 
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 pub struct SocketInfo {
     /// Counters of the MPTCP connection. `None`: plain TCP.
     pub mptcp: Option<MptcpInfo>,
-    /// The open subflows; for plain TCP the socket itself.
+    /// The open subflows. For plain TCP, the socket itself.
     pub subflows: Vec<SubflowInfo>,
 }
 
-/// `struct mptcp_info`. `None`: the running kernel does not report the field.
+/// Fields of `struct mptcp_info`. `None`: the running kernel does not report the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MptcpInfo {
-    /// Extra subflows.
+    /// Number of extra subflows.
     pub extra_subflows: u8,
     /// `MPTCP_INFO_FLAG_*`: bit 0 fallback, bit 1 remote key received.
     pub flags: u32,
@@ -28,7 +28,7 @@ pub struct MptcpInfo {
     pub snd_una: u64,
     /// Next data sequence number expected.
     pub rcv_nxt: u64,
-    /// MPTCP retransmissions: how often data was reinjected on another subflow.
+    /// Number of MPTCP retransmissions (data sent on another subflow after a timeout).
     pub retransmits: u32,
     /// Bytes reinjected (Linux 6.5).
     pub bytes_retrans: Option<u64>,
@@ -38,7 +38,7 @@ pub struct MptcpInfo {
     pub bytes_received: Option<u64>,
     /// Bytes acknowledged by the peer (Linux 6.5).
     pub bytes_acked: Option<u64>,
-    /// Subflows including the first (Linux 6.10).
+    /// Number of subflows including the first (Linux 6.10).
     pub subflows_total: Option<u8>,
 }
 
@@ -53,7 +53,7 @@ impl MptcpInfo {
 /// One subflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubflowInfo {
-    /// The kernel's id of the subflow in its connection. `None` before Linux 6.5.
+    /// The kernel's id of the subflow within the connection. `None`: the kernel is older than Linux 6.5.
     pub id: Option<u32>,
     /// Local address and port.
     pub local: SocketAddr,

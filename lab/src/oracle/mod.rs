@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the kernel's information about a connection from its socket, for comparison with mpwatch.
+//! Reads the kernel's information about a connection from its socket, to compare it with the values of mpwatch.
 //! Uses `MPTCP_FULL_INFO` (Linux 6.5), else the three older MPTCP options, else `TCP_INFO`.
 //! Decoding is by offset and accepts the shorter structures of older kernels.
 
@@ -17,21 +17,21 @@ const MPTCP_INFO: i32 = 1;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
 const MPTCP_FULL_INFO: i32 = 4;
-/// More than the kernel's path manager allows: eight extra subflows.
+/// Maximum number of subflows to read, above the limit of the kernel's path manager (eight extra subflows).
 const MAX_SUBFLOWS: usize = 16;
 const TCP_SIZE: usize = 256;
 const ADDRESSES_SIZE: usize = 256;
 const SUBFLOW_SIZE: usize = 264;
 const MPTCP_SIZE: usize = 128;
 const FULL_HEADER: usize = 40;
-/// State of an initial subflow that was reset, which stays in the list.
+/// TCP state of an initial subflow that was reset. Such a subflow stays in the kernel's list.
 const TCP_CLOSE: u8 = 7;
 
 impl SocketInfo {
     /// Reads the information about an open socket, MPTCP or TCP.
     ///
     /// # Errors
-    /// If the socket is of another protocol, or not connected.
+    /// If the socket is neither MPTCP nor TCP, or not connected.
     pub fn read(socket: &impl AsFd) -> Result<Self> {
         if let Some(info) = full_info(socket).or_else(|| older_options(socket)) {
             return Ok(info);
@@ -46,7 +46,7 @@ impl SocketInfo {
         let (Some(local), Some(remote)) = (local, remote) else {
             return Err(Error::Invalid {
                 what: "the socket has no addresses".to_owned(),
-                advice: "read the information while it is connected",
+                advice: "read the information while the socket is connected",
             });
         };
         Ok(Self {
@@ -60,7 +60,7 @@ impl SocketInfo {
         })
     }
 
-    /// Whether everything sent is acknowledged, by the connection and by each subflow that is open.
+    /// Whether all sent data is acknowledged, at the level of the connection and on each open subflow.
     #[must_use]
     pub fn all_acknowledged(&self) -> bool {
         let by_connection =
@@ -76,7 +76,7 @@ impl SocketInfo {
     }
 }
 
-/// `MPTCP_FULL_INFO`: a header with our sizes and two pointers, then `mptcp_info`.
+/// Reads `MPTCP_FULL_INFO`: a header with element sizes and two pointers to arrays, then `mptcp_info`. `None`: not supported.
 fn full_info(socket: &impl AsFd) -> Option<SocketInfo> {
     let mut header = [0_u8; FULL_HEADER + MPTCP_SIZE];
     let mut subflows = [0_u8; SUBFLOW_SIZE * MAX_SUBFLOWS];
@@ -92,7 +92,7 @@ fn full_info(socket: &impl AsFd) -> Option<SocketInfo> {
         [(24, &mut subflows), (32, &mut tcps)],
     )
     .ok()?;
-    // The distance of two elements is the smaller of the kernel's size and ours.
+    // The distance between two elements is the smaller of the kernel's element size and the requested size.
     let tcp_size = stride(&header, 4, TCP_SIZE);
     let subflow_size = stride(&header, 12, SUBFLOW_SIZE);
     let count = (decode::u32_at(&header, 16) as usize).min(MAX_SUBFLOWS);
@@ -105,7 +105,7 @@ fn full_info(socket: &impl AsFd) -> Option<SocketInfo> {
     Some(SocketInfo { mptcp: Some(decode::mptcp(header.get(FULL_HEADER..length)?)), subflows })
 }
 
-/// The three older options. Their arrays have the same order, but are not read atomically.
+/// Reads the three older options. Their arrays have the same order, but are not read atomically. `None`: not supported.
 fn older_options(socket: &impl AsFd) -> Option<SocketInfo> {
     let mut info = [0_u8; MPTCP_SIZE];
     let length = sys::socket_option(socket, SOL_MPTCP, MPTCP_INFO, &mut info).ok()?;
@@ -121,7 +121,7 @@ fn older_options(socket: &impl AsFd) -> Option<SocketInfo> {
     })
 }
 
-/// Reads an array option: `mptcp_subflow_data` (four u32: its size, the count, the kernel's and our element size), then
+/// Reads an array option: `mptcp_subflow_data` (four u32: its size, the count, the kernel's element size, the requested element size), then
 /// the elements.
 fn array<const SIZE: usize>(socket: &impl AsFd, name: i32) -> Option<Vec<[u8; SIZE]>> {
     const HEADER: usize = 16;
@@ -139,7 +139,7 @@ fn array<const SIZE: usize>(socket: &impl AsFd, name: i32) -> Option<Vec<[u8; SI
     Some(elements.map(padded).collect())
 }
 
-/// The distance of two elements, which the kernel writes at `offset`: the smaller of its own size and ours.
+/// The distance between two elements, which the kernel writes at `offset`: the smaller of its own element size and `ours`.
 fn stride(bytes: &[u8], offset: usize, ours: usize) -> usize {
     (decode::u32_at(bytes, offset) as usize).clamp(1, ours)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An energy counter as in powercap: 32 bits in hardware, in a unit that is not a whole number of microjoules. powercap
-//! truncates the unit and the value.
+//! An energy counter as in powercap. The hardware counts with 32 bits in a unit that is not a whole number of microjoules. powercap
+//! truncates both the unit and the value.
 
 use super::machine::Picojoules;
 
@@ -26,13 +26,13 @@ impl EnergyUnit {
 #[derive(Clone, Debug)]
 pub struct EnergyCounter {
     unit: EnergyUnit,
-    /// Counts at the start.
+    /// Value of the hardware counter at the start, in counts.
     start: u32,
     energy: Picojoules,
 }
 
 impl EnergyCounter {
-    /// A counter at about `start` microjoules.
+    /// A counter whose first value is about `start` microjoules.
     pub fn starting_at(unit: EnergyUnit, start: u64) -> Self {
         let counts = u128::from(start) * 1000 / u128::from(unit.0);
         Self { unit, start: (counts % (1 << 32)) as u32, energy: 0 }
@@ -43,7 +43,7 @@ impl EnergyCounter {
         self.energy += energy;
     }
 
-    /// The value of `energy_uj`.
+    /// The content of the file `energy_uj`, in microjoules.
     pub fn energy_uj(&self) -> u64 {
         let counts = self.energy / (u128::from(self.unit.0) * 1000) + u128::from(self.start);
         u64::from(counts as u32) * self.unit.0 / 1000

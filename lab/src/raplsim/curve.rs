@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Power of a machine against its load, as recorded: not linear.
+//! Power of a real machine as a function of load. Recorded curves are not linear.
 
 /// A recorded power curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct RecordedCurve {
     pub name: &'static str,
     /// CPUs (hardware threads) of the machine.
     pub cpus: u32,
-    /// Load in permille and power in milliwatts, by increasing load.
+    /// Pairs of load in permille and power in milliwatts, by increasing load.
     pub samples: &'static [(u32, u32)],
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters that follow the CPU time of real work. The ground truth is measured independently of mpwatch: for selected
+//! Simulated counters that advance with the CPU time of real threads. The ground truth is measured independently of mpwatch: for selected
 //! threads by `/proc/TID/schedstat`, for all threads of the machine by perf counters. schedstat is accurate only for threads
 //! that seldom wake up, such as spinners and bulk senders.
 
@@ -21,27 +21,27 @@ use crate::error::{Error, Result};
 pub enum LoadScope {
     /// Only the watched and followed threads.
     Threads,
-    /// Everything that runs on this machine. The load is divided equally among the packages.
+    /// All threads of this machine. Their load is divided equally among the packages.
     Machine,
 }
 
 /// Settings of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct SimulationSettings {
-    /// The machine.
+    /// The simulated machine.
     pub machine: SimulatedMachine,
     /// The threads whose CPU time is converted into energy.
     pub scope: LoadScope,
-    /// How often the CPU time is sampled.
+    /// Interval at which the CPU time is sampled.
     pub sample_interval: Duration,
-    /// How often the counters change: 1 ms as in hardware, 1 s as in virtual machines.
+    /// Interval at which the counters change: 1 ms as in hardware, 1 s as in virtual machines.
     pub update_interval: Duration,
 }
 
-/// True busy times and energy.
+/// The true busy times and energy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroundTruth {
-    /// Duration, nanoseconds.
+    /// Time since the start of the simulation, nanoseconds.
     pub elapsed: u64,
     /// Busy time of each watched thread, nanoseconds.
     pub busy_by_thread: BTreeMap<Tid, u64>,
@@ -60,14 +60,14 @@ enum Command {
     Stop,
 }
 
-/// A running simulation. Dropping it stops it.
+/// A running simulation. It stops when it is dropped.
 pub struct LiveSimulation {
     commands: Sender<Command>,
     thread: Option<JoinHandle<Result<GroundTruth>>>,
 }
 
 impl LiveSimulation {
-    /// Starts to update the counters of a tree.
+    /// Starts a thread that updates the counters of a tree.
     pub fn start(tree: PowercapTree, settings: SimulationSettings) -> Result<Self> {
         let (commands, inbox) = mpsc::channel();
         let thread = thread::Builder::new().name("raplsim".to_owned());
@@ -77,12 +77,12 @@ impl LiveSimulation {
         Ok(Self { commands, thread: Some(thread) })
     }
 
-    /// Adds a thread: its CPU time from now on draws power in a package.
+    /// Adds a thread, whose CPU time from now on is converted into energy of a package.
     pub fn watch_thread(&self, tid: Tid, package: u32) {
         self.send(Command::WatchThread { tid, package });
     }
 
-    /// Adds all threads of a process, including threads that it starts later.
+    /// Adds all threads of a process, including threads that the process starts later.
     pub fn follow_process(&self, pid: Tid, package: u32) {
         self.send(Command::FollowProcess { pid, package });
     }
@@ -111,7 +111,7 @@ impl LiveSimulation {
         thread.join().map_err(|_| Error::Panicked { thread: "raplsim".to_owned() })?
     }
 
-    /// Ignores the error: `stop` returns the reason if the simulation has failed.
+    /// Sends a command. The error is ignored: if the simulation has failed, `stop` returns the reason.
     fn send(&self, command: Command) {
         let _ = self.commands.send(command);
     }
@@ -138,7 +138,7 @@ struct Simulation {
     followed: Vec<(Tid, u32)>,
     truth: GroundTruth,
     started: Instant,
-    /// Perf counters of all threads, for [`LoadScope::Machine`].
+    /// Perf counters of all threads. `None`: the scope is [`LoadScope::Threads`].
     task_clocks: Option<TaskClocks>,
 }
 
@@ -175,7 +175,7 @@ impl Simulation {
                 Ok(Command::Report { to }) => {
                     self.advance();
                     self.tree.update_files()?;
-                    // Fails if the caller no longer waits.
+                    // Fails if the caller has stopped waiting.
                     let _ = to.send(self.truth.clone());
                     continue;
                 }
@@ -199,7 +199,7 @@ impl Simulation {
         self.watched.insert(tid, WatchedThread { package, last });
     }
 
-    /// Adds new threads of the followed processes, with their CPU time from the beginning.
+    /// Adds the new threads of the followed processes. Their CPU time counts from the start of each thread.
     fn add_new_threads(&mut self) {
         for (pid, package) in self.followed.clone() {
             for tid in threads(pid) {
@@ -210,7 +210,7 @@ impl Simulation {
         }
     }
 
-    /// Turns the CPU time since the last sample into energy.
+    /// Converts the CPU time since the last sample into energy.
     fn advance(&mut self) {
         self.add_new_threads();
         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -292,7 +292,7 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         spinner.join().unwrap();
         let busy: u64 = truth.busy_by_thread.values().sum();
-        // The thread's time is read a little after the clock.
+        // `busy` may exceed `elapsed` a little, because the thread's CPU time is read after the clock.
         assert!(busy > 10_000_000 && busy <= truth.elapsed + 5_000_000, "{truth:?}");
         let expected = 20_000 * u128::from(truth.elapsed) + 15_000 * u128::from(busy);
         assert!(truth.energy_by_package[0].abs_diff(expected) < 1_000_000, "{truth:?} {expected}");
@@ -313,7 +313,7 @@ mod tests {
         let so_far = live.so_far().unwrap();
         let truth = live.stop().unwrap();
         assert!(so_far.elapsed <= truth.elapsed && so_far.energy_by_package[0] <= truth.energy_by_package[0]);
-        // This thread was busy, unless others took its CPU.
+        // This thread was busy for 200 ms, less the time in which other threads used its CPU.
         assert!(truth.busy_by_package[0] > 50_000_000, "{truth:?}");
         assert!(truth.energy_by_package[0] >= 20_000 * u128::from(truth.elapsed), "{truth:?}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes the energy of a simulated machine from busy time. Integers only, so that tests can compare with `==`.
+//! Computes the energy of a simulated machine from busy time. Uses only integers, so that tests can compare with `==`.
 
 use super::curve::RecordedCurve;
 
@@ -9,14 +9,14 @@ pub type Picojoules = u128;
 /// How power depends on load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerModel {
-    /// `idle + dynamic * load`. Only with this model every joule has one true owner.
+    /// `idle + dynamic * load`. Only in this model is the energy of each consumer independent of the load of other consumers.
     Linear {
         /// Idle power, milliwatts.
         idle: u32,
         /// Additional power at full load, milliwatts.
         dynamic: u32,
     },
-    /// As recorded on a real machine.
+    /// A curve that was recorded on a real machine.
     Recorded(RecordedCurve),
 }
 
@@ -51,7 +51,7 @@ impl PowerModel {
 pub struct SimulatedMachine {
     /// Number of packages.
     pub packages: u32,
-    /// CPUs per package. CPUs are numbered package by package.
+    /// Number of CPUs per package. The numbers of a package's CPUs are consecutive.
     pub cpus: u32,
     /// Power model of each package.
     pub power: PowerModel,
@@ -68,7 +68,7 @@ impl SimulatedMachine {
         package / 8
     }
 
-    /// Energy of one of a package's two dies: nine and seven sixteenths, because real dies never have the same load.
+    /// Energy of one of a package's two dies: 9/16 for die 0 and 7/16 for die 1, because real dies never have the same load.
     pub fn die(package: Picojoules, die: u32) -> Picojoules {
         let first = package * 9 / 16;
         if die == 0 { first } else { package - first }
@@ -97,7 +97,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn with_a_linear_model_every_joule_has_an_owner() {
+    fn in_a_linear_model_energy_above_idle_is_active_energy() {
         let power = PowerModel::Linear { idle: 40_000, dynamic: 60_000 };
         let machine = SimulatedMachine { packages: 1, cpus: 8, power };
         let idle = machine.energy(0, SECOND);

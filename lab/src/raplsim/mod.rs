@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Simulated RAPL: powercap trees as in sysfs, counters that follow a known power model, faults, and the ground truth to
-//! compare with. For tests and the demo on machines without RAPL, such as most virtual machines. The demo marks all its
+//! Simulated RAPL: powercap trees as in sysfs, counters that follow a known power model, faults, and the ground truth for
+//! comparison. Tests and the demo use them on machines without RAPL, such as most virtual machines. The demo marks all its
 //! energy values as simulated.
 //!
 //! [`Platform`] lists the zones of a machine, [`PowercapTree`] writes them as files, [`SimulatedMachine`] computes energy
-//! from busy time, [`live`] follows real CPU time.
+//! from busy time, [`live`] advances the counters with real CPU time.
 
 mod counter;
 mod curve;

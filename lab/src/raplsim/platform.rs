@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The powercap zones of different machines, as data. Names, ranges and first values come from real machines, through
+//! Tables of the powercap zones of different machines. Names, ranges and first values come from real machines, through
 //! fixtures and bug reports of other tools (values only).
 
 use super::counter::EnergyUnit;
@@ -9,24 +9,24 @@ use super::counter::EnergyUnit;
 pub enum Domain {
     /// A package.
     Package(u32),
-    /// One of two dies of a package: nine or seven sixteenths of it.
+    /// One of two dies of a package, with 9/16 or 7/16 of the package's energy.
     Die(u32, u32),
-    /// Cores of a package: five eighths of it.
+    /// The cores of a package, with 5/8 of the package's energy.
     Core(u32),
-    /// Graphics of a package: a sixteenth of it.
+    /// The graphics unit of a package, with 1/16 of the package's energy.
     Uncore(u32),
-    /// Memory of a package.
+    /// The memory of a package.
     Dram(u32),
     /// The whole platform: all packages and the board.
     Psys,
-    /// Nothing: a counter that never advances, as some hypervisors have.
+    /// No domain: the counter never advances, as with some hypervisors.
     Dead,
 }
 
 /// One zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZoneSpec {
-    /// Device, for example `intel-rapl:0:1`. It gives the nesting of zones, not the socket.
+    /// Device, for example `intel-rapl:0:1`. Its numbers give the nesting of zones, not the socket.
     pub device: &'static str,
     /// Content of the file `name`. `None`: the file does not exist.
     pub name: Option<&'static str>,
@@ -36,32 +36,32 @@ pub struct ZoneSpec {
     pub has_range: bool,
     /// First value, microjoules.
     pub start: u64,
-    /// The domain that it counts.
+    /// The domain that the zone counts.
     pub domain: Domain,
-    /// Whether a correct reader includes it in the sum.
+    /// Whether a correct reader includes the zone in the sum.
     pub counted: bool,
 }
 
-/// A kind of machine, by its zones.
+/// A kind of machine, described by its powercap zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     /// One Intel socket with subzones for cores and graphics.
     Intel1,
-    /// Two sockets.
+    /// Two sockets without subzones.
     Intel2,
-    /// Four sockets with memory, numbered in reverse order of their packages.
+    /// Four sockets with memory. The order of devices is the reverse of the order of packages.
     Intel4,
     /// Two packages of two dies each.
     Dies,
     /// One socket, and a zone for the whole platform.
     Psys,
-    /// The same package, reported by MSR and by MMIO.
+    /// One package, reported twice: through MSR and through MMIO.
     Mmio,
-    /// A package by MMIO only.
+    /// One package, reported only through MMIO.
     MmioOnly,
-    /// AMD: a package with its cores, a small range, no memory.
+    /// AMD: a package with its cores, a smaller counter range, and no memory zone.
     Amd,
-    /// Two sockets with memory.
+    /// Two sockets with memory zones.
     Dram,
     /// Memory as a top-level zone, not as a subzone of the package.
     DramOnTop,
@@ -69,9 +69,9 @@ pub enum Platform {
     VmShare,
     /// A package with a two-digit id and a letter in the device name.
     Package10,
-    /// Two dies that show the same counter (Threadripper 1950X).
+    /// Two dies whose zones show the same counter (Threadripper 1950X).
     MirroredDies,
-    /// A package, and a second one that a hypervisor shows but never advances.
+    /// A package, and a second zone of a hypervisor whose counter never advances.
     DeadZone,
     /// No zones.
     Empty,
@@ -106,7 +106,7 @@ impl Platform {
         }
     }
 
-    /// Its zones, parents first.
+    /// The zones of the machine, parents before children.
     pub fn zones(self) -> Vec<ZoneSpec> {
         use Domain::{Core, Dram, Psys, Uncore};
         match self {

@@ -11,7 +11,7 @@ pub(super) fn processes() -> Vec<Tid> {
     ids_in("/proc")
 }
 
-/// Threads of a process. Empty if the process does not exist.
+/// Ids of the threads of a process. Empty: the process does not exist.
 pub(super) fn threads(pid: Tid) -> Vec<Tid> {
     ids_in(&format!("/proc/{pid}/task"))
 }
@@ -27,7 +27,7 @@ pub(super) fn cpu_time(tid: Tid) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// The id that the kernel assigned last: the last field of `/proc/loadavg`.
+/// The thread id that the kernel assigned last: the last field of `/proc/loadavg`.
 pub(super) fn last_assigned_id() -> Option<String> {
     Some(fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.to_owned())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of everything that runs on this machine, including kernel threads: a perf counter `task-clock` per thread, which
-//! is exact also for threads that sleep often. Softirqs on an idle CPU and the exit from idle belong to no thread and are
-//! missing.
+//! CPU time of all threads of this machine, including kernel threads. Uses a perf counter `task-clock` per thread, which
+//! is exact even for threads that sleep often. The time of softirqs on an idle CPU and of the exit from idle belongs to no thread and is
+//! not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use super::procfs::{Tid, cpu_time, last_assigned_id, processes, threads};
 use crate::error::Result;
 use crate::task_clock::TaskClock;
 
-/// A search for new threads that took time T is followed by a pause of ten times T.
+/// After a search for new threads that took time T, the next search starts at the earliest after this multiple of T.
 const PAUSE_PER_SEARCH: u32 = 10;
 
 /// The clocks of all threads of the machine.
 pub(super) struct TaskClocks {
     clocks: BTreeMap<Tid, Clock>,
-    /// The newest thread id of the system at the previous search.
+    /// The newest thread id of the system at the previous search. `None`: no search yet, or unknown.
     last_id: Option<String>,
-    /// No search before this time.
+    /// Earliest time of the next search.
     next_search: Instant,
 }
 
@@ -28,9 +28,9 @@ struct Clock {
 }
 
 impl TaskClocks {
-    /// Starts to count.
+    /// Starts to count the CPU time of all threads.
     pub(super) fn start() -> Result<Self> {
-        // If the kernel allows a counter of this thread, it allows all: later errors mean that a thread has ended.
+        // If the kernel allows a counter of this thread, it allows counters of all threads. Later errors then mean that a thread has ended.
         TaskClock::from_this_thread()?;
         let mut clocks = Self { clocks: BTreeMap::new(), last_id: None, next_search: Instant::now() };
         clocks.add_new_threads();
@@ -49,7 +49,7 @@ impl TaskClocks {
         u64::try_from(used.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Opens counters for new threads. Returns the CPU time that these threads used before.
+    /// Opens counters for new threads. Returns the CPU time in nanoseconds that these threads used before.
     fn add_new_threads(&mut self) -> u64 {
         let last_id = last_assigned_id();
         if self.last_id == last_id || Instant::now() < self.next_search {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes zones as files, with faults. Use tmpfs: readers keep the files open, and a value is replaced by one write of fixed
-//! width, so that no reader gets a partial value.
+//! Writes zones as files and injects faults. Use tmpfs: readers keep files open, and each update is one write of fixed
+//! length, so that no reader gets a partial value.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use super::machine::{Picojoules, SimulatedMachine};
 use super::platform::{Domain, Platform, ZoneSpec};
 use crate::error::{Error, Result};
 
-/// Where the files are below the root folder, which replaces `/sys`.
+/// The places of the files below the root folder, which replaces `/sys`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SysfsLayout {
     /// As in sysfs: nested in `devices/virtual/powercap`, with a symbolic link to each zone in `class/powercap`.
@@ -27,13 +27,13 @@ pub enum SysfsLayout {
 pub enum Fault {
     /// The file has no read permission (root can read it anyway).
     Denied,
-    /// The zone is removed. Readers with an open file read nothing more.
+    /// The zone is removed. Readers that have its file open read an empty file.
     Vanished,
     /// The counter does not advance.
     Stuck,
-    /// The counter decreases by this many microjoules, once.
+    /// The counter decreases once by this number of microjoules.
     Backwards(u64),
-    /// The counter is set to this many microjoules below its range, once.
+    /// The counter is set once to this number of microjoules below the end of its range.
     NearWrap(u64),
 }
 
@@ -65,12 +65,12 @@ impl PowercapTree {
         &self.root
     }
 
-    /// Specifications of its zones.
+    /// Specifications of all zones.
     pub fn zones(&self) -> impl Iterator<Item = &ZoneSpec> {
         self.zones.iter().map(|zone| &zone.spec)
     }
 
-    /// Value of a zone's counter, microjoules.
+    /// Value of a zone's counter, microjoules. `None`: there is no such zone.
     pub fn energy_uj(&self, device: &str) -> Option<u64> {
         self.zones.iter().find(|zone| zone.spec.device == device).map(|zone| zone.counter.energy_uj())
     }
@@ -89,7 +89,7 @@ impl PowercapTree {
         Ok(())
     }
 
-    /// Adds the energy of each package, ordered by id. The files do not change yet.
+    /// Adds energy to the counters, given the energy of each package by id. The files change at the next [`Self::update_files`].
     pub fn add_energy(&mut self, packages: &[Picojoules]) {
         let energy_of = |id: u32| packages.get(id as usize).copied().unwrap_or(0);
         for zone in &mut self.zones {
@@ -110,7 +110,7 @@ impl PowercapTree {
         self.zones.iter().try_for_each(Zone::update_file)
     }
 
-    /// The energy that a correct reader counts if the packages use these energies: the packages, and memory if it has zones.
+    /// The energy that a correct reader counts if the packages used `packages`: their sum, plus the memory's energy if memory has zones.
     pub fn expected_energy(&self, packages: &[Picojoules]) -> Picojoules {
         let counted = self.zones.iter().map(|zone| zone.spec).filter(|spec| spec.counted);
         counted

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Complete test networks: a client and a server connected by several paths, each with its own rate, queue, delay, jitter
 //! and loss. Paths may share bottlenecks. MPTCP endpoints make connections use all paths.
-//! `spec.rs` describes a network, `segment.rs` builds one link of it, `path.rs` makes a path fail.
+//! `spec.rs` describes a network, `segment.rs` builds one link of a network, `path.rs` makes a path fail.
 
 mod network;
 mod path;
@@ -27,7 +27,7 @@ use crate::traffic::{TrafficSpec, Workload};
 use network::Network;
 use segment::Segment;
 
-/// A running network. Dropping it removes everything.
+/// A running network. All its namespaces and threads are removed when it is dropped.
 #[derive(Debug)]
 pub struct Topology {
     network: Network,
@@ -37,7 +37,7 @@ pub struct Topology {
 const MAX_ENDPOINTS: usize = 8;
 
 impl Topology {
-    /// Two disjoint paths.
+    /// Builds a network of two disjoint paths.
     ///
     /// # Errors
     /// As [`Topology::build`].
@@ -45,7 +45,7 @@ impl Topology {
         Self::disjoint(&[first, second])
     }
 
-    /// Several disjoint paths.
+    /// Builds a network of disjoint paths.
     ///
     /// # Errors
     /// As [`Topology::build`].
@@ -54,7 +54,7 @@ impl Topology {
         Self::build(&TopologySpec { paths: paths.collect(), ..TopologySpec::default() })
     }
 
-    /// One path per access link. All paths share one bottleneck.
+    /// Builds a network with a path per access link. All paths share one bottleneck.
     ///
     /// # Errors
     /// As [`Topology::build`].
@@ -71,7 +71,7 @@ impl Topology {
         })
     }
 
-    /// Builds any network.
+    /// Builds the specified network.
     ///
     /// # Errors
     /// If the specification is invalid, without root, or if the kernel lacks a feature.
@@ -98,7 +98,7 @@ impl Topology {
     }
 
     /// Sends a datagram over each path and waits for the ICMP error, so that the kernel has resolved all link-layer addresses
-    /// and no handshake waits for them.
+    /// and no handshake waits for the resolution.
     fn resolve_neighbours(&self) -> Result<()> {
         const DISCARD_PORT: u16 = 9;
         let ends: Vec<_> = self.paths().map(|path| (path.client_address(), path.server_address())).collect();
@@ -108,7 +108,7 @@ impl Topology {
                 socket.connect((server, DISCARD_PORT))?;
                 socket.set_read_timeout(Some(Duration::from_secs(1)))?;
                 socket.send(&[0])?;
-                // Normally ECONNREFUSED. After a timeout only the first handshake is slower.
+                // Normally fails with ECONNREFUSED. A timeout is harmless: only the first handshake is slower.
                 let _ = socket.recv(&mut [0]);
                 Ok(())
             })
@@ -122,7 +122,7 @@ impl Topology {
         let add_addr_accepted = if signal { 8 } else { 0 };
         endpoint::set_limits(self.client(), Limits { subflows: 8, add_addr_accepted })?;
         endpoint::set_limits(self.server(), Limits { subflows: 8, add_addr_accepted: 0 })?;
-        // The first path needs no announcement. On the client it has an endpoint, if there is room, so that a test can delete it.
+        // The server does not announce the first path. On the client, it has an endpoint if the limit allows, so that tests can delete it.
         let without_first = signal || self.network.paths.len() > MAX_ENDPOINTS;
         for path in self.paths().skip(usize::from(without_first)) {
             let (namespace, interface, address) = if signal {
@@ -161,7 +161,7 @@ impl Topology {
     /// Path `index`, from 0.
     ///
     /// # Errors
-    /// If there are fewer paths.
+    /// If there is no such path.
     pub fn path(&self, index: usize) -> Result<Path<'_>> {
         Path::new(&self.network, index).ok_or_else(|| Error::Invalid {
             what: format!("there is no path {index}"),
@@ -169,7 +169,7 @@ impl Topology {
         })
     }
 
-    /// Traffic from the client's to the server's address on the first path, with one MPTCP connection.
+    /// A specification of one MPTCP connection from the client's to the server's address on the first path.
     ///
     /// # Errors
     /// Never: a topology has at least one path.
@@ -183,7 +183,7 @@ impl Topology {
     /// The queue of a shared bottleneck. `None`: no rate limit in this direction, or no such bottleneck.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the counters of the queue cannot be read.
     pub fn bottleneck_queue(&self, index: usize, direction: Direction) -> Result<Option<QueueCounters>> {
         self.network.bottlenecks.get(index).map_or(Ok(None), |segment| segment.queue(direction))
     }
@@ -219,9 +219,9 @@ fn add_segments(network: &mut Network) -> Result<()> {
 fn prepare_host(namespace: &Namespace, quick_timeouts: bool) -> Result<()> {
     router::accept_any_source(namespace)?;
     namespace.sysctl("net.mptcp.enabled", "1")?;
-    // Otherwise an interface that goes down loses its IPv6 addresses.
+    // Without this sysctl, an interface that goes down loses its IPv6 addresses.
     namespace.sysctl("net.ipv6.conf.default.keep_addr_on_down", "1")?;
-    // Connection churn: tens of thousands of connections per minute between two addresses.
+    // Churn workloads open tens of thousands of connections per minute between two addresses.
     namespace.sysctl("net.ipv4.ip_local_port_range", "10000 65535")?;
     namespace.sysctl("net.ipv4.tcp_tw_reuse", "1")?;
     if quick_timeouts {

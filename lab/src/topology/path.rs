@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One path of a running topology: its addresses, counters and impairer. Makes it fail and restores it.
+//! One path of a running topology: its addresses, counters and impairer. Makes the path fail and restores it.
 
 use super::network::Network;
 use super::plan::{self, Side};
@@ -17,9 +17,9 @@ use std::net::IpAddr;
 /// How a path fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFailure {
-    /// The client's interface goes down. The peer receives no packet about it.
+    /// The client's interface goes down. No packet informs the server of the failure.
     LinkDown,
-    /// The client's subflow socket is destroyed, as an administrator would. The server receives a RST.
+    /// The client's subflow socket is destroyed, as with `ss --kill`. The server receives a RST.
     Reset,
     /// The server's subflow socket is destroyed. The client receives a RST.
     PeerReset,
@@ -46,7 +46,7 @@ impl<'a> Path<'a> {
         Some(Self { network, index, segment, spec })
     }
 
-    /// Its specification.
+    /// The specification of the path.
     #[must_use]
     pub fn spec(&self) -> &'a PathSpec {
         self.spec
@@ -58,7 +58,7 @@ impl<'a> Path<'a> {
         plan::end(self.segment.number, Side::Near, self.spec.family)
     }
 
-    /// The server's address on this path. Paths through the same bottleneck have the same address.
+    /// The server's address on this path. Paths through the same bottleneck have the same server address.
     #[must_use]
     pub fn server_address(&self) -> IpAddr {
         plan::end(self.server_segment().number, Side::Far, self.spec.family)
@@ -86,7 +86,7 @@ impl<'a> Path<'a> {
         plan::path_number(self.index)
     }
 
-    /// Its impairer. `None`: no delay, jitter or loss.
+    /// The impairer of the path. `None`: the path has no delay, jitter or loss.
     #[must_use]
     pub fn impairer(&self) -> Option<&'a Impairer> {
         self.segment.impairer()
@@ -95,7 +95,7 @@ impl<'a> Path<'a> {
     /// Counters of the client's interface.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the counters cannot be read.
     pub fn client_counters(&self) -> Result<InterfaceCounters> {
         InterfaceCounters::read(&self.network.client, self.client_interface())
     }
@@ -103,7 +103,7 @@ impl<'a> Path<'a> {
     /// The queue of the path's own rate limit. `None`: no rate limit in this direction.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the counters of the queue cannot be read.
     pub fn queue(&self, direction: Direction) -> Result<Option<QueueCounters>> {
         self.segment.queue(direction)
     }
@@ -114,8 +114,8 @@ impl<'a> Path<'a> {
         self.segment.queue_port(direction)
     }
 
-    /// Sends the packets of this path's subflows over another path, as after a route change. Both paths then share a bottleneck.
-    /// Works only for sockets that are not bound to an interface: the initial subflow of a connection.
+    /// Sends the packets of this path's subflows over the path `other`, as after a route change. Both paths then share a bottleneck.
+    /// Works only for the initial subflow of a connection, because the sockets of later subflows are bound to their interface.
     ///
     /// # Errors
     /// If the kernel rejects the route.
@@ -160,11 +160,11 @@ impl<'a> Path<'a> {
                 endpoint::delete(self.endpoint_namespace(), self.endpoint_id())
             }
             (PathFailure::EndpointDeleted, JoinBy::ServerSignal) => Err(Error::Invalid {
-                what: "the client has no endpoint here".to_owned(),
+                what: "the client has no endpoint on this path".to_owned(),
                 advice: "build the topology with JoinBy::ClientSubflow",
             }),
             (PathFailure::PeerRemovesAddress, JoinBy::ClientSubflow) => Err(Error::Invalid {
-                what: "the server announced no address here".to_owned(),
+                what: "the server announced no address on this path".to_owned(),
                 advice: "build the topology with JoinBy::ServerSignal",
             }),
         }
@@ -196,7 +196,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Aborts the TCP sockets that a filter selects at one end.
+/// Aborts the TCP sockets at one end that a filter of `ss` selects.
 fn reset(end: &Namespace, filter: &str) -> Result<()> {
     if end.enter(|| command::abort_sockets(filter))?? == 0 {
         return Err(Error::Invalid {

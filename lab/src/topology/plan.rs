@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The address plan. Addresses are `10.<segment>.<side>.<node>` and `fd00:<segment>:<side>::<node>`. Every segment has a
-//! number. Side 1 is the client, side 2 the server. Node 2 is an end of the segment, node 1 the router.
+//! number. Side 1 is the client's side, side 2 the server's side. Node 2 is an end of the segment, node 1 the router.
 
 use super::spec::Family;
 use crate::link::IpNet;
@@ -17,12 +17,12 @@ pub(super) enum Side {
     Far,
 }
 
-/// Paths are numbered 1 to 9.
+/// The segment number of a path, 1 to 9.
 pub(super) fn path_number(index: usize) -> u8 {
     index as u8 + 1
 }
 
-/// Bottlenecks are numbered from 101.
+/// The segment number of a bottleneck, from 101.
 pub(super) fn bottleneck_number(index: usize) -> u8 {
     index as u8 + 101
 }
@@ -40,12 +40,12 @@ fn address(number: u8, side: Side, node: u8, family: Family) -> IpAddr {
     }
 }
 
-/// The address of an end.
+/// The address of the end of a segment on one side.
 pub(super) fn end(number: u8, side: Side, family: Family) -> IpAddr {
     address(number, side, 2, family)
 }
 
-/// The address of the router next to an end.
+/// The address of the router's interface on one side of a segment.
 pub(super) fn router(number: u8, side: Side, family: Family) -> IpAddr {
     address(number, side, 1, family)
 }
@@ -70,12 +70,12 @@ pub(super) enum Node {
     Router,
 }
 
-/// Extent of a subnet.
+/// The part of a segment that forms one subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subnet {
     /// One side of a segment, with a router between the sides.
     Side,
-    /// Both sides, which reach each other without a router.
+    /// Both sides of a segment, which reach each other without a router.
     Segment,
 }
 
@@ -90,7 +90,7 @@ impl Subnet {
     }
 }
 
-/// The network of one side.
+/// The network of one side of a segment.
 pub(super) fn network(number: u8, side: Side, family: Family) -> IpNet {
     IpNet { address: address(number, side, 0, family), length: Subnet::Side.prefix_length(family) }
 }

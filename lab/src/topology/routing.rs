@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::impairer::Direction;
 use crate::route::{NextHop, Routes};
 
-/// Adds the routes of all namespaces.
+/// Adds the routes in all namespaces.
 pub(super) fn add_routes(network: &Network) -> Result<()> {
     let mut server = Routes::default();
     for (path, spec) in network.paths.iter().zip(&network.spec.paths) {
@@ -32,7 +32,7 @@ pub(super) fn add_routes(network: &Network) -> Result<()> {
     server.apply(&network.server)
 }
 
-/// Routes of the client: by source address, and by destination for sockets without a bound address.
+/// Routes of the client for one path: by source address, and by destination for sockets without a bound address.
 pub(super) fn client_routes(network: &Network, path: &Segment, spec: &PathSpec) -> Routes {
     let destination = network.bottleneck_of(spec).map_or(path, |(bottleneck, _)| bottleneck);
     let mut routes = Routes::default();
@@ -58,7 +58,7 @@ fn next_hop(segment: &Segment, from: Side, family: Family) -> NextHop<'_> {
     NextHop { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
-/// Routes of a bottleneck's router. Its default route leads to the server, because the server has several addresses and the one on
+/// Routes of a bottleneck's router. Its default route leads to the server, because the server has several addresses, and its address on
 /// the first path may belong to another bottleneck.
 fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
@@ -67,14 +67,14 @@ fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     })
 }
 
-/// Routes from the router before a bottleneck to any address of the server, also to addresses of other bottlenecks.
+/// Routes from the router before a bottleneck to all addresses of the server, including its addresses behind other bottlenecks.
 fn core_to_server(bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
         routes.to(plan::any_address(*family), next_hop(bottleneck, Side::Near, *family))
     })
 }
 
-/// Adds routes to the client's network of `path`, over `segment`.
+/// Adds routes over `segment` to the client's network on `path`.
 fn back_to_client(routes: Routes, path: &Segment, segment: &Segment) -> Routes {
     FAMILIES.iter().fold(routes, |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);
@@ -91,7 +91,7 @@ fn towards(segment: &Segment, side: Side, family: Family) -> NextHop<'static> {
     NextHop { interface: Segment::port(direction), gateway: Some(plan::end(segment.number, side, family)) }
 }
 
-/// The default route of a segment's router.
+/// Default routes of a segment's router towards one side.
 fn default_towards(segment: &Segment, side: Side) -> Routes {
     FAMILIES.iter().fold(Routes::default(), |routes, family| {
         routes.to(plan::any_address(*family), towards(segment, side, *family))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One segment between a near and a far namespace: a veth pair; or a router with rate limits; or an impairer with rate
-//! limits. An impairer with netem is a router; the relay is transparent. The queue of a rate limit is never in the
-//! namespace of an end: there, TCP small queues would keep it short, and no bottleneck would build up.
+//! A segment connects a near and a far namespace with a veth pair, a router with rate limits, or an impairer with rate
+//! limits. An impairer with netem is a router; a relay forwards frames unchanged. The queue of a rate limit is never in the
+//! namespace of an end, because TCP small queues would keep it too short to act as a bottleneck.
 //! Routes between segments are in `routing.rs`.
 
 use super::plan::{self, Node, Side, Subnet};
@@ -30,7 +30,7 @@ impl Middlebox {
         }
     }
 
-    /// Its namespace, if it is a router.
+    /// The namespace of the middlebox. `None`: the middlebox is not a router.
     fn router(&self) -> Option<&Namespace> {
         match self {
             Self::Impairer(impairer) if impairer.kind() == ImpairerKind::Relay => None,
@@ -85,7 +85,7 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Connects both ends to an impairer and starts it.
+    /// Connects both ends to an impairer and starts the impairer.
     fn add_impairer(&mut self, near: &Namespace, far: &Namespace, veth: VethSettings) -> Result<()> {
         let kind = if self.link.corrupts() { ImpairerKind::Relay } else { ImpairerKind::detect()? };
         let (namespace, subnet) = match kind {
@@ -97,7 +97,7 @@ impl Segment {
             ImpairerKind::Relay => {
                 let relay = Namespace::new("relay")?;
                 for scope in ["all", "default"] {
-                    // The relay must not send packets of its own.
+                    // The relay's namespace must not send its own packets.
                     relay.sysctl(&format!("net.ipv6.conf.{scope}.disable_ipv6"), "1")?;
                 }
                 (relay, Subnet::Segment)
@@ -163,7 +163,7 @@ impl Segment {
         }
     }
 
-    /// The next hop from one end to the other: the router, or the opposite end.
+    /// The next hop from the end on side `from`: the router, or the opposite end if there is no router.
     pub(super) fn gateway(&self, from: Side, family: Family) -> IpAddr {
         let opposite = match from {
             Side::Near => Side::Far,
@@ -186,7 +186,7 @@ impl Segment {
         }
     }
 
-    /// The middlebox's outgoing interface of a direction.
+    /// The middlebox's outgoing interface for a direction.
     pub(super) fn port(direction: Direction) -> &'static str {
         match direction {
             Direction::Forward => FAR_PORT,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describes a network, with plain values that can be checked before it is built.
+//! Describes a network. A specification can be checked before the network is built.
 
 use crate::error::{Error, Result};
 use crate::impairer::Impairment;
@@ -17,22 +17,22 @@ pub enum Family {
     V6,
 }
 
-/// How a connection learns about the paths beyond the first.
+/// Which end makes connections use the paths beyond the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JoinBy {
     /// The client has a `subflow` endpoint on each path.
     #[default]
     ClientSubflow,
-    /// The server announces its address on each other path (`signal` endpoints, `ADD_ADDR`).
+    /// The server announces its address on each path except the first (`signal` endpoints, `ADD_ADDR`).
     ServerSignal,
 }
 
-/// Rate limits and impairments of a link. The default has none.
+/// Rate limits and impairments of a link. By default, a link has no rate limit and no impairment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpec {
-    /// Rate limit from client to server.
+    /// Rate limit from client to server. `None`: no limit.
     pub forward: Option<RateLimit>,
-    /// Rate limit from server to client.
+    /// Rate limit from server to client. `None`: no limit.
     pub backward: Option<RateLimit>,
     /// Delay, jitter and loss from client to server.
     pub forward_impairment: Impairment,
@@ -41,7 +41,7 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// The same rate in Mbit/s in both directions, with a maximum queueing delay.
+    /// A link with the same rate in Mbit/s and the same maximum queueing delay in both directions.
     #[must_use]
     pub fn rate(mbit: f64, queue: Duration) -> Self {
         let limit = Some(RateLimit::mbit(mbit, queue));
@@ -56,7 +56,7 @@ impl LinkSpec {
         self
     }
 
-    /// Sets the maximum jitter of each direction. With the relay, `seed` makes it reproducible.
+    /// Sets the maximum jitter of each direction. With the relay, jitter is reproducible: it depends only on `seed`.
     #[must_use]
     pub fn jitter(mut self, jitter: Duration, seed: u64) -> Self {
         self.forward_impairment.jitter = jitter;
@@ -64,14 +64,14 @@ impl LinkSpec {
         self.with_seed(seed)
     }
 
-    /// Sets the loss probability from client to server. With the relay, `seed` makes it reproducible.
+    /// Sets the loss probability from client to server. With the relay, losses are reproducible: they depend only on `seed`.
     #[must_use]
     pub fn loss(mut self, probability: f64, seed: u64) -> Self {
         self.forward_impairment.loss = probability;
         self.with_seed(seed)
     }
 
-    /// Changes the payload of the segment with this number from client to server.
+    /// Changes the payload of the TCP segment with this number, from client to server (see [`Impairment::corrupt_nth`]).
     #[must_use]
     pub fn corrupt_nth(mut self, segment: u32) -> Self {
         self.forward_impairment.corrupt_nth = segment;
@@ -90,7 +90,7 @@ impl LinkSpec {
         }) || self.corrupts()
     }
 
-    /// Whether it changes payload.
+    /// Whether the link changes payload.
     pub(super) fn corrupts(&self) -> bool {
         [self.forward_impairment, self.backward_impairment]
             .iter()
@@ -105,34 +105,34 @@ impl LinkSpec {
 /// One path of a topology.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathSpec {
-    /// Its link; with a shared bottleneck, the access link before it.
+    /// The link of the path. With a shared bottleneck: the access link before the bottleneck.
     pub link: LinkSpec,
-    /// The address family of its endpoints.
+    /// The address family of the path's endpoints.
     pub family: Family,
-    /// Whether its subflow is a backup.
+    /// Whether the subflow over this path is a backup.
     pub backup: bool,
-    /// Index of its shared bottleneck. `None`: the path shares nothing.
+    /// Index of the shared bottleneck that the path crosses. `None`: the path crosses no shared bottleneck.
     pub bottleneck: Option<usize>,
 }
 
 /// A whole network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopologySpec {
-    /// The paths, 1 to 9. Connections start on the first.
+    /// The paths, 1 to 9. The initial subflow of a connection uses the first path.
     pub paths: Vec<PathSpec>,
-    /// Links that paths share.
+    /// Links that several paths can share.
     pub bottlenecks: Vec<LinkSpec>,
-    /// How connections join the other paths.
+    /// Which end makes connections use the other paths.
     pub join: JoinBy,
-    /// Lowers TCP's retry limits in both namespaces, so that the kernel gives up a failed path within seconds.
+    /// Whether TCP's retry limits are lowered in both namespaces, so that the kernel gives up a failed path within seconds.
     pub quick_timeouts: bool,
 }
 
-/// The first path, and the kernel's limit of eight extra subflows.
+/// Maximum number of paths: one for the initial subflow, plus the kernel's limit of eight extra subflows.
 const MAX_PATHS: usize = 9;
 
 impl TopologySpec {
-    /// Whether it has no rate limits and no impairments, so that offloads may stay on.
+    /// Whether no link has a rate limit or an impairment. Offloads may then stay on.
     pub(super) fn is_plain(&self) -> bool {
         self.paths
             .iter()
@@ -141,10 +141,10 @@ impl TopologySpec {
             .all(|link| !link.is_rate_limited() && !link.is_impaired())
     }
 
-    /// Checks it before anything is built.
+    /// Checks the specification before the network is built.
     ///
     /// # Errors
-    /// If it has too many paths, or parts that do not fit together.
+    /// If the number of paths is invalid, or parts of the specification contradict each other.
     pub fn check(&self) -> Result<()> {
         let invalid = |what: String, advice| Err(Error::Invalid { what, advice });
         if !(1..=MAX_PATHS).contains(&self.paths.len()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The client: opens connections and decides when they end.
+//! The client end of the traffic: opens connections, runs the workload and closes them.
 
 use super::control::Control;
 use super::pinning::on_cpu;
@@ -13,9 +13,9 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the client retries while the server does not listen yet.
+/// Time for which the client retries to connect while the server does not listen.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of failures in the report of each worker.
+/// Maximum number of failures that each worker reports.
 const MAX_FAILURES: usize = 16;
 /// Time between two writes of a paced sender.
 const PACING_INTERVAL: Duration = Duration::from_millis(10);
@@ -23,7 +23,7 @@ const PACING_INTERVAL: Duration = Duration::from_millis(10);
 /// Runs the client in the calling thread's network namespace until all connections have ended.
 ///
 /// # Errors
-/// If its threads cannot be started. Errors of a connection are in the report.
+/// If the client's threads cannot be started. Errors of single connections are in the report.
 pub fn run_client(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
     on_cpu(spec.cpus.map(|[client, _]| client), || run(spec, control))
 }
@@ -110,8 +110,8 @@ fn send_paced(stream: &mut Stream<'_>, control: &Control, rate: u64, duration: D
     Ok(())
 }
 
-/// Waits for all acknowledgements, holds the connection, reads the socket information, then closes. In this order an
-/// observer, the kernel and the application see the same counters.
+/// Waits for all acknowledgements, holds the connection, reads the socket information, then closes. With this order, an
+/// observer, the kernel and the application have the same counters.
 fn end(stream: &mut Stream<'_>, spec: &TrafficSpec, control: &Control) -> io::Result<()> {
     stream.wait_for_acknowledgements();
     control.wait_at_gate(stream.left());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lets a test follow and control running traffic: progress, a gate before the close, cancel.
-//! Both ends share it if they are threads of one process.
+//! Lets a test read the progress of running traffic, hold connections at a gate before they close, and cancel the traffic.
+//! Both ends share a control if they are threads of one process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Follows and controls a transfer. The default does not hold connections.
+/// Progress and control of a transfer. By default, connections are not held.
 #[derive(Debug, Default)]
 pub struct Control {
     sent: AtomicU64,
@@ -44,13 +44,13 @@ impl Control {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Connections that the client has opened so far.
+    /// Number of connections that the client has opened so far.
     #[must_use]
     pub fn opened(&self) -> u32 {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Connections that are held: all data is acknowledged and they wait at the gate.
+    /// Number of connections that wait at the gate. All their data is acknowledged.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.held.load(Ordering::Acquire)
@@ -75,14 +75,14 @@ impl Control {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).cancelled
     }
 
-    /// Waits at the gate until it is released or cancelled, or the timeout expires.
+    /// Waits at the gate until the connections are released, the traffic is cancelled, or the timeout expires.
     pub(super) fn wait_at_gate(&self, timeout: Duration) {
         self.held.fetch_add(1, Ordering::Release);
         self.wait(timeout, |gate| gate.holds && !gate.cancelled);
         self.held.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits for a duration. A cancel ends it.
+    /// Waits for a duration, or until the traffic is cancelled.
     pub(super) fn pause(&self, duration: Duration) {
         if !duration.is_zero() {
             self.wait(duration, |gate| !gate.cancelled);
@@ -91,7 +91,7 @@ impl Control {
 
     fn wait(&self, timeout: Duration, keep_waiting: impl Fn(&mut Gate) -> bool) {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        // The callers treat a timeout and an open gate alike.
+        // The result is ignored, because the callers continue in the same way after a timeout.
         let _ = self.changed.wait_timeout_while(gate, timeout, keep_waiting);
     }
 
@@ -117,7 +117,7 @@ impl Control {
         self.listening.store(true, Ordering::Release);
     }
 
-    /// Notes that all connections of the client have ended. The server then accepts no more.
+    /// Records that all connections of the client have ended. The server then accepts no further connections.
     pub fn finish_client(&self) {
         self.client_finished.store(true, Ordering::Release);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many idle connections without a thread each, as on a busy server. Each end has sent one byte, so that MPTCP joins the
+//! Many idle connections without a thread per connection, as on a busy server. Each end has sent one byte, so that MPTCP joins the
 //! other paths.
 
 use super::socket;
@@ -14,13 +14,13 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Timeout for opening one connection.
+/// Maximum time to open one connection.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of connections in one table of descriptors, each with two sockets. Raising the limit of open files needs a
-/// privilege that root in a container may lack; a thread with a table of its own has the whole limit again.
+/// Maximum number of connections (of two sockets each) in one table of descriptors. Raising the limit of open files needs a
+/// privilege that root in a container may lack. The limit applies to each table separately, and each thread can have its own table.
 const PER_TABLE: u32 = 8_000;
 
-/// Both ends of the connections. Dropping it closes them.
+/// Both ends of the connections. The connections are closed when the value is dropped.
 #[derive(Debug)]
 pub struct IdleConnections {
     tables: Vec<Table>,
@@ -32,13 +32,13 @@ struct Table {
     sockets: usize,
     hold: Option<Sender<()>>,
     thread: Option<JoinHandle<Result<()>>>,
-    // Joins need the listener as long as connections are open. The thread accepts with its own copy of the descriptor.
+    // MPTCP joins need the listener while connections are open. The thread accepts with its own copy of the descriptor.
     _listener: Arc<Socket>,
 }
 
 impl IdleConnections {
-    /// Opens the specified number of connections, one after the other, without workload. More than 8 000 connections use the
-    /// following ports, too.
+    /// Opens the specified number of connections, one after the other, without workload. Each further 8 000 connections use the
+    /// next port.
     ///
     /// # Errors
     /// If a connection cannot be opened, for example because of the limit of open files.
@@ -90,7 +90,7 @@ impl Drop for Table {
     }
 }
 
-/// Opens connections, reports that, and holds them until they are released.
+/// Opens connections, sends to `opened`, and holds the connections until the sender of `released` is dropped.
 fn hold_connections(
     listener: &Socket,
     spec: &TrafficSpec,
@@ -103,7 +103,7 @@ fn hold_connections(
     for _ in 0..spec.connections {
         sockets.push(open_pair(listener, spec)?);
     }
-    // Both calls fail once the owner has ended. `recv` returns when the owner drops `hold`.
+    // `recv` returns an error when the owner drops `hold`, and `send` if the owner no longer waits. Both mean: close.
     let _ = opened.send(());
     let _ = released.recv();
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic between a client and a server over MPTCP or TCP, and a report of each end: byte counts, a hash of the
+//! Traffic between a client and a server over MPTCP or TCP. Each end returns a report: byte counts, a hash of the
 //! stream, and the kernel's information about the socket just before the close.
 //! This file runs both ends as threads. `spec.rs` describes the traffic; `client.rs` and `server.rs` are the two ends.
 
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A run in progress. Its two ends are threads in their namespaces. Dropping it cancels the run.
+/// A run in progress. Client and server are threads in their namespaces. The run is cancelled when the value is dropped.
 #[derive(Debug)]
 pub struct Transfer {
     control: Arc<Control>,
@@ -78,16 +78,16 @@ impl Transfer {
         Ok(transfer)
     }
 
-    /// The control of both ends: progress, hold, cancel.
+    /// The control that both ends share.
     #[must_use]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Waits for both ends.
+    /// Waits until both ends have ended, and returns their reports.
     ///
     /// # Errors
-    /// If an end could not start. Errors of a single connection are in its report.
+    /// If an end could not start. Errors of single connections are in the report of the end.
     pub fn join(mut self) -> Result<TransferOutcome> {
         let client = self.client.take().map(netns::join);
         let server = self.join_server()?;
@@ -107,13 +107,13 @@ impl Drop for Transfer {
             self.control.cancel();
         }
         for thread in threads.into_iter().flatten() {
-            // The caller has dropped the transfer, so the report and the error are of no use.
+            // The report and the error are discarded, because the caller has dropped the transfer.
             let _ = netns::join(thread);
         }
     }
 }
 
-/// Runs traffic to its end and returns the reports of both ends.
+/// Runs traffic until it ends and returns the reports of both ends.
 ///
 /// # Errors
 /// As [`Transfer::start`] and [`Transfer::join`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs an end of the traffic on one CPU and measures the CPU time that it uses.
+//! Runs one end of the traffic on one CPU and measures its CPU time.
 
 use super::report::TrafficReport;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::task_clock::TaskClock;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Pins this thread, and the threads that it starts, to a CPU and reports their CPU time. `None`: no pinning.
+/// Does `work` on one CPU, including threads that `work` starts, and adds the CPU time to the report. `None`: only does `work`.
 pub(super) fn on_cpu(
     cpu: Option<usize>,
     work: impl FnOnce() -> Result<TrafficReport>,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Report of one end of a run: plain values per connection, which can be sent between processes.
+//! Report of one end of a run, with values per connection. It can be sent between processes.
 
 use crate::oracle::SocketInfo;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// One connection, as one end observed it.
+/// One connection, as observed by one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionReport {
     /// This end's address and port on the first path; equal to the other end's `remote`.
@@ -25,30 +25,30 @@ pub struct ConnectionReport {
     pub exchanges: u64,
     /// Duration of connect(2); zero on the server.
     pub connect_time: Duration,
-    /// From connected to closed.
+    /// Time from connected to closed.
     pub open_time: Duration,
-    /// From connected until all data was received, or sent and acknowledged.
+    /// Time from connected until all data was received, or sent and acknowledged.
     pub transfer_time: Duration,
-    /// From connected until the last byte was read; zero if none was.
+    /// Time from connected until the last byte was read; zero if nothing was read.
     pub receive_time: Duration,
-    /// Whether the peer reset it.
+    /// Whether the peer reset the connection.
     pub reset: bool,
     /// The kernel's information just before the close, with all data acknowledged. `None`: not requested, or not available.
     pub socket_info: Option<SocketInfo>,
-    /// The error that ended it. A reset by the peer is an error only on the client.
+    /// The error that ended the connection. `None`: no error. A reset by the peer is an error only on the client.
     pub error: Option<String>,
 }
 
-/// Report of one end of a run.
+/// The report of one end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficReport {
-    /// Its connections, in the order in which they ended.
+    /// The connections, per worker in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
     /// Errors of connections that could not be opened (the first 16 of each worker).
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,
-    /// CPU time. `None` unless the specification pins this end to a CPU.
+    /// CPU time of this end. `None`: the specification does not pin this end to a CPU.
     pub cpu_time: Option<Duration>,
 }
 
@@ -71,7 +71,7 @@ impl TrafficReport {
         self.connections.iter().map(|connection| connection.exchanges).sum()
     }
 
-    /// The first error, if any.
+    /// The first error. `None`: no error.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
         let of_connection = self.connections.iter().find_map(|connection| connection.error.as_deref());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server: accepts connections and responds as the specification says.
+//! The server end of the traffic: accepts connections and serves the specified workload.
 
 use super::control::Control;
 use super::pinning::on_cpu;
@@ -13,11 +13,11 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Runs the server in the calling thread's network namespace until it has served all connections of the specification,
+/// Runs the server in the calling thread's network namespace until it has served the specified number of connections,
 /// or (with a shared control) the client has finished.
 ///
 /// # Errors
-/// If it cannot listen. Errors of a connection are in the report.
+/// If the server cannot listen. Errors of single connections are in the report.
 pub fn run_server(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
     on_cpu(spec.cpus.map(|[_, server]| server), || run(spec, control))
 }
@@ -51,19 +51,19 @@ struct Acceptor<'a> {
     listener: Socket,
     control: &'a Control,
     deadline: Instant,
-    /// Number of connections not accepted yet. Only the worker that holds the lock polls the listener, because a
-    /// connection wakes all threads that poll it.
+    /// Number of connections that the server has still to accept. Only the worker that holds the lock polls the listener, because a
+    /// new connection wakes all threads that poll.
     left: Mutex<u32>,
 }
 
 impl Acceptor<'_> {
-    /// The next connection. `None`: there will be no more.
+    /// Waits for the next connection. `None`: no further connection will be accepted.
     fn next(&self) -> Option<Socket> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         while *left > 0 && !self.control.cancelled() && Instant::now() < self.deadline {
             let client_finished = self.control.client_finished();
             if is_connection_pending(&self.listener) {
-                // accept(2) fails if a connection was reset before it was accepted. That is fine.
+                // An error is ignored: accept(2) fails if the connection was reset before it was accepted.
                 if let Ok((socket, _)) = self.listener.accept() {
                     *left -= 1;
                     return Some(socket);

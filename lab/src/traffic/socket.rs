@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens sockets by specification: transport, address family, mapped addresses, congestion control.
+//! Opens sockets with the specified transport, address family, mapped addresses and congestion control.
 
 use super::spec::{TrafficSpec, Transport};
 use crate::error::{Error, Result};
@@ -9,13 +9,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Maximum time of one read or poll; after it the worker checks the deadline and the control.
+/// Maximum time of one read or poll. Afterwards the worker checks the deadline and the control.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Length of the listener's accept queue.
+/// Maximum number of connections in the listener's accept queue.
 const BACKLOG: i32 = 4096;
 
-/// Maps an IPv4 address to IPv6 if the specification says so.
+/// Converts an IPv4 address to an IPv4-mapped IPv6 address if `spec.mapped` is set.
 fn map_address(spec: &TrafficSpec, address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(four) if spec.mapped => four.to_ipv6_mapped().into(),
@@ -34,7 +34,7 @@ fn open(spec: &TrafficSpec, family_of: IpAddr) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Listens on the specification's port of all addresses, because joins use other addresses of the server.
+/// Listens on the specified port of all addresses, because joins use other addresses of the server.
 pub(super) fn listen(spec: &TrafficSpec) -> Result<Socket> {
     let any: IpAddr = match map_address(spec, spec.server.ip()) {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -52,7 +52,7 @@ pub(super) fn listen(spec: &TrafficSpec) -> Result<Socket> {
         socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)
     };
-    // DCTCP's kind of ECN is negotiated in the SYN, so the listener needs DCTCP. Other congestion controls are set on accepted sockets.
+    // The SYN negotiates ECN, which DCTCP requires, so the listener needs DCTCP. Other congestion controls are set on accepted sockets.
     if spec.congestion.as_deref() == Some("dctcp") {
         set_congestion_control(&socket, "dctcp")?;
     }
@@ -68,8 +68,8 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
         let socket = open(spec, server.ip())?;
         prepare_stream(&socket, spec)?;
         if let Some(client) = spec.client {
-            // With this option, connect() chooses the port and can reuse ports in TIME_WAIT. A kernel that rejects the option on
-            // MPTCP sockets only allows fewer connections per second.
+            // With this option, connect() chooses the port and can reuse ports in TIME_WAIT. Optional: a kernel that rejects it on
+            // MPTCP sockets merely allows fewer connections per second.
             let _ = sys::set_socket_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
             let client = SocketAddr::new(map_address(spec, client), 0);
             socket.bind(&client.into()).map_err(Error::os("bind to", client.to_string()))?;
@@ -84,16 +84,16 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
     }
 }
 
-/// Whether the kernel has a congestion control. The kernel loads its module if it exists and this process is permitted to.
+/// Whether the kernel has a congestion control. The kernel loads the module if it exists and this process is permitted to load it.
 #[must_use]
 pub fn has_congestion_control(name: &str) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
     let selected = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
-    // Without CAP_NET_ADMIN, only some congestion controls may be selected.
+    // The congestion control exists, but selecting it needs CAP_NET_ADMIN.
     selected.map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |()| true)
 }
 
-/// Sets the options of both ends' connections: timeouts short enough to notice a cancel, and congestion control.
+/// Sets the options of a connection at either end: a read timeout after which the control is checked, and congestion control.
 pub(super) fn prepare_stream(socket: &Socket, spec: &TrafficSpec) -> Result<()> {
     let prepare = || -> io::Result<()> {
         socket.set_nonblocking(false)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Describes the traffic of a run, with plain values for both ends.
+//! Describes the traffic of a run. Both ends use the same description.
 
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ pub enum Transport {
     Tcp,
 }
 
-/// Which end sends a bulk transfer.
+/// The end that sends a bulk transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sender {
     /// The client, which also opens the connection.
@@ -31,41 +31,41 @@ pub enum Sender {
 /// How much to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Amount {
-    /// This many bytes.
+    /// This number of bytes.
     Bytes(u64),
-    /// As much as possible in this time.
+    /// As many bytes as possible in this time.
     For(Duration),
 }
 
-/// Workload of a connection.
+/// The workload of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
-    /// One end sends as fast as possible. For short flows, send few bytes on many connections.
+    /// One end sends as fast as possible. A short flow is a bulk transfer of few bytes.
     Bulk {
         /// How much to send.
         amount: Amount,
         /// The end that sends.
         sender: Sender,
     },
-    /// The client sends at a fixed rate: an application-limited flow.
+    /// The client sends at a fixed rate, as an application-limited flow.
     Paced {
         /// Bits per second of payload.
         rate: u64,
         /// How long to send.
         duration: Duration,
     },
-    /// The client sends a request, the server responds, the client waits.
+    /// The client repeats: it sends a request, receives the response and waits.
     Requests {
         /// Number of requests.
         count: u64,
-        /// Size of a request.
+        /// Payload size of a request in bytes.
         request_bytes: u32,
-        /// Size of a response.
+        /// Payload size of a response in bytes.
         response_bytes: u32,
         /// Pause after a response.
         think_time: Duration,
     },
-    /// Connection churn: the client sends a little and keeps the connection open for a random time.
+    /// Connection churn: the client sends some bytes and keeps the connection open for a random time.
     Churn {
         /// Bytes to send at the start.
         bytes: u64,
@@ -79,64 +79,64 @@ pub enum Workload {
 /// How the client ends a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Close {
-    /// Orderly: `DATA_FIN`, then FINs.
+    /// An orderly close with `DATA_FIN` and FINs.
     #[default]
     Fin,
-    /// Immediately, with a reset (`MP_FASTCLOSE` on MPTCP).
+    /// An immediate close with a reset (`MP_FASTCLOSE` on MPTCP).
     Abort,
 }
 
-/// A run of traffic. Both ends get the same specification, also as JSON between processes.
+/// The specification of a run of traffic. Both ends get the same specification; between processes it is sent as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficSpec {
     /// The transport protocol.
     pub transport: Transport,
-    /// The transport protocol of the server's socket. `None`: the same.
+    /// The transport protocol of the server's socket. `None`: the same as `transport`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_transport: Option<Transport>,
-    /// The address that the client connects to. The server listens on this port of all its addresses.
+    /// The address to which the client connects. The server listens on this port of all its addresses.
     pub server: SocketAddr,
-    /// The client's address. `None`: the routes decide.
+    /// The client's source address. `None`: the kernel chooses it by its routes.
     pub client: Option<IpAddr>,
     /// Whether to use IPv4 addresses through IPv6 sockets (`::ffff:a.b.c.d`).
     pub mapped: bool,
-    /// Congestion control of both ends' sockets. `None`: the default of the namespace.
+    /// Congestion control of the sockets at both ends. `None`: the default of the namespace.
     pub congestion: Option<String>,
     /// Workload of each connection.
     pub workload: Workload,
     /// Total number of connections.
     pub connections: u32,
-    /// Number of connections open at the same time. Each needs a thread at both ends.
+    /// Number of connections that are open at the same time. Each needs a thread at both ends.
     pub concurrency: u32,
     /// How the client ends each connection.
     pub close: Close,
-    /// How long the client keeps each connection open and idle before it ends it.
+    /// Time for which the client keeps each connection open and idle before it closes it.
     pub hold: Duration,
-    /// Whether each connection's report contains the kernel's information about the socket. Disable it to save memory with
+    /// Whether each connection's report contains the kernel's information about the socket. `false` saves memory with
     /// very many connections.
     pub read_socket_info: bool,
-    /// The CPUs on which the client and the server run. They then also report their CPU time. `None`: the kernel decides.
+    /// The CPUs on which client and server run; both then report their CPU time. `None`: any CPU, and no report of CPU time.
     pub cpus: Option<[usize; 2]>,
-    /// Seed of random lifetimes and contents.
+    /// Seed of random lifetimes and payload.
     pub seed: u64,
-    /// Both ends give up after this time.
+    /// Time after which both ends stop.
     pub timeout: Duration,
 }
 
 impl Workload {
-    /// The client sends this many bytes.
+    /// A bulk transfer of `bytes` from the client.
     #[must_use]
     pub fn upload(bytes: u64) -> Self {
         Self::Bulk { amount: Amount::Bytes(bytes), sender: Sender::Client }
     }
 
-    /// The client sends for this long.
+    /// A bulk transfer from the client that lasts for `duration`.
     #[must_use]
     pub fn upload_for(duration: Duration) -> Self {
         Self::Bulk { amount: Amount::For(duration), sender: Sender::Client }
     }
 
-    /// The server sends this many bytes.
+    /// A bulk transfer of `bytes` from the server.
     #[must_use]
     pub fn download(bytes: u64) -> Self {
         Self::Bulk { amount: Amount::Bytes(bytes), sender: Sender::Server }
@@ -144,7 +144,7 @@ impl Workload {
 }
 
 impl TrafficSpec {
-    /// One MPTCP connection to a server address on port [`PORT`], with a timeout of 60 s.
+    /// One MPTCP connection to port [`PORT`] of a server, with a timeout of 60 s.
     #[must_use]
     pub fn new(server: IpAddr, workload: Workload) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl TrafficSpec {
         }
     }
 
-    /// Number of threads of each end.
+    /// Number of worker threads at each end.
     pub(super) fn workers(&self) -> u32 {
         self.concurrency.clamp(1, self.connections.max(1))
     }

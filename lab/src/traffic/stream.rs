@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a connection: sends and receives bytes, counts and hashes them, and makes the report.
-//! Stops at the deadline or on a cancel. `client.rs` and `server.rs` decide what to send and when.
+//! One end of a connection: sends and receives bytes, counts and hashes them, and creates the report.
+//! Stops at the deadline or when the traffic is cancelled. `client.rs` and `server.rs` implement the workloads.
 
 use super::control::Control;
 use super::report::ConnectionReport;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
 const CHUNK: usize = 64 << 10;
-/// Maximum wait for the last acknowledgements. A subflow on a failed path never gets them.
+/// Maximum time to wait for the last acknowledgements. On a failed path they never arrive.
 const ACKNOWLEDGEMENT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum wait for the peer's FIN after ours. On a machine that is busy with virtual machines, 5 s were too short.
+/// Maximum time to wait for the peer's FIN after sending a FIN. 5 s were too short on a machine that is busy with virtual machines.
 const FIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) struct Stream<'a> {
@@ -72,7 +72,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Sends this many bytes, or for this time.
+    /// Sends the specified number of bytes, or for the specified time.
     pub(super) fn send(&mut self, amount: Amount) -> io::Result<()> {
         let start = Instant::now();
         let mut left = match amount {
@@ -91,7 +91,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Writes a chunk that begins with random bytes: lost, duplicated or reordered chunks change the hash.
+    /// Writes a chunk that begins with random bytes, so that lost, duplicated or reordered chunks change the hash. Returns its length.
     fn send_chunk(&mut self, length: usize) -> io::Result<usize> {
         let header = self.contents.bits().to_ne_bytes();
         let header_length = header.len().min(length);
@@ -112,7 +112,7 @@ impl<'a> Stream<'a> {
         Ok(done)
     }
 
-    /// Reads up to a chunk. 0: the end of the stream.
+    /// Reads at most `max` bytes and at most a chunk. Returns the number of bytes; 0: the end of the stream.
     fn receive_some(&mut self, max: usize) -> io::Result<usize> {
         loop {
             self.check()?;
@@ -131,13 +131,13 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Reads to the end of the stream.
+    /// Reads until the end of the stream.
     pub(super) fn receive_all(&mut self) -> io::Result<()> {
         while self.receive_some(CHUNK)? > 0 {}
         Ok(())
     }
 
-    /// Reads exactly this many bytes. `false`: the stream ended before the first byte.
+    /// Reads exactly `bytes` bytes. Returns `false` if the stream ended before the first byte.
     pub(super) fn receive_exactly(&mut self, bytes: u32) -> io::Result<bool> {
         let mut left = bytes as usize;
         while left > 0 {
@@ -160,7 +160,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Waits until everything sent is acknowledged on every subflow.
+    /// Waits until all sent data is acknowledged on every subflow.
     pub(super) fn wait_for_acknowledgements(&mut self) {
         let deadline = (Instant::now() + ACKNOWLEDGEMENT_TIMEOUT).min(self.deadline);
         while Instant::now() < deadline && !self.control.cancelled() {
@@ -172,7 +172,7 @@ impl<'a> Stream<'a> {
         self.transferred = Some(Instant::now());
     }
 
-    /// Time left to the deadline.
+    /// Time left until the deadline.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -193,7 +193,7 @@ impl<'a> Stream<'a> {
         self.receive_all()
     }
 
-    /// Makes the close send a reset.
+    /// Configures the socket so that closing it sends a reset.
     pub(super) fn abort_on_close(&self) -> io::Result<()> {
         self.socket.set_linger(Some(Duration::ZERO))
     }
@@ -241,7 +241,7 @@ fn is_reset(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED))
 }
 
-/// Runs `count` workers in the calling thread's namespace and returns their results.
+/// Runs `count` worker threads in the calling thread's namespace and returns their results.
 pub(super) fn with_workers<T: Send>(
     count: u32,
     name: &'static str,
@@ -264,7 +264,7 @@ pub(super) fn with_workers<T: Send>(
     })
 }
 
-/// Waits up to one check interval for a connection.
+/// Waits at most [`CHECK_INTERVAL`] for a connection. Returns whether a connection can be accepted.
 pub(super) fn is_connection_pending(listener: &Socket) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use std::os::fd::AsFd as _;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The filter language of `--filter`: all terms must hold, `!` negates a term. A comparison with an unknown value does not hold.
+//! The filter language of `--filter`. A connection must fulfil all terms; `!` negates a term. A comparison with an unknown value is false.
 //!
 //! `peer:10.0/16 proc:nginx rate>1M !state:close`
 
@@ -13,7 +13,7 @@ use crate::flow::connection::Connection;
 pub use parse::{FilterError, completions};
 use term::Term;
 
-/// The filter language, for help texts.
+/// Description of the filter language for help texts.
 pub const HELP: &str = "\
 Terms are separated by spaces and must all hold; !TERM negates.
   peer:10.0/16  local:fd00::/8   an address or a network
@@ -39,7 +39,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Parses a filter. An empty text matches everything.
+    /// Parses a filter. An empty text matches all connections.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         Ok(Self { terms: parse::terms(text)? })
     }

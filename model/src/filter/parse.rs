@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Parses text into terms; explains errors.
+//! Parses the text of a filter into terms, or into an error that describes the expected form.
 
 use super::term::{NameKey, Term, Test, Word};
 use super::value::{Amount, Comparison, Network, Pattern, Subject};
@@ -10,15 +10,15 @@ use crate::kernel::lifecycle::{Role, TcpState};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} (term `{term}`, column {position})")]
 pub struct FilterError {
-    /// The term that is wrong.
+    /// The term with the error.
     pub term: String,
-    /// Column at which it begins, from 1.
+    /// Column at which the term begins, from 1.
     pub position: usize,
     /// The error, and the expected form.
     pub problem: String,
 }
 
-/// Keys followed by a colon, and their values.
+/// Keys that are followed by a colon, with a description of their values.
 const KEYS: &[(&str, &str)] = &[
     ("peer", "an address or network, such as 10.0/16"),
     ("local", "an address or network, such as fd00::/8"),
@@ -45,7 +45,7 @@ pub(super) fn terms(text: &str) -> Result<Vec<Term>, FilterError> {
         .collect()
 }
 
-/// The terms, each with its column.
+/// The terms of a text, each with its column.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_whitespace().map(move |token| {
         let before = token.as_ptr() as usize - text.as_ptr() as usize;
@@ -127,8 +127,8 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
     Ok(Test::Compare(subject, comparison, quantity))
 }
 
-/// Completions of a term that begins with `prefix` without a leading `!`: keys with their sign (`peer:`, `rate>`), words, and the values of
-/// `state:`, `role:` and `class:`. `prefix` itself is not among them.
+/// Completions of a term that begins with `prefix` (without `!`): keys with their sign (`peer:`, `rate>`), words, and values of `state:`,
+/// `role:` and `class:`. The result does not contain `prefix` itself.
 pub fn completions(prefix: &str) -> Vec<String> {
     let values = |key: &str, words: &[&str]| words.iter().map(|word| format!("{key}:{word}")).collect();
     let all: Vec<String> = match prefix.split_once(':') {
@@ -145,7 +145,7 @@ pub fn completions(prefix: &str) -> Vec<String> {
     all.into_iter().filter(|text| text.starts_with(prefix) && text != prefix).collect()
 }
 
-/// The values of a key.
+/// A description of the values of a key.
 fn example(key: &str) -> &'static str {
     KEYS.iter().find(|(name, _)| *name == key).map_or("", |(_, values)| values)
 }

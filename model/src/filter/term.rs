@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One term of a filter, and how it is evaluated for a connection.
+//! The terms of a filter, and their evaluation for a connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -93,7 +93,7 @@ impl Test {
     }
 }
 
-/// Local and remote address of a connection and of each of its subflows.
+/// Local and remote addresses of a connection and of each of its subflows.
 fn addresses(c: &Connection) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
     c.local.zip(c.remote).into_iter().chain(c.subflows.iter().map(|s| (s.local, s.remote)))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The values in a filter: networks, name patterns, and numbers with a unit. Each prints as text that parses to the same value.
+//! The values in a filter: networks, name patterns, and numbers with a unit. Each value prints as text that parses to the same value.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ words! {
 }
 
 words! {
-    /// Comparison operators. The longer ones come first, because `>=` begins with `>`.
+    /// Comparison operators. The longer operators come first, because `>=` begins with `>`.
     pub(super) enum Comparison {
         AtMost = "<=",
         AtLeast = ">=",
@@ -32,7 +32,8 @@ words! {
 }
 
 impl Subject {
-    /// The values, in bit/s, microseconds, bytes or as counts. The RTT has one value per open subflow with a working path. Empty: unknown.
+    /// The values of a connection, in bit/s, microseconds, bytes or as counts. `Rtt` gives one value per open subflow with a working path.
+    /// Empty: unknown.
     pub(super) fn values(self, c: &Connection) -> Vec<u64> {
         match self {
             Self::Rate => c.rate().map(|rate| rate.0).into_iter().collect(),
@@ -67,7 +68,7 @@ impl Comparison {
 pub(super) struct Network(IpNet);
 
 impl Network {
-    /// `10.1.2.3`, `10.0.0.0/16`, for short `10.0/16` or `10.0`, `fd00::/8`.
+    /// Parses `10.1.2.3`, `fd00::/8` and `10.0.0.0/16`, for which `10.0/16` and `10.0` are short forms.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse().ok()?)),
@@ -89,7 +90,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// The first one to three numbers of an IPv4 address, and the prefix length they imply.
+/// The first one to three numbers of an IPv4 address, with the prefix length of these numbers.
 fn short_ipv4(text: &str) -> Option<IpNet> {
     let mut octets = [0; 4];
     let mut count = 0;
@@ -100,7 +101,7 @@ fn short_ipv4(text: &str) -> Option<IpNet> {
     Some(Ipv4Net::new(Ipv4Addr::from(octets), count * 8).ok().filter(|_| count > 0)?.into())
 }
 
-/// A name pattern: a part of the name; after `=`, or with `*` (any text) and `?` (one character), the whole name.
+/// A name pattern. It matches a part of the name; after `=`, or with `*` (any text) or `?` (one character), the whole name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 
@@ -128,7 +129,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A number in the base unit of its subject: bit/s, microseconds, bytes, or just a number.
+/// A number in the base unit of its subject: bit/s, microseconds, bytes or a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) base: u64,
@@ -141,7 +142,7 @@ const TIMES: &[(&str, u64)] = &[("us", 1), ("ms", 1_000), ("s", 1_000_000)];
 const NUMBERS: &[(&str, u64)] = &[("", 1)];
 
 impl Amount {
-    /// A number with at most one decimal point and a unit of the subject, in upper or lower case.
+    /// Parses a number with at most one decimal point and a unit of the subject, in upper or lower case.
     pub(super) fn parse(subject: Subject, text: &str) -> Option<Self> {
         let units = match subject {
             Subject::Rate | Subject::Bytes => SCALES,
@@ -160,7 +161,7 @@ impl Amount {
     }
 }
 
-/// The fraction `.25` of 1000 is 250, rounded down to a whole number.
+/// The decimal fraction with these digits of `scale`, rounded down: digits `25` of 1000 are 250.
 fn fraction_of(scale: u64, digits: &str) -> u64 {
     let steps = digits.bytes().scan(scale, |rest, digit| {
         *rest /= 10;

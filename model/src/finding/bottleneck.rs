@@ -11,7 +11,7 @@ use crate::unit::{Bytes, sum_if_all_known};
 
 use super::fact::{Certainty, Fact, OtherPairs, SharedBottleneck};
 
-/// Ratio of received to sent bytes above which only the other end can detect bottlenecks.
+/// Ratio of received to sent bytes above which this end sends too little to detect bottlenecks.
 const MOSTLY_RECEIVES: u64 = 20;
 
 /// The groups of subflows that share a bottleneck.
@@ -19,12 +19,12 @@ pub fn shared_groups(connection: &Connection) -> impl Iterator<Item = &Vec<Subfl
     connection.bottlenecks.iter().flat_map(|found| &found.groups).filter(|group| group.len() > 1)
 }
 
-/// Subflows that are open and whose path has not failed.
+/// Number of open subflows whose path has not failed.
 pub fn working_subflows(connection: &Connection) -> usize {
     connection.subflows.iter().filter(|subflow| subflow.closed.is_none() && !subflow.is_failed()).count()
 }
 
-/// Energy of some subflows. `None`: unknown.
+/// Energy of these subflows. `None`: unknown.
 pub fn extra_cost(connection: &Connection, extra: &[SubflowId]) -> Option<FlowEnergy> {
     let energies: Vec<FlowEnergy> =
         chosen(connection, extra).into_iter().filter_map(|subflow| subflow.energy).collect();
@@ -48,7 +48,7 @@ pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     facts
 }
 
-/// Whether every subflow adds throughput if no two share a bottleneck: several work, or did until the connection closed.
+/// Whether every subflow adds throughput if no two share a bottleneck: no path failed, and several subflows work or the connection closed.
 fn add_throughput(connection: &Connection) -> bool {
     let several_work = !connection.is_open() || working_subflows(connection) > 1;
     several_work && !connection.subflows.iter().any(|subflow| outage::has_failed(connection, subflow))

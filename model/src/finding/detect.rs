@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds problems and facts: pure functions over a report or a connection.
+//! Finds problems and facts in a report or a connection.
 
 use jiff::Timestamp;
 
@@ -15,15 +15,15 @@ use crate::unit::Micros;
 use super::bottleneck;
 use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 
-/// How long a connection may wait for its second subflow, seconds.
+/// Maximum time that a connection may wait for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
 
-/// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest one. It can slow the connection down:
-/// the receiver buffers data of the other paths until the slow path has delivered, and the buffer fills.
+/// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest median RTT. A slow path can slow
+/// the connection down: the receiver buffers data of the other paths until the slow path has delivered its data, and the buffer fills.
 const SLOW_RTT: Micros = Micros(150_000);
 const SLOW_FACTOR: u64 = 10;
 
-/// Findings about the host, not about one connection.
+/// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
     let problems = report.counters.mapping_problems;
     let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();
@@ -73,7 +73,7 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
     }))
 }
 
-/// How long a path that has not recovered has been down.
+/// How long a path has been down. `None`: it has recovered, or the time is unknown.
 fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> {
     if failure.recovered.is_some() {
         return None;
@@ -111,7 +111,7 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
     })
 }
 
-/// Why a subflow did not join. `None`: it joined, or may still join.
+/// The reason for which a subflow did not join. `None`: it joined, or may still join.
 fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
     let waits_since = subflow.created_at.filter(|_| subflow.state == TcpState::SynSent);
     let is_late = waits_since.zip(connection.read_at()).is_some_and(|(since, now)| {
@@ -121,7 +121,7 @@ fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReaso
     reason.or(is_late.then_some(CloseReason::Unanswered)).filter(|_| !subflow.initial)
 }
 
-/// One fact per reason why subflows did not join.
+/// One fact per reason for which subflows did not join.
 fn failed_joins(connection: &Connection) -> Vec<Fact> {
     let mut found: Vec<FailedJoin> = Vec::new();
     for (subflow, number) in connection.subflows.iter().zip(1..) {

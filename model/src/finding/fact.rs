@@ -21,7 +21,7 @@ pub enum Severity {
     Failure,
     /// The connection works, but multipath gains less than it could.
     Warning,
-    /// It works as intended.
+    /// The connection works as intended.
     Good,
     /// Information, neither good nor bad.
     Note,
@@ -30,7 +30,7 @@ pub enum Severity {
 /// One finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The connection that has it. `None`: the host.
+    /// The connection with this finding. `None`: it is a finding about the host.
     pub connection: Option<ConnectionId>,
     /// The fact.
     pub fact: Fact,
@@ -39,11 +39,11 @@ pub struct Finding {
 /// A fact about a connection or the host, most important first. Subflows are named by their number, from 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
-    /// A kind of loss, with its count.
+    /// A kind of data loss with its count, as a phrase.
     DataLost(String),
-    /// Invalid DSS mappings on this host.
+    /// Number of invalid DSS mappings on this host.
     InvalidMappings(u64),
-    /// DSS checksum failures on this host.
+    /// Number of DSS checksum failures on this host.
     ChecksumFailures(u64),
     PathFailed(FailedPath),
     /// A subflow was reset long after the connection had closed, so its path may have failed earlier.
@@ -53,9 +53,9 @@ pub enum Fact {
         reason: CloseReason,
         at: Offset,
     },
-    /// A reset answered the SYN.
+    /// The peer answered the SYN with a reset.
     Refused,
-    /// Nothing answered the SYN.
+    /// The peer did not answer the SYN.
     Unanswered,
     JoinFailed(FailedJoin),
     /// Data waits because the peer's receive window is closed.
@@ -73,7 +73,7 @@ pub enum Fact {
     /// Subflows share a rate limit without sharing a queue.
     SharedCap {
         subflows: Vec<String>,
-        /// Their total rate.
+        /// Total rate of these subflows.
         sum: BitsPerSecond,
         since: Micros,
     },
@@ -95,7 +95,7 @@ pub enum Fact {
         at: Timestamp,
         /// Age of the connection when it closed, seconds.
         lasted: f64,
-        /// How its last subflow ended.
+        /// The reason for which the last subflow ended.
         reason: Option<CloseReason>,
     },
 }
@@ -103,9 +103,9 @@ pub enum Fact {
 /// How long a path is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownTime {
-    /// From its failure to the close of its connection.
+    /// Time from the failure of the path to the close of the connection.
     UntilClose(Micros),
-    /// From its failure until this instant, at which the open connection was read.
+    /// Time from the failure of the path to this instant, at which the open connection was read.
     SoFar(Micros, Offset),
 }
 
@@ -133,18 +133,18 @@ pub struct FailedPath {
     /// When the path failed. `None`: no event reports it.
     pub at: Option<Offset>,
     pub noticed: Option<Offset>,
-    /// When it recovered without failing again. `None`: it did not.
+    /// When the path recovered without failing again. `None`: it did not recover.
     pub recovered: Option<Offset>,
     /// Number of recoveries, including short ones.
     pub recoveries: usize,
     /// How long the path has been down. `None`: it has recovered, or the time is unknown.
     pub down: Option<DownTime>,
-    /// How and when the subflow ended. `None`: it is open, without acknowledgements.
+    /// Why and when the subflow ended. `None`: it is open, but gets no acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
 }
 
 impl FailedPath {
-    /// How long it was down, or has been down so far. `None`: unknown.
+    /// How long the path was down, or has been down so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
         match (self.down, self.at, self.recovered) {
             (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
@@ -161,18 +161,18 @@ impl FailedPath {
 pub struct MainOutage {
     pub from: Offset,
     pub duration: Micros,
-    /// Sum of its stalls.
+    /// Sum of the stalls in the outage.
     pub stalled: Micros,
     pub stalls: usize,
-    /// Whether it had not ended when the connection was read.
+    /// Whether the outage had not ended when the connection was read.
     pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,
-    /// Start and duration of a longer outage.
+    /// Start and duration of the longest outage. `None`: this outage is the longest.
     pub longest: Option<(Offset, Micros)>,
 }
 
-/// Subflows that share a bottleneck. All but the first are extra: they add no throughput.
+/// Subflows that share a bottleneck. All but the first are extra subflows, which add no throughput.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedBottleneck {
     pub subflows: Vec<String>,
@@ -183,47 +183,47 @@ pub struct SharedBottleneck {
     pub extra_cpu: Option<Nanos>,
 }
 
-/// The pairs of subflows that share neither a bottleneck nor a cap.
+/// The verdicts on the pairs of subflows that do not share a cap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OtherPairs {
-    /// All pairs of the connection.
+    /// Number of all pairs of the connection.
     pub all: usize,
-    /// Pairs with separate bottlenecks.
+    /// Number of pairs with separate bottlenecks.
     pub separate: usize,
-    /// How certain the verdict is.
+    /// How certain the verdict of separate bottlenecks is.
     pub certainty: Certainty,
-    /// Pairs without a congested subflow.
+    /// Number of pairs without a congested subflow.
     pub not_congested: usize,
-    /// Pairs without a verdict.
+    /// Number of pairs without a verdict.
     pub undecided: usize,
-    /// No path has failed, and at least two subflows still work or the connection has closed.
+    /// Whether no path has failed, and at least two subflows still work or the connection has closed.
     pub add_throughput: bool,
-    /// This end sends too little for a verdict.
+    /// Whether this end sends too little for a verdict.
     pub mostly_receives: bool,
 }
 
 /// How certain a verdict on some pairs of subflows is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Certainty {
-    /// From the opening of the connection to the last verdict.
+    /// Time from the opening of the connection to the last of these verdicts.
     pub since: Option<Micros>,
-    /// Probability of sharing of the least certain pair: the one nearest to 0.5.
+    /// Probability of sharing of the least certain pair, which is the value closest to 0.5.
     pub probability: Option<f64>,
 }
 
 impl Finding {
-    /// Its severity.
+    /// The severity of the finding.
     pub fn severity(&self) -> Severity {
         self.rank().0
     }
 
-    /// Its place in the order of importance; the same for all findings of a kind.
+    /// The place of the finding in the order of importance. It is the same for all findings of a kind.
     pub fn rank(&self) -> (Severity, u8) {
         let (severity, place, _) = self.kind();
         (severity, place)
     }
 
-    /// Its rank, and its kind in a few words.
+    /// The rank of the finding, and its kind in a few words.
     pub fn kind(&self) -> (Severity, u8, &'static str) {
         use Severity::{Failure, Good, Note, Warning};
         match &self.fact {
@@ -252,12 +252,12 @@ impl Finding {
         }
     }
 
-    /// Whether a report lists it as a problem.
+    /// Whether a report lists the finding as a problem.
     pub fn is_problem(&self) -> bool {
         matches!(self.severity(), Severity::Failure | Severity::Warning)
     }
 
-    /// Whether it says which subflows share a bottleneck.
+    /// Whether the finding is about shared bottlenecks.
     pub fn is_about_bottlenecks(&self) -> bool {
         use Fact::{DetectedBy, OtherPairs, SharedBottleneck, SharedCap};
         matches!(self.fact, SharedBottleneck(_) | SharedCap { .. } | DetectedBy(_) | OtherPairs(_))
@@ -265,7 +265,7 @@ impl Finding {
 }
 
 impl OtherPairs {
-    /// Whether every subflow has a bottleneck of its own, or none.
+    /// Whether every subflow has a bottleneck of its own, or no subflow is congested.
     fn are_good(&self) -> bool {
         (self.separate == self.all && self.add_throughput) || self.not_congested == self.all
     }

@@ -23,7 +23,7 @@ use super::sentence::{Format, joined, path_cause, path_name};
 /// Maximum number of connections, and of processes, that a line names as examples.
 const MAX_EXAMPLES: usize = 3;
 
-/// The other end of a connection, without the port of a client, which is random.
+/// The other end of a connection. The port of a client is left out, because it is random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// This host connected to this service.
@@ -54,22 +54,22 @@ impl Peer {
     }
 }
 
-/// Problems with the same cause. A problem of the host is a group of its own.
+/// Problems with the same cause. Each problem of the host is a group of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProblemGroup {
-    /// Peers of its connections. Empty: the host, or no address is known.
+    /// Peers of the connections. Empty: a problem of the host, or no address is known.
     pub peers: Vec<Peer>,
-    /// Names of their processes.
+    /// Names of the processes of the connections.
     processes: Vec<String>,
-    /// Findings in the order of their connections; at least one.
+    /// The findings, at least one, in the order of their connections.
     findings: Vec<Finding>,
 }
 
 /// The peer and the process of a connection, if they are known.
 type Ends = (Option<Peer>, Option<String>);
 
-/// The problems of a report, the most important kind first, and within a kind the group with the most connections. If both ends of a connection
-/// are in the report, a problem that both have is listed once, from the connecting end.
+/// The problems of a report, the most important kind first, and within a kind the group with the most connections. If both ends of a
+/// connection are in the report, a problem of both ends is listed once, for the connecting end.
 pub fn problems_of_report(report: &Report) -> Vec<ProblemGroup> {
     let mut groups: Vec<ProblemGroup> = Vec::new();
     let mut places: HashMap<((Severity, u8), String), usize> = HashMap::new();
@@ -114,8 +114,8 @@ fn of_flow(flow: Flow<'_>) -> Vec<(Ends, Finding)> {
         .collect()
 }
 
-/// Whether the other end has a more specific finding on the same problem: a subflow that was closed late here has
-/// a failed path there, and a subflow that was reset here was removed there on purpose.
+/// Whether the other end has a more specific finding on the same problem: if a subflow closed late at this end, its path failed at the
+/// other end; if it was reset at this end, the other end removed it on purpose.
 fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool {
     match &finding.fact {
         Fact::ClosedLate { subflow, .. } => {
@@ -134,34 +134,34 @@ fn is_explained(finding: &Finding, end: &Connection, other: &Connection) -> bool
     }
 }
 
-/// The other end's record of the subflow with this number. `None`: there is none, or NAT changes the addresses.
+/// The other end's record of the subflow with this number. `None`: it has no such record, or NAT changes the addresses.
 fn counterpart<'a>(end: &Connection, number: usize, other: &'a Connection) -> Option<&'a Subflow> {
     let here = end.subflows.get(number.checked_sub(1)?)?;
     other.subflows.iter().find(|there| (there.local, there.remote) == (here.remote, here.local))
 }
 
 impl ProblemGroup {
-    /// The first of its findings.
+    /// The first finding of the group.
     pub fn first(&self) -> Option<&Finding> {
         self.findings.first()
     }
 
-    /// Its place in the order of importance; the same for all groups of a kind.
+    /// The place of the group in the order of importance. It is the same for all groups of a kind.
     pub fn rank(&self) -> (Severity, u8) {
         self.first().map_or((Severity::Note, u8::MAX), Finding::rank)
     }
 
-    /// Its connections; none for a problem of the host. A connection whose subflows failed one after the other counts once.
+    /// The connections of the group. Empty: a problem of the host. A connection whose subflows failed one after the other counts once.
     pub fn ids(&self) -> BTreeSet<ConnectionId> {
         self.findings.iter().filter_map(|finding| finding.connection).collect()
     }
 
-    /// Number of its connections.
+    /// Number of connections of the group.
     pub fn connections(&self) -> usize {
         self.ids().len()
     }
 
-    /// One line: the finding of a single connection, or the common cause of several with some examples.
+    /// The group as one line: the findings of a single connection, or the common cause of several connections with examples.
     pub fn line(&self, format: &Format<'_>) -> String {
         let Some(first) = self.first() else { return String::new() };
         let connections = self.connections();
@@ -193,7 +193,7 @@ impl ProblemGroup {
         )
     }
 
-    /// The first peer, and the number of others.
+    /// The first peer, and the number of other peers.
     fn peers(&self, format: &Format<'_>) -> String {
         let first = self.peers.first().map(|peer| peer.phrase(format)).unwrap_or_default();
         match self.peers.len() {
@@ -213,7 +213,8 @@ impl ProblemGroup {
         if more > 0 { format!("{names} and {more} more") } else { names }
     }
 
-    /// Range of the durations of outages or path failures, or the cost of extra subflows. `None`: the cause has no such figure, or it is unknown.
+    /// Range of the durations of outages or path failures, or the cost of extra subflows. `None`: the cause has no such figure, or the
+    /// figure is unknown.
     fn extent(&self, format: &Format<'_>) -> Option<String> {
         let facts = || self.findings.iter().map(|finding| &finding.fact);
         let times = facts().filter_map(|fact| match fact {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Findings: problems and facts of a run or a connection, as data and as one sentence, for the screen and every report.
+//! Findings: problems and facts of a run or a connection, as data and as one sentence, for the screen and all reports.
 
 mod bottleneck;
 mod detect;

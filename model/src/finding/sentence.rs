@@ -113,7 +113,7 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
         (None, Some(noticed)) => format!("{NO_ACKS} (noticed at {noticed})"),
         (None, None) => NO_ACKS.to_owned(),
     };
-    // Without a stall, `at` is only the time of the sample that noticed the failure.
+    // If no stall gives the start of the failure, `at` is the time of the sample that showed the failure.
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
     let again = recovered(path);
@@ -138,11 +138,12 @@ pub(super) fn path_name(
 
 fn join_failed(join: &FailedJoin, format: &Format<'_>) -> String {
     let name = path_name(join.local, Some(join.remote), join.interface, format);
-    let others = if join.others > 0 { format!("; nor did {} others", join.others) } else { String::new() };
+    let others =
+        if join.others > 0 { format!("; nor did {}", count(join.others, "other")) } else { String::new() };
     format!("subflow {} ({name}) did not join: {}{others}", join.subflow, join.reason.description())
 }
 
-/// Why the path failed, without times.
+/// The cause of the failure, without times.
 pub(super) fn path_cause(path: &FailedPath) -> &'static str {
     match (path.ended, path.noticed) {
         (Some((_, end)), Some(noticed)) if noticed < end => NO_ACKS,
@@ -186,7 +187,7 @@ fn outage(main: &MainOutage) -> String {
     let longest =
         main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
     let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
-    // "At least": a connection from a database was read when it last changed.
+    // "At least", because a connection in a database was read at its last change.
     if main.lasts {
         return format!(
             "outage since {:#}, at least {duration}: no path makes progress{stalls}{all}{longest}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurements that a connection lacks, so that "no problem found" does not hide "not measured". Pure.
+//! Measurements that a connection lacks, so that "no problem found" does not hide "not measured".
 
 use crate::flow::connection::Connection;
 use crate::kernel::lifecycle::CarriedBy;

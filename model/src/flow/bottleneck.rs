@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which subflows of a connection share a bottleneck, as reported, and the evidence for it.
+//! The reported bottlenecks of a connection: which subflows share a bottleneck, and the evidence.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ json_words! {
 }
 
 impl DetectionMethod {
-    /// Its description in `--help`.
+    /// The description of the method in `--help`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Concordance => "mpwatch's own: concordance of queueing delays, and competing rates",
@@ -69,7 +69,7 @@ impl DetectionMethod {
         }
     }
 
-    /// Whether it is the default method.
+    /// Whether this is the default method.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -162,7 +162,7 @@ impl Bottlenecks {
         self.shared_caps.iter().any(|cap| [pair.a, pair.b].iter().all(|id| cap.subflows.contains(id)))
     }
 
-    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `None`: none found, but a verdict is unknown.
+    /// Number of subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput. `None`: none was found, but a verdict is unknown.
     pub fn extra_subflows(&self) -> Option<u32> {
         let extra: usize = self.groups.iter().map(|group| group.len().saturating_sub(1)).sum();
         let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);

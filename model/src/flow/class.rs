@@ -4,9 +4,9 @@
 use crate::unit::Bytes;
 use crate::words::json_words;
 
-/// The largest query: `[UPD18]` uses 10 KB, 128 KB in its silent network.
+/// Maximum payload of a query: `[UPD18]` uses 10 KB, and 128 KB in its silent network.
 const LARGEST_QUERY: Bytes = Bytes(128 << 10);
-/// The largest short flow: `[MPTCP-D]` calls a flow long from 1 MB on.
+/// Maximum payload of a short flow: in `[MPTCP-D]`, a flow of more than 1 MB is long.
 const LARGEST_SHORT: Bytes = Bytes(1_000_000);
 
 json_words! {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connections of a report by protocol and size class, summed up. The two ends of a connection are one flow.
+//! Totals over the connections of a report, by protocol and size class. The two ends of a connection are one flow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ fn rounded(rate: f64) -> BitsPerSecond {
     BitsPerSecond(rate.round() as u64)
 }
 
-/// Excess traffic of some connections together `[UPD18]`, each at the end that observed more payload. `None`: nothing was on the wire.
+/// Excess traffic of these connections together `[UPD18]`, each at the end that observed more payload. `None`: there were no wire bytes.
 pub fn excess_ratio(flows: &[Flow<'_>]) -> Option<f64> {
     let (payloads, wire): (Vec<Bytes>, Vec<Bytes>) =
         flows.iter().map(|flow| flow.best_observed().payload_and_wire()).unzip();
@@ -103,7 +103,7 @@ pub fn completion_times(flows: &[Flow<'_>]) -> Vec<f64> {
     times
 }
 
-/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and their number.
+/// Energy of the connections whose energy is known, at all of their ends, with its ratio to their payload; and the number of these connections.
 pub fn energy(flows: &[Flow<'_>]) -> (FlowEnergy, usize) {
     let energy = |flow: &Flow<'_>| flow.energy().filter(|energy| energy.active.is_some());
     let known = flows.iter().filter_map(|flow| Some((flow.observed_payload(), energy(flow)?)));

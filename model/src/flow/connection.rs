@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection as outputs show it: an MPTCP connection with its subflows, or a plain TCP connection.
+//! A connection as shown in outputs: an MPTCP connection with its subflows, or a plain TCP connection.
 
 use std::net::SocketAddr;
 
@@ -125,7 +125,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Moves all its times by this many nanoseconds.
+    /// Moves all times of the connection by `by_ns` nanoseconds.
     pub fn shift(&mut self, by_ns: i64) {
         let shift = |at: &mut Timestamp| *at = shifted(*at, by_ns);
         self.opened_at.iter_mut().chain(&mut self.closed_at).chain(&mut self.outage_since).for_each(shift);
@@ -140,7 +140,7 @@ impl Connection {
         self.timeline.iter_mut().for_each(|entry| shift(&mut entry.at));
     }
 
-    /// Payload in both directions, each byte once. Without a counter of the connection, the sum over its subflows.
+    /// Payload in both directions, each byte counted once. If the connection has no counter, the sum over its subflows.
     pub fn payload(&self) -> Bytes {
         let listed = || self.subflows.iter().map(Subflow::unique_sent).sum::<Bytes>();
         let sent_by_subflows = || listed() + self.dropped().bytes_sent;
@@ -152,13 +152,13 @@ impl Connection {
         Some(self.send? + self.receive?)
     }
 
-    /// Payload that was observed. Without a counter of the connection, the sum over its subflows.
+    /// Payload that was observed. If the connection has no counter, the sum over its subflows.
     pub fn observed_payload(&self) -> Bytes {
         let listed = || self.subflows.iter().map(|subflow| subflow.observed.bytes).sum::<Bytes>();
         self.observed.map_or_else(|| listed() + self.dropped().bytes, |observed| observed.bytes)
     }
 
-    /// Seconds since the connection was first seen in which mpwatch was not running. `None`: it was always running.
+    /// Time in the life of the connection in which mpwatch was not running, seconds. `None`: mpwatch was always running.
     pub fn unobserved_gap(&self) -> Option<f64> {
         Some(self.age_s - self.observed?.duration.seconds()).filter(|gap| *gap > MIN_UNOBSERVED_GAP)
     }
@@ -174,20 +174,20 @@ impl Connection {
         self.subflows.iter().map(wire).sum::<Bytes>() + self.dropped().wire_bytes_estimate
     }
 
-    /// Payload and estimated wire bytes that were observed. Over its whole life if the connection's payload is unknown.
+    /// Payload and estimated wire bytes that were observed. If the connection's payload is unknown, of its whole life.
     pub(crate) fn payload_and_wire(&self) -> (Bytes, Bytes) {
         let all = || (self.payload(), self.wire_bytes_estimate());
         self.observed.map_or_else(all, |observed| (observed.bytes, observed.wire_bytes_estimate))
     }
 
-    /// Excess traffic `[UPD18]`: part of the observed wire bytes (estimated) that delivered no new payload: headers and retransmissions. `None`: nothing was on the
-    /// wire.
+    /// Excess traffic `[UPD18]`: fraction of the observed wire bytes (estimated) that delivered no new payload, but headers and
+    /// retransmissions. `None`: there were no wire bytes.
     pub fn excess_ratio(&self) -> Option<f64> {
         let (payload, wire) = self.payload_and_wire();
         excess(payload, wire)
     }
 
-    /// The protocol that carries its payload.
+    /// The protocol that carries the payload.
     pub fn carried_by(&self) -> CarriedBy {
         match self.protocol {
             Protocol::Tcp => CarriedBy::Tcp,
@@ -196,17 +196,17 @@ impl Connection {
         }
     }
 
-    /// Whether it is still open.
+    /// Whether the connection is still open.
     pub fn is_open(&self) -> bool {
         self.closed_at.is_none()
     }
 
-    /// Payload of the subflows that are not listed.
+    /// The observed values of the subflows that are not listed.
     pub(crate) fn dropped(&self) -> Observed {
         self.dropped_subflows.as_ref().map(|dropped| dropped.observed).unwrap_or_default()
     }
 
-    /// Number of ended subflows beyond those that stay listed.
+    /// Number of ended subflows in excess of the maximum that is listed.
     pub fn excess_subflows(&self) -> usize {
         let ended = self.subflows.iter().filter(|subflow| !subflow.initial && subflow.closed.is_some());
         ended.count().saturating_sub(MAX_ENDED)
@@ -217,12 +217,12 @@ impl Connection {
         self.subflows.iter().position(|candidate| candidate.id == subflow).map(|index| index + 1)
     }
 
-    /// The name of a subflow for people: its number, or its id if the connection does not list it.
+    /// The name of a subflow for users: its number, or its id if the connection does not list it.
     pub fn subflow_name(&self, subflow: SubflowId) -> String {
         self.subflow_number(subflow).map_or_else(|| subflow.to_string(), |number| number.to_string())
     }
 
-    /// The instant at which it was read. `None`: unknown.
+    /// The time at which the connection was read. `None`: unknown.
     pub fn read_at(&self) -> Option<Timestamp> {
         let age = SignedDuration::try_from_secs_f64(self.age_s).ok()?;
         self.opened_at?.checked_add(age).ok()

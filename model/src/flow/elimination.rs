@@ -25,7 +25,7 @@ json_words! {
 }
 
 impl EliminationAction {
-    /// Its effect, for `--help`.
+    /// The effect of the action, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
             Self::Close => "Abort its TCP socket; the peer receives a RST",
@@ -50,14 +50,14 @@ crate::words! {
     }
 }
 
-/// When an extra subflow is removed, and how.
+/// The conditions on which an extra subflow is removed, and the action.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EliminationPolicy {
     /// How it is removed.
     pub action: EliminationAction,
     /// How long the verdict must have been `shared` without interruption.
     pub stable: Nanos,
-    /// Verdicts with a lower probability are ignored; verdicts without a probability are not.
+    /// Minimum probability of a verdict. Verdicts without a probability are accepted.
     pub probability: f64,
     /// Maximum number of removals within any 60 s, over all connections.
     pub max_per_minute: u32,
@@ -161,7 +161,7 @@ pub enum EliminationStep {
 }
 
 impl EliminationStep {
-    /// Its name in JSON and as a label.
+    /// The name of the step in JSON and as a label.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Planned(_) => "planned",
@@ -174,7 +174,7 @@ impl EliminationStep {
         }
     }
 
-    /// The removal that this step plans, makes or fails to make.
+    /// The removal that was planned, made or failed in this step.
     pub fn removal(&self) -> Option<&Removal> {
         match self {
             Self::Planned(removal) | Self::Removed(removal) | Self::Failed { removal, .. } => Some(removal),
@@ -182,7 +182,7 @@ impl EliminationStep {
         }
     }
 
-    /// Whether something went wrong.
+    /// Whether the step is a failure.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::LeftAlone(_) | Self::UndoFailed { .. })
     }
@@ -229,7 +229,7 @@ impl Removal {
     }
 }
 
-/// Prints no addresses: timelines are also shown with the privacy mask.
+/// Prints no addresses, because timelines are also shown in privacy mode.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} Mbit/s", self.goodput.0 as f64 / 1e6)?;
@@ -250,7 +250,7 @@ impl fmt::Display for Throughput {
 /// A step with its time and its connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EliminationRecord {
-    /// Boot-clock time.
+    /// Boot-clock time of the step.
     pub at: Nanos,
     /// The connection.
     pub connection: ConnectionId,

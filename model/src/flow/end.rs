@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a connection as table rows: the store reads them, and exports encode them.
+//! One end of a connection as table rows, which the store reads and exports encode.
 
 use crate::table::{Cell, Column, Row};
 
@@ -16,12 +16,12 @@ pub struct EndColumns {
     pub event: Vec<Column>,
 }
 
-/// A connection as recorded on one host. Each row has the cells of the columns of the same name in [`EndColumns`].
+/// A connection as recorded on one host. The cells of each row belong to the columns in the field of [`EndColumns`] for this kind of row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct End {
     /// The connection.
     pub connection: Row,
-    /// Its subflows, in the order in which they were seen.
+    /// Its subflows, in the order of their first records.
     pub subflows: Vec<Row>,
     /// The verdicts on pairs of its subflows. Empty: not evaluated, or fewer than two subflows.
     pub bottlenecks: Vec<Row>,
@@ -35,12 +35,12 @@ impl End {
         cell(&columns.connection, &self.connection, name)
     }
 
-    /// The text in a cell of the connection.
+    /// The text in a cell of the connection. `None`: unknown, or not a text.
     pub fn text(&self, columns: &EndColumns, name: &str) -> Option<&str> {
         self.cell(columns, name).and_then(Cell::text)
     }
 
-    /// The whole number in a cell of the connection.
+    /// The whole number in a cell of the connection. `None`: unknown, or not a whole number.
     pub fn integer(&self, columns: &EndColumns, name: &str) -> Option<i64> {
         self.cell(columns, name).and_then(Cell::integer)
     }
@@ -62,8 +62,8 @@ pub fn cell<'r>(columns: &[Column], row: &'r Row, name: &str) -> Option<&'r Cell
     row.get(place)?.as_ref()
 }
 
-/// A number that is the same at both ends of a connection: the smaller of their tokens in the upper 32 bits, the larger in the lower. `None`: a
-/// token is unknown, as for plain TCP, or is not a hexadecimal number of 32 bits.
+/// A number that is the same at both ends of a connection: the smaller of the two tokens in the upper 32 bits, the larger in the lower 32
+/// bits. `None`: a token is unknown, as for plain TCP, or is not a hexadecimal number of 32 bits.
 pub fn pair(token: Option<&str>, remote_token: Option<&str>) -> Option<u64> {
     let number = |text: Option<&str>| u32::from_str_radix(text?, 16).ok();
     let (local, remote) = (number(token)?, number(remote_token)?);

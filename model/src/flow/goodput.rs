@@ -30,9 +30,9 @@ fn rate(rate: Option<BitsPerSecond>) -> Option<f64> {
 pub struct Goodput {
     /// Observed payload in both directions.
     pub payload: Bytes,
-    /// Over the period of the report. `None`: the period has no duration.
+    /// Rate over the period of the report. `None`: the period has no duration.
     pub over_period: Option<BitsPerSecond>,
-    /// Over the time in which at least one connection was open. `None`: that time is zero.
+    /// Rate over the time in which at least one connection was open. `None`: that time is zero.
     pub while_open: Option<BitsPerSecond>,
 }
 
@@ -51,12 +51,12 @@ impl Goodput {
     }
 }
 
-/// Time between two instants; zero if `to` is earlier.
+/// Time from `from` to `to`. Zero if `to` is earlier.
 fn duration(from: Timestamp, to: Timestamp) -> Nanos {
     Nanos(u64::try_from(to.as_nanosecond() - from.as_nanosecond()).unwrap_or(0))
 }
 
-/// When a connection was open within the period of a report.
+/// Start and end of the time in which a connection was open, within the period of a report.
 fn life(flow: Flow<'_>, run: &Run) -> (Timestamp, Timestamp) {
     let (from, to) = (run.from, run.to.max(run.from));
     let opened = flow.end.opened_at.unwrap_or(from).clamp(from, to);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle connections of a snapshot: nothing has happened to them for some ticks. Consecutive snapshots share them, and a connection is built only
-//! when it is read, so the cost of a snapshot depends on what changed, not on the number of connections.
+//! Idle connections of a snapshot: connections that did not change for some ticks. Consecutive snapshots share them, and a connection is built
+//! only when it is read, so the cost of a snapshot depends on the number of changed connections and not on the number of all connections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,13 +20,13 @@ pub trait IdleConnection: fmt::Debug + Send + Sync {
     /// Its id.
     fn id(&self) -> ConnectionId;
 
-    /// The connection as it is at this time of the boot clock. `boot_epoch_ns`: calendar time of boot-clock zero.
+    /// The connection as of this time of the boot clock. `boot_epoch_ns`: calendar time of boot-clock zero.
     fn connection(&self, at: Nanos, boot_epoch_ns: i64) -> Connection;
 }
 
 type Part = Arc<BTreeMap<ConnectionId, Arc<dyn IdleConnection>>>;
 
-/// The idle connections of a snapshot, by id. A clone shares all of them.
+/// The idle connections of a snapshot, by id. A clone shares the connections.
 #[derive(Clone, Debug)]
 pub struct IdleConnections {
     parts: Vec<Part>,
@@ -63,7 +63,7 @@ impl IdleConnections {
         self.get(id).is_some()
     }
 
-    /// An idle connection. `None`: it is not idle.
+    /// The idle connection with this id. `None`: it is not idle.
     pub fn get(&self, id: ConnectionId) -> Option<&Arc<dyn IdleConnection>> {
         self.parts[part(id)].get(&id)
     }
@@ -87,7 +87,7 @@ impl IdleConnections {
         Arc::make_mut(&mut self.parts[part(id)]).insert(id, idle);
     }
 
-    /// Removes a connection that is not idle any more. The counts do not depend on the time at which it is read.
+    /// Removes a connection that is no longer idle. The counts do not depend on the time at which the connection is read.
     pub fn remove(&mut self, id: ConnectionId) {
         if !self.contains(id) {
             return;
@@ -99,7 +99,7 @@ impl IdleConnections {
     }
 }
 
-/// The part of a connection. Socket cookies are sequential, so connections spread evenly.
+/// Index of the part with this connection. Socket cookies are sequential, so connections spread evenly over the parts.
 fn part(id: ConnectionId) -> usize {
     usize::try_from(id.birth.0 % PARTS as u64).unwrap_or(0)
 }
@@ -107,25 +107,25 @@ fn part(id: ConnectionId) -> usize {
 /// Counts over connections for the metrics of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenCounts {
-    /// Open connections, by state: in the order of [`TcpState::ALL`].
+    /// Number of open connections by state, in the order of [`TcpState::ALL`].
     pub states: [i64; TcpState::ALL.len()],
     /// Open connections that asked for MPTCP and continue as plain TCP.
     pub fallbacks: i64,
-    /// Open subflows, including subflows of closed connections.
+    /// Number of open subflows, including subflows of closed connections.
     pub subflows: i64,
     /// Subflows of open connections beyond one per bottleneck, where known.
     pub extra_subflows: i64,
-    /// Pairs of subflows of open connections, by verdict: in the order of [`Verdict::ALL`].
+    /// Number of pairs of subflows of open connections by verdict, in the order of [`Verdict::ALL`].
     pub pairs: [i64; Verdict::ALL.len()],
 }
 
 impl OpenCounts {
-    /// Counts a connection.
+    /// Adds a connection to the counts.
     pub fn add(&mut self, connection: &Connection) {
         self.count(connection, 1);
     }
 
-    /// Undoes [`OpenCounts::add`].
+    /// Removes a connection from the counts, after [`OpenCounts::add`].
     pub fn remove(&mut self, connection: &Connection) {
         self.count(connection, -1);
     }

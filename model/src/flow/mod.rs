@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections and subflows as outputs show them, and values derived from one or many of them.
+//! Connections and subflows as shown in outputs, and values derived from them.
 
 pub mod bottleneck;
 pub mod class;

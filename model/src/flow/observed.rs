@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The observed part of a flow's life. CPU time and energy are known for this part only, so ratios divide by its payload.
+//! The observed part of a flow's life. CPU time and energy are known only for this part, so ratios divide by its payload.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ impl Observed {
         (self.duration.0 > 0).then(|| self.bytes.per(self.duration))
     }
 
-    /// Goodput without the intervals in which it carried nothing. `None`: it carried nothing.
+    /// Goodput without the intervals in which the flow carried no payload. `None`: it carried no payload at all.
     pub fn active_goodput(&self) -> Option<BitsPerSecond> {
         (self.active.0 > 0).then(|| self.bytes.per(self.active))
     }

@@ -14,31 +14,31 @@ use crate::unit::Micros;
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
-/// Minimum length of a recovery that ends a failure, nanoseconds: a single acknowledgement clears the kernel's mark (`stale`).
+/// Minimum length of a recovery that ends a failure, nanoseconds: the kernel clears its mark (`stale`) after a single acknowledgement.
 const MIN_RECOVERY: i128 = 10_000_000_000;
 /// Maximum gap between two stalls of one outage, nanoseconds: a shorter gap carries hardly any payload.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// Maximum time between a reset and the end of a connection if the reset ended the connection, nanoseconds.
+/// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
-/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and the initial one, the longest that can be expected.
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its initial timeout, the longest that can be expected.
 const MIN_RTO: Micros = Micros(200_000);
 const INITIAL_RTO: Micros = Micros(1_000_000);
 
-/// The failure of a path: from the first sign of it until it works again for 10 s.
+/// The failure of a path, from its first sign until the path works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathFailure {
-    /// The last acknowledgement, or when the data was sent. Without such an event: the start of the first stall of at least 200 ms, the minimum
-    /// retransmission timeout, within 3 s before the failure was noticed; without such a stall `noticed`.
+    /// Time of the last acknowledgement, or of the sending of the data. If unknown, the start of the first stall of at least 200 ms (the
+    /// minimum retransmission timeout) in the 3 s before `noticed`; without such a stall, `noticed`.
     pub at: Timestamp,
-    /// When it was found without acknowledgements or ended with a failure, whichever came first.
+    /// When the path was found without acknowledgements, or the subflow ended with a failure, whichever came first.
     pub noticed: Timestamp,
-    /// When it recovered without failing again. `None`: it did not.
+    /// When the path recovered without failing again. `None`: it did not recover.
     pub recovered: Option<Timestamp>,
     /// Number of recoveries, including short ones.
     pub recoveries: usize,
 }
 
-/// The latest failure of a subflow's path, even if the path works again. `None`: it did not fail, or no event reports it.
+/// The latest failure of a subflow's path, even if the path works again. `None`: the path did not fail, or no event reports the failure.
 pub fn path_failure(connection: &Connection, subflow: &Subflow) -> Option<PathFailure> {
     path_failures(connection, subflow).pop()
 }
@@ -69,7 +69,7 @@ pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFail
     failures
 }
 
-/// Sets `path_failures` of each subflow to the failures on the timeline, unless the tracker counted more than the timeline keeps.
+/// Sets `path_failures` of each subflow to the number of failures on the timeline, unless the tracker counted more failures.
 #[must_use]
 pub fn with_counts(mut connection: Connection) -> Connection {
     for index in 0..connection.subflows.len() {
@@ -85,12 +85,12 @@ pub fn with_counts(mut connection: Connection) -> Connection {
 enum Sign {
     Works,
     Failed {
-        /// How long it had been without acknowledgements. `None`: unknown.
+        /// Time without acknowledgements before this sign. `None`: unknown.
         silent: Option<Micros>,
     },
 }
 
-/// When a path was found to have failed or to work again, in order.
+/// Times at which a path was found to have failed or to work again, in order.
 fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
     let marked = connection.timeline.iter().filter_map(|entry| match entry.event {
         TimelineEvent::SubflowStale { subflow: id, stale, silent } if id == subflow.id => {
@@ -98,7 +98,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
         }
         _ => None,
     });
-    // Recordings of earlier versions have a recovery where a closed socket lost the kernel's mark.
+    // In recordings of earlier versions, a closed socket that lost the kernel's mark (`stale`) counts as a recovery.
     let is_open = |at: &Timestamp| subflow.closed.is_none_or(|closed| *at < closed.at);
     let mut signs: Vec<(Timestamp, Sign)> =
         marked.filter(|(at, sign)| *sign != Sign::Works || is_open(at)).collect();
@@ -109,7 +109,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
     signs
 }
 
-/// Whether mpwatch closed it on purpose, as an extra subflow. Kernels that clear the socket's error report this as a reset.
+/// Whether mpwatch closed the subflow on purpose, as an extra subflow. Kernels that clear the socket's error report this as a reset.
 fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
     connection.timeline.iter().any(|entry| match &entry.event {
         TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
@@ -119,8 +119,8 @@ fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
     })
 }
 
-/// Start of the failure. Stalls shorter than the minimum retransmission timeout are common on a busy host and do not indicate a failed path.
-/// The query in docs/store.md computes the same.
+/// Start of the failure. Stalls shorter than the minimum retransmission timeout are common on a busy host and do not indicate a failed
+/// path. The query in docs/store.md computes the same start.
 fn start(connection: &Connection, noticed: Timestamp, silent: Option<Micros>) -> Timestamp {
     if let Some(start) = silent.and_then(|silent| noticed.checked_sub(Duration::from_micros(silent.0)).ok()) {
         return start;
@@ -131,7 +131,7 @@ fn start(connection: &Connection, noticed: Timestamp, silent: Option<Micros>) ->
     connection.timeline.iter().filter(is_long).map(|entry| entry.at).find(is_near).unwrap_or(noticed)
 }
 
-/// Nanoseconds from one time to another.
+/// Nanoseconds from `from` to `to`.
 fn between(from: Timestamp, to: Timestamp) -> i128 {
     to.as_nanosecond() - from.as_nanosecond()
 }
@@ -142,21 +142,21 @@ pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
         || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
 }
 
-/// Whether the reset of this subflow ended the whole connection, or came after its end, so that it does not indicate a failed path.
+/// Whether the reset of this subflow ended the whole connection, or came after its end. Such a reset does not indicate a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let with_end = between(closed.at, end) < SAME_END || ended_all(connection, closed.at);
     is_reset(closed.reason) && !subflow.is_failed() && with_end
 }
 
-/// Whether this host removed the last subflow of an open connection, or all of them at once: the connection can carry nothing any more, and the
-/// kernel ends it after `net.mptcp.close_timeout`.
+/// Whether this host removed the last subflow of an open connection, or all of them at once: the connection can no longer carry data, and
+/// the kernel ends it after `net.mptcp.close_timeout`.
 pub fn removed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     closed.reason == CloseReason::RemovedByAdmin && closed.at <= end && ended_all(connection, closed.at)
 }
 
-/// Whether all subflows that were open at this time were reset or removed then: that ended the connection, which the application noticed later.
+/// Whether all subflows that were open at this time were reset or removed then. That ended the connection, even if its socket closed later.
 fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {
@@ -168,8 +168,7 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     })
 }
 
-/// Whether a subflow was reset well after the connection and another subflow had closed normally. Its path may have failed earlier, which only the
-/// sender notices.
+/// Whether a subflow was reset well after the connection had closed normally. Its path may have failed, which only the sender notices.
 pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
     let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;
@@ -186,18 +185,18 @@ fn is_reset(reason: CloseReason) -> bool {
     matches!(reason, CloseReason::ResetSent | CloseReason::ResetReceived)
 }
 
-/// Stalls of the connection in close succession. An application notices a path failure by its outage.
+/// Stalls of the connection in close succession. The outage is the part of a path failure that an application notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Start of the first stall.
     pub from: Timestamp,
-    /// From there to the end of the last stall.
+    /// Time from `from` to the end of the last stall.
     pub duration: Micros,
     /// Sum of the stalls.
     pub stalled: Micros,
     /// Number of stalls.
     pub stalls: usize,
-    /// Whether it had not ended when the connection was read.
+    /// Whether the outage had not ended when the connection was read.
     pub lasts: bool,
     /// The longest stall.
     longest: Micros,
@@ -208,15 +207,15 @@ impl Outage {
         self.from.as_nanosecond() + i128::from(self.duration.0) * 1_000
     }
 
-    /// Whether one of these failures began in it.
+    /// Whether one of these failures began in the outage.
     fn has_one_of(&self, failures: &[PathFailure]) -> bool {
         let range = self.from.as_nanosecond()..=self.end();
         failures.iter().any(|failure| range.contains(&failure.at.as_nanosecond()))
     }
 }
 
-/// All outages of a connection, in order. Each has a stall of at least a retransmission timeout, or a path failure: on a busy host, shorter
-/// stalls are common in a healthy transfer.
+/// All outages of a connection, in order. Each has a path failure, or a stall of at least a retransmission timeout: shorter stalls are
+/// common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
     let mut outages = merged_stalls(connection);
     if outages.is_empty() {
@@ -228,7 +227,7 @@ pub fn outages(connection: &Connection) -> Vec<Outage> {
     outages
 }
 
-/// Whether this event is a failure. A stall is one if it is part of one of these outages of the connection.
+/// Whether this event is a failure. A stall is a failure if it is part of one of these outages of the connection.
 pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     let is_in =
         |outage: &Outage| (outage.from.as_nanosecond()..=outage.end()).contains(&entry.at.as_nanosecond());
@@ -238,7 +237,7 @@ pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     }
 }
 
-/// The longest retransmission timeout of its subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.
+/// The longest retransmission timeout of the subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.
 fn retransmission_timeout(connection: &Connection) -> Micros {
     let timeouts = connection.subflows.iter().filter(|subflow| !subflow.is_failed()).filter_map(|subflow| {
         let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
@@ -280,14 +279,14 @@ fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     outages
 }
 
-/// The longest outage in which a path failed; without a path failure the longest of all.
+/// The longest outage in which a path failed or, if no path failed in an outage, the longest of all outages.
 pub fn main_outage(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
     let failures = failures(connection);
     let with_failure = outages.iter().filter(|outage| outage.has_one_of(&failures));
     with_failure.max_by_key(|outage| outage.duration).or_else(|| longest(outages)).copied()
 }
 
-/// The longest of some outages.
+/// The longest of these outages. `None`: there are no outages.
 pub fn longest(outages: &[Outage]) -> Option<&Outage> {
     outages.iter().max_by_key(|outage| outage.duration)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two ends of a connection: if both are on one host, as in a lab, each has a record of its own. Here they become one flow, so that
-//! sums count its payload once.
+//! Pairs the two ends of a connection. If both ends are on one host, as in a lab, each end has a record of its own. The two records become
+//! one flow, so that sums count its payload once.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use crate::kernel::cpu::CpuTimes;
 use crate::kernel::lifecycle::{CarriedBy, Role};
 use crate::unit::{Bytes, sum_if_all_known};
 
-/// Two records without tokens are ends of one connection only if they begin within this time, seconds: ports are reused.
+/// Two records without tokens are ends of one connection only if they begin within this time (seconds), because ports are reused.
 const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
 
-/// A connection with its ends in the report: one or both.
+/// A connection with one end or both ends in the report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow<'a> {
     /// The end that connected, or the only end in the report.
     pub end: &'a Connection,
-    /// The other end. `None`: it is not in the report, or on another host.
+    /// The other end. `None`: it is not in the report, for example because it is on another host.
     pub other: Option<&'a Connection>,
 }
 
 impl<'a> Flow<'a> {
-    /// Its ends, the connecting end first.
+    /// The ends of the connection, the connecting end first.
     pub fn ends(self) -> impl Iterator<Item = &'a Connection> {
         std::iter::once(self.end).chain(self.other)
     }
 
-    /// The subflows of its ends.
+    /// The subflows of all ends.
     pub fn subflows(self) -> impl Iterator<Item = &'a Subflow> {
         self.ends().flat_map(|end| &end.subflows)
     }
@@ -48,17 +48,17 @@ impl<'a> Flow<'a> {
         self.other.filter(|other| payload(other) > payload(self.end)).unwrap_or(self.end)
     }
 
-    /// Observed payload in both directions, each byte once, of the end that observed more.
+    /// Observed payload in both directions, each byte counted once, of the end that observed more.
     pub fn observed_payload(self) -> Bytes {
         self.best_observed().observed_payload()
     }
 
-    /// CPU time of all its ends. `None`: unknown at one of them.
+    /// CPU time of all ends. `None`: unknown at one end.
     pub fn cpu(self) -> Option<CpuTimes> {
         sum_if_all_known(self.ends().map(|end| end.cpu))
     }
 
-    /// Energy of all its ends, with its ratio to the payload. `None`: unknown at one of them.
+    /// Energy of all ends, with its ratio to the payload. `None`: unknown at one end.
     pub fn energy(self) -> Option<FlowEnergy> {
         let energies: Vec<FlowEnergy> = self.ends().map(|end| end.energy).collect::<Option<_>>()?;
         Some(FlowEnergy::sum(&energies).over(self.observed_payload()))
@@ -67,8 +67,8 @@ impl<'a> Flow<'a> {
 
 /// The connections of a report as flows, in the order of their first records.
 ///
-/// The ends of an MPTCP connection have their tokens swapped. Without tokens (plain TCP, some fallbacks) they have their addresses swapped,
-/// the same protocol, and begin within 5 s; loopback addresses belong to one network namespace.
+/// Two records of an MPTCP connection are its ends if their tokens are swapped. Without tokens (plain TCP, some fallbacks), their addresses
+/// must be swapped, their protocols must be equal, and they must begin within 5 s; loopback addresses must be in one network namespace.
 pub fn flows(connections: &[Connection]) -> Vec<Flow<'_>> {
     let mut flows: Vec<Flow<'_>> = Vec::with_capacity(connections.len());
     let mut single: HashMap<EndsKey, Vec<usize>> = HashMap::new();
@@ -103,7 +103,7 @@ enum EndsKey {
 }
 
 impl EndsKey {
-    /// `None`: nothing identifies its other end.
+    /// `None`: tokens and addresses are unknown.
     fn new(connection: &Connection) -> Option<Self> {
         if let (Some(ours), Some(theirs)) = (connection.token, connection.remote_token) {
             return Some(Self::Tokens(ours.min(theirs), ours.max(theirs)));
@@ -113,12 +113,12 @@ impl EndsKey {
     }
 }
 
-/// Whether it is plain TCP on the wire. If the server has no MPTCP, the client's end has fallen back, and the server's end never was MPTCP.
+/// Whether the connection is plain TCP on the wire. If the server has no MPTCP, the client's end is a fallback, the server's end plain TCP.
 fn is_plain(connection: &Connection) -> bool {
     connection.carried_by() != CarriedBy::Mptcp
 }
 
-/// Whether two records with one key are the two ends of a connection.
+/// Whether two records with the same key are the two ends of a connection.
 fn are_ends(a: &Connection, b: &Connection) -> bool {
     if a.id == b.id {
         return false;
@@ -129,7 +129,7 @@ fn are_ends(a: &Connection, b: &Connection) -> bool {
     let is_loopback = a.local.is_some_and(|address| address.ip().is_loopback());
     let begin_together = match (a.opened_at, b.opened_at) {
         (Some(a), Some(b)) => a.duration_since(b).as_secs_f64().abs() <= MAX_BEGIN_DIFFERENCE,
-        // Both are older than mpwatch.
+        // Both records are older than mpwatch.
         (None, None) => true,
         _ => false,
     };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two figures of merit of multipath flows: fairness and excess traffic.
+//! Fairness and excess traffic of multipath flows.
 
 use crate::unit::Bytes;
 
-/// Jain's fairness index `[RN10]`: 1 if all shares are equal, 1/n if one has all; rounded to 1e-6. `None`: fewer than two, or all zero.
+/// Jain's fairness index `[RN10]`: 1 if all n shares are equal, 1/n if only one is not zero; rounded to 1e-6. `None`: n < 2, or all are zero.
 pub fn jain_index(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0u32, 0.0, 0.0);
     for share in shares {
@@ -14,7 +14,7 @@ pub fn jain_index(shares: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2 && squares > 0.0).then(|| (sum * sum / (f64::from(count) * squares) * 1e6).round() / 1e6)
 }
 
-/// Excess traffic `[UPD18]`: `1 - goodput / throughput`, the part of the wire bytes that delivered no new payload. `None`: no wire bytes.
+/// Excess traffic `[UPD18]`: `1 - goodput / throughput`, the fraction of wire bytes without new payload. `None`: there were no wire bytes.
 pub fn excess(payload: Bytes, wire: Bytes) -> Option<f64> {
     (wire.0 > 0).then(|| (1.0 - payload.0 as f64 / wire.0 as f64).max(0.0))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of subflows over time: as the store keeps them for long connections, or collected from snapshots.
+//! Counters of subflows over time, from the store, which keeps them for long connections, or collected from snapshots.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::unit::{Bytes, Microjoules, Micros};
 /// Counters of a subflow at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterSample {
-    /// When they were read.
+    /// When the counters were read.
     pub at: Timestamp,
     /// Payload sent since the subflow was opened, retransmissions included.
     pub bytes_sent: Bytes,
@@ -45,13 +45,13 @@ impl CounterSample {
     }
 }
 
-/// The samples of each subflow in the order of time. Short connections have none.
+/// The samples of each subflow in order of time. Short connections have no samples.
 pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 
 /// Maximum number of samples per subflow in a collector.
 pub const MAX_SAMPLES: usize = 1_000;
 
-/// Collects samples of long flows from every snapshot; once a subflow has [`MAX_SAMPLES`], from every second snapshot, and so on.
+/// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps only every second sample, and uses half as many snapshots.
 #[derive(Debug)]
 pub struct SeriesCollector {
     series: CounterSeries,
@@ -67,7 +67,7 @@ impl Default for SeriesCollector {
 }
 
 impl SeriesCollector {
-    /// Adds a snapshot; snapshots must come in the order of time.
+    /// Adds a snapshot. Snapshots must be added in order of time.
     pub fn add(&mut self, snapshot: &Snapshot) {
         let is_kept = self.snapshots.is_multiple_of(self.stride);
         self.snapshots += 1;
@@ -88,7 +88,7 @@ impl SeriesCollector {
         }
     }
 
-    /// The samples.
+    /// Returns the samples.
     pub fn finish(self) -> CounterSeries {
         self.series
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A subflow as outputs show it: one TCP connection of an MPTCP connection, or a plain TCP connection itself.
+//! A subflow as shown in outputs: one TCP connection of an MPTCP connection, or a plain TCP connection.
 
 use std::net::SocketAddr;
 
@@ -144,7 +144,7 @@ pub struct Subflow {
 }
 
 impl Subflow {
-    /// Payload sent, each byte once.
+    /// Payload sent, each byte counted once.
     pub fn unique_sent(&self) -> Bytes {
         self.bytes_sent.since(self.bytes_retransmitted)
     }
@@ -160,22 +160,22 @@ impl Subflow {
         self.srtt.filter(|_| !has_failed)
     }
 
-    /// Whether its path has failed, without an acknowledgement since.
+    /// Whether the path has failed and no acknowledgement has arrived since.
     pub fn is_failed(&self) -> bool {
         self.progress == Progress::Failed
     }
 
-    /// Whether it ended before it was a path: the peer did not answer or accept its SYN.
+    /// Whether the subflow ended before it was a path, because the peer did not answer or accept its SYN.
     pub fn never_joined(&self) -> bool {
         self.closed.is_some_and(|closed| closed.reason.is_failed_handshake())
     }
 
-    /// Whether it is, or was, a path: its handshake completed, or it is older than mpwatch.
+    /// Whether the subflow is or was a path: its handshake completed, or it is older than mpwatch.
     pub fn is_path(&self) -> bool {
         !self.never_joined() && (self.created_at.is_none() || self.was_answered())
     }
 
-    /// Part of its observed wire bytes (estimated) that was not payload. `None`: nothing was on the wire.
+    /// Fraction of the observed wire bytes (estimated) that was not payload. `None`: there were no wire bytes.
     pub fn excess_ratio(&self) -> Option<f64> {
         excess(self.observed.bytes, self.observed.wire_bytes_estimate)
     }
@@ -186,8 +186,8 @@ impl Subflow {
     }
 }
 
-/// Maximum number of ended subflows besides the initial one, each with about 2 kB and as much JSON. With the eight open ones allowed,
-/// the connection can still become idle: for that, it must have fewer than 63 subflows (`SOCKET` in the tracker).
+/// Maximum number of ended subflows that are listed in addition to the initial subflow; each takes about 2 kB in memory and 2 kB in JSON.
+/// With 8 open subflows, the connection has fewer than 63 subflows (`SOCKET` in the tracker), so it can become idle.
 pub const MAX_ENDED: usize = 48;
 
 /// Ended subflows that a connection no longer lists. All sums of the connection contain them.
@@ -222,7 +222,7 @@ impl DroppedSubflows {
     }
 }
 
-/// Retransmitted part of the payload that these subflows sent. `None`: they sent nothing.
+/// Retransmitted fraction of the payload that these subflows sent. `None`: they sent no payload.
 pub fn retransmitted_ratio<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
     let (sent, again) = subflows.into_iter().fold((Bytes(0), Bytes(0)), |(sent, again), subflow| {
         (sent + subflow.bytes_sent, again + subflow.bytes_retransmitted)
@@ -230,7 +230,7 @@ pub fn retransmitted_ratio<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) 
     (sent.0 > 0).then(|| again.0 as f64 / sent.0 as f64)
 }
 
-/// Mean of the median RTTs of these subflows, in seconds, weighted by their RTT samples. `None`: there are no samples.
+/// Mean of the median RTTs of these subflows, in seconds, weighted by their number of RTT samples. `None`: there are no samples.
 pub fn mean_rtt<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f64> {
     let known = subflows.into_iter().filter_map(|subflow| Some((subflow.rtt_p50?, subflow.rtt_samples)));
     let (sum, samples) = known

@@ -117,7 +117,7 @@ pub enum TimelineEvent {
 }
 
 impl ObservedBy {
-    /// Accuracy of the times of each source.
+    /// A legend: the accuracy of the times of each source.
     pub fn legend() -> String {
         format!(
             "{}: exact time, {}: up to one interval late",
@@ -128,7 +128,7 @@ impl ObservedBy {
 }
 
 impl TimelineEvent {
-    /// Its place in the order of events at the same time.
+    /// The place of the event in the order of events at the same time.
     pub(crate) fn rank(&self) -> u8 {
         match self {
             Self::Opened | Self::Adopted => 0,
@@ -139,7 +139,7 @@ impl TimelineEvent {
         }
     }
 
-    /// Whether it is a failure. [`crate::flow::outage::is_failure`] judges stalls.
+    /// Whether the event is a failure. For stalls see [`crate::flow::outage::is_failure`].
     pub fn is_failure(&self) -> bool {
         match self {
             Self::SubflowStale { stale, .. } => *stale,
@@ -188,10 +188,10 @@ impl TimelineEvent {
     }
 }
 
-/// Format of times on the clock in sentences; `--since` and `--until` accept it.
+/// Format of calendar times in sentences; `--since` and `--until` accept it.
 pub const CLOCK: &str = "%Y-%m-%d %H:%M:%SZ";
 
-/// Format of the times of a timeline: with the date only if the connection has events on several days.
+/// Format of the times of a timeline. It has the date only if the connection has events on several days.
 pub fn clock_format(timeline: &[TimelineEntry]) -> &'static str {
     let day = |entry: Option<&TimelineEntry>| entry.map(|entry| entry.at.strftime("%F").to_string());
     if day(timeline.first()) == day(timeline.last()) { "%H:%M:%S" } else { "%m-%d %H:%M:%S" }
@@ -200,21 +200,21 @@ pub fn clock_format(timeline: &[TimelineEntry]) -> &'static str {
 /// A time in the life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offset {
-    /// Since the opening of the connection; negative before it.
+    /// Microseconds since the opening of the connection; negative before the opening.
     pub micros: i64,
     /// Calendar time.
     pub at: Timestamp,
 }
 
 impl Offset {
-    /// From one time to another.
+    /// The offset of `to` from `from`.
     pub fn between(from: Timestamp, to: Timestamp) -> Self {
         let micros = (to.as_nanosecond() - from.as_nanosecond()) / 1_000;
         Self { micros: i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX }), at: to }
     }
 }
 
-/// `+1.234567 s`; always to the microsecond unless a precision is given, so that columns align. `{:#}` puts the calendar time (UTC) first.
+/// Prints `+1.234567 s`, always with microseconds unless a precision is given, so that columns align. `{:#}` puts the calendar time (UTC) first.
 impl fmt::Display for Offset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sign, size) = (if self.micros < 0 { '-' } else { '+' }, self.micros.unsigned_abs());

@@ -6,15 +6,15 @@ use std::net::IpAddr;
 use crate::kernel::endpoint::ip_header_bytes;
 use crate::unit::Bytes;
 
-/// Ethernet header, as interface counters count it (no preamble, no check sequence).
+/// Bytes of an Ethernet header in interface counters (without preamble and frame check sequence).
 const ETHERNET: u64 = 14;
-/// DSS option without checksum (RFC 8684 section 3.3): 4 bytes header, 4 DATA_ACK, 8 data sequence number, 4 subflow sequence number and
-/// 2 data-level length, padded to a multiple of 4.
+/// Bytes of a DSS option without checksum (RFC 8684 section 3.3): 4 for the header, 4 for the DATA_ACK, 8 for the data sequence number, 4
+/// for the subflow sequence number and 2 for the data-level length, padded to a multiple of 4.
 const DSS_DATA: u64 = 24;
-/// DSS option with only a DATA_ACK of 32 bits.
+/// Bytes of a DSS option with only a DATA_ACK of 32 bits.
 const DSS_ACK: u64 = 8;
 
-/// Segments in one direction, as `tcp_info` counts them.
+/// Numbers of segments in one direction, as in `tcp_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     /// All segments.
@@ -23,7 +23,7 @@ pub struct Segments {
     pub with_data: u64,
 }
 
-/// Bytes on the wire of this payload in these segments: Ethernet, IP, TCP with its fixed options, and MPTCP's DSS option.
+/// Wire bytes of this payload in these segments, with the headers of Ethernet, IP and TCP (with its fixed options) and MPTCP's DSS option.
 pub fn wire_bytes(
     payload: Bytes,
     segments: Segments,

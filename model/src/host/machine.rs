@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine, its host-wide counters, and counters of everything that was lost.
+//! The machine, its host-wide counters, and counters of all losses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl MissingHook {
     /// The setting that limits mpwatch's own CPU time.
     pub const BUDGET: &str = "trace.budget";
 
-    /// Whether the kernel has it, but mpwatch does not use it, to stay within its budget.
+    /// Whether the kernel has the hook, but mpwatch does not use it, to stay within its budget.
     pub fn is_reduction(&self) -> bool {
         self.why.contains(Self::BUDGET)
     }
@@ -97,7 +97,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Whether data was lost permanently. Missed packet events, delay samples, timeline entries and dropped subflows do not count: no total depends on them.
+    /// Whether data was lost permanently. Losses on which no total depends do not count, such as delay samples.
     pub fn any(&self) -> bool {
         let counted = Self {
             ring_full_recovered: 0,
@@ -163,7 +163,7 @@ pub struct KernelCounters {
 }
 
 impl KernelCounters {
-    /// Mean time per run of our BPF programs since `before`, in nanoseconds, and the number of runs. `None`: no run was measured.
+    /// Mean time per run of mpwatch's BPF programs since `before`, in nanoseconds, and the number of runs. `None`: no run was measured.
     pub fn runs_since(&self, before: &Self) -> Option<(f64, u64)> {
         let runs = self.program_runs?.checked_sub(before.program_runs.unwrap_or(0))?;
         let time = self.program_time?.0.checked_sub(before.program_time.map_or(0, |time| time.0))?;

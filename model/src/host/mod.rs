@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine: counters and losses, zones of energy, names, and how a run was made.
+//! The machine: counters and losses, energy zones, names, mpwatch's own CPU time, and settings of a run.
 
 pub mod energy;
 pub mod machine;

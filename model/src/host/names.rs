@@ -13,7 +13,7 @@ use crate::id::NetnsCookie;
 pub struct NetnsName {
     /// The namespace.
     pub netns: NetnsCookie,
-    /// Its inode, which the kernel reuses.
+    /// Inode of the namespace. The kernel reuses inodes.
     pub inode: u32,
     /// Name under `/run/netns`, or `host` for the agent's own namespace.
     pub name: String,
@@ -24,7 +24,7 @@ pub struct NetnsName {
 pub struct CgroupName {
     /// Id of the control group.
     pub id: u64,
-    /// Path in the cgroup2 hierarchy, beginning with `/`; with `/...` if it has more levels than the kernel side reads.
+    /// Path in the cgroup2 hierarchy, beginning with `/`, or with `/...` if it has more levels than the BPF programs read.
     pub path: String,
 }
 
@@ -33,7 +33,7 @@ pub struct CgroupName {
 pub struct PodName {
     /// Id of the control group.
     pub cgroup: u64,
-    /// Its pod.
+    /// The pod.
     pub pod: Pod,
 }
 
@@ -50,7 +50,7 @@ pub struct Pod {
     pub container: Option<String>,
 }
 
-/// `NAMESPACE/POD`, and the container where it is known.
+/// Prints `NAMESPACE/POD`, with `/CONTAINER` if the container is known.
 impl fmt::Display for Pod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)?;

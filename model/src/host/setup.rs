@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Labels and settings of a run, as the methods section of a paper needs them.
+//! Labels and settings of a run, for example for the methods section of a paper.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The values that are equal in two runs; the others are unknown.
+    /// The values that are equal in two runs. Other values are unknown in the result.
     #[must_use]
     pub fn in_common(&self, other: &Self) -> Self {
         fn same<T: Clone + PartialEq>(own: Option<&T>, other: Option<&T>) -> Option<T> {
@@ -49,14 +49,13 @@ impl Setup {
     }
 }
 
-/// The first field of this name in the text of `/proc/cpuinfo`. `None`: it has none.
+/// The first field of this name in the text of `/proc/cpuinfo`. `None`: there is no such field.
 pub fn cpuinfo_field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels write numbers in place of a name: implementer, part, variant and
-/// revision.
+/// The model of the first CPU in the text of `/proc/cpuinfo`. arm64 kernels have four numbers instead of a name.
 pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| cpuinfo_field(cpuinfo, name);
     let by_number = || {
@@ -67,12 +66,12 @@ pub fn cpu_model(cpuinfo: &str) -> Option<String> {
     field("model name").map(str::to_owned).or_else(by_number)
 }
 
-/// A label, `name=value`.
+/// A label, written as `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Letters, digits and underscores, not beginning with a digit.
     pub name: String,
-    /// Printable, without commas, because lists of labels are separated by them.
+    /// Printable text without commas, because commas separate the labels of a list.
     pub value: String,
 }
 
@@ -82,7 +81,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// The text is not a valid label. The message has an example.
+/// The error for a text that is not a valid label. The message has an example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelError(String);
@@ -110,7 +109,7 @@ impl FromStr for Label {
     }
 }
 
-/// Labels by name; an error if two have the same name.
+/// Labels by name. Returns an error if two labels have the same name.
 pub fn by_name(labels: impl IntoIterator<Item = Label>) -> Result<BTreeMap<String, String>, LabelError> {
     let mut all = BTreeMap::new();
     for Label { name, value } in labels {

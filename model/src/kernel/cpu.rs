@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of a flow by class of work, and the accounts of each CPU. Every nanosecond is in exactly one account.
+//! CPU time of a flow by class of work, and the accounts of each CPU. Every nanosecond of a CPU is in exactly one account.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -16,7 +16,7 @@ json_words! {
         /// Always, by programs at every task switch, system call and softirq.
         #[default]
         Exact = "exact",
-        /// In short windows; estimated between them from the packets and the payload of each flow.
+        /// In short windows; between windows it is estimated from the packets and the payload of each flow.
         Sampled = "sampled",
         /// Never: neither CPU time nor energy.
         Off = "off",
@@ -28,28 +28,27 @@ json_words! {
 pub struct CpuSampling {
     /// Load of each CPU, from the kernel's idle time.
     pub loads: Vec<CpuLoad>,
-    /// Idle time of all CPUs in windows, as counted by the kernel; zero: unknown. It is less than the idle time of the ledger, because the kernel
-    /// counts only while its tick is stopped.
+    /// Idle time of all CPUs in windows, as counted by the kernel; zero: unknown. It is less than the idle time of the ledger, because the
+    /// kernel counts idle time only while its tick is stopped.
     pub window_idle: Nanos,
     /// Packets that the kernel has received in all namespaces since the start of tracing, traced or not.
     pub packets: u64,
-    /// The part of `packets` that was received in windows that have closed.
+    /// Number of `packets` that were received in closed windows.
     pub window_packets: u64,
     /// CPU time of mpwatch's own tracing thread since the start of tracing.
     pub own: Nanos,
-    /// Whether this tick charges the CPU time and energy since the previous charge: a window has ended, some seconds have passed, or tracing
-    /// ends.
+    /// Whether this tick charges the CPU time and energy so far, because a window has ended, some seconds have passed, or tracing ends.
     pub charges: bool,
 }
 
-/// How busy a CPU was since the start of tracing.
+/// Elapsed and busy time of a CPU since the start of tracing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuLoad {
     /// CPU number.
     pub cpu: u32,
     /// Elapsed time.
     pub wall: Nanos,
-    /// Time not idle, at most `wall`.
+    /// Time in which the CPU was not idle, at most `wall`.
     pub busy: Nanos,
 }
 
@@ -76,7 +75,7 @@ impl CpuTimes {
         Nanos(self.classes().iter().sum())
     }
 
-    /// Each class in field order; unknown counts as zero.
+    /// The time of each class in field order, in nanoseconds. Unknown times are zero.
     pub fn classes(&self) -> [u64; 5] {
         [self.syscall.unwrap_or_default().0, self.rx_softirq.0, self.tx.0, self.timer.0, self.worker.0]
     }
@@ -100,7 +99,7 @@ impl CpuTimes {
         )
     }
 
-    /// The larger value of each class, because a destroyed socket reads as zero.
+    /// The larger value of each class: the values of a destroyed socket read as zero.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.with(other, u64::max)
@@ -129,13 +128,13 @@ impl Sub for CpuTimes {
     }
 }
 
-/// Divides an amount in proportion to weights, into integers whose sum is the amount. If all weights are zero, the first part gets everything.
+/// Divides an amount in proportion to weights, into integers whose sum is the amount. If all weights are zero, the first part gets all.
 pub fn divide(amount: u64, weights: &[u64]) -> impl Iterator<Item = u64> {
     let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (mut passed, mut given) = (0_u128, 0_u64);
     weights.iter().map(move |&weight| {
         passed += u128::from(weight);
-        // The running sum is rounded, not each part, so that the parts sum to the amount.
+        // The running sum is rounded instead of each part, so that the parts sum to the amount.
         let until = if all == 0 { amount } else { portion(amount, passed, all) };
         let part = until - given;
         given = until;
@@ -143,7 +142,7 @@ pub fn divide(amount: u64, weights: &[u64]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// `amount * part / all`, where `part` is at most `all`: exact unless the weights sum to more than 2^64.
+/// `amount * part / all`, where `part` is at most `all`. It is exact unless the weights sum to more than 2^64.
 fn portion(amount: u64, part: u128, all: u128) -> u64 {
     let shift = (128 - all.leading_zeros()).saturating_sub(64);
     let (part, rounded) = if part == all { (1, 1) } else { (part >> shift, all >> shift) };
@@ -182,7 +181,7 @@ pub struct CpuAccounts {
 }
 
 impl CpuAccounts {
-    /// The accounts of some CPUs together: the label of each in metrics, its name on screens, and its time.
+    /// The accounts of these CPUs together, each with its label in metrics, its name on screens, and its time.
     pub fn parts(cpus: &[Self]) -> [(&'static str, &'static str, Nanos); 7] {
         let sum = |read: fn(&Self) -> Nanos| cpus.iter().map(read).sum();
         [

@@ -9,13 +9,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A short name from the kernel (interface, process): at most 15 bytes, stored inline so that reading 100 000 subflows does not allocate.
-/// Each byte that is not UTF-8 becomes `?`, so the text always fits and a recording replays to the same name.
+/// Each byte that is not UTF-8 becomes `?`, so that the text never exceeds 15 bytes and a replay has the same name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(from = "String")]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// Reads the kernel's NUL-terminated field.
+    /// Reads a NUL-terminated field of the kernel.
     pub fn from_kernel(bytes: [u8; 16]) -> Self {
         let length = bytes.iter().position(|&byte| byte == 0).unwrap_or(15).min(15);
         let mut name = [0; 16];
@@ -81,16 +81,16 @@ pub struct Interface {
     pub name: Name,
 }
 
-/// Whether a character changes where or in which order the characters around it are drawn: controls, separators of lines, and the
-/// bidirectional controls (Unicode's `Bidi_Control`), with which a name can reorder the line that it is in.
+/// Whether a character changes the place or the order of the characters around it: control characters, line separators, and bidirectional
+/// controls (Unicode's `Bidi_Control`), which can reorder the line that contains them.
 fn is_steering(c: char) -> bool {
     let is_bidi =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor, fake a line or
-/// reorder one. JSON has the name unchanged.
+/// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor, and not forge or
+/// reorder a line. JSON contains the original name.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_steering) {
         Cow::Owned(text.chars().map(|c| if is_steering(c) { '\u{fffd}' } else { c }).collect())
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_no_text_is_read_back_as_it_was_written() {
-        // The kernel cuts names at 15 bytes, also within a character, and a process may have any bytes in its name.
+        // The kernel cuts names at 15 bytes, possibly within a character, and a process may have any bytes in its name.
         for bytes in
             [*b"\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\0", *b"abcdefghijklm\xe4\xb8\0"]
         {

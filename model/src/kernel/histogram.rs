@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RTT histogram, filled by `rtt_bucket()` in BPF: 8 buckets per octave, 16 us to 16.8 s. A quantile is within half a bucket (6 %).
+//! RTT histogram, filled by `rtt_bucket()` in BPF: 8 buckets per octave, 16 us to 16.8 s. The error of a quantile is at most half a bucket (6 %).
 
 use serde::{Deserialize, Serialize};
 
 use crate::unit::Micros;
 
-/// Number of buckets; equals `MPW_RTT_BUCKETS` of the ABI header (asserted where it is decoded).
+/// Number of buckets; equal to `MPW_RTT_BUCKETS` of the ABI header (the decoder asserts this).
 pub const BUCKETS: usize = 160;
-/// 8 buckets per octave.
+/// Binary logarithm of the number of buckets per octave.
 pub const SUB_BUCKET_BITS: u32 = 3;
-/// The first bucket begins at 2^4 us.
+/// Binary logarithm of the start of the first bucket in microseconds: 16 us.
 pub const LOWEST_OCTAVE: u32 = 4;
 /// The longest RTT, in microseconds. Longer RTTs are counted as this value.
 pub const HIGHEST: u32 = (1 << 24) - 1;
@@ -18,7 +18,7 @@ pub const HIGHEST: u32 = (1 << 24) - 1;
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RttHistogram {
-    /// Buckets with samples, in order, and their counts: most are empty, and there is a histogram for every subflow.
+    /// Buckets with samples, in order, and their counts. Most buckets are empty, and every subflow has a histogram.
     occupied: Vec<(u8, u32)>,
 }
 
@@ -31,14 +31,14 @@ impl std::fmt::Debug for RttHistogram {
 }
 
 impl RttHistogram {
-    /// Builds it from the counts of the BPF programs.
+    /// Builds a histogram from the counts of the BPF programs.
     pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
         let mut occupied = Vec::with_capacity(counts.iter().filter(|count| **count > 0).count());
         occupied.extend((0_u8..).zip(counts).filter(|(_, count)| *count > 0));
         Self { occupied }
     }
 
-    /// The bucket of an RTT. Values below 16 us or above 16.8 s go to the first or last bucket.
+    /// The bucket of an RTT. Values below 16 us belong to the first bucket, values above 16.8 s to the last.
     pub fn bucket(rtt: u32) -> usize {
         let clamped = rtt.clamp(1 << LOWEST_OCTAVE, HIGHEST);
         let octave = clamped.ilog2();
@@ -67,7 +67,7 @@ impl RttHistogram {
         self.occupied.iter().map(|&(_, count)| u64::from(count)).sum()
     }
 
-    /// The RTT below which the fraction `q` of the samples lies, interpolated inside its bucket. `None`: no sample.
+    /// The RTT below which the fraction `q` of the samples lies, interpolated within its bucket. `None`: there are no samples.
     pub fn quantile(&self, q: f64) -> Option<Micros> {
         let total = self.samples();
         if total == 0 {
@@ -118,7 +118,7 @@ mod tests {
             }
             samples.sort_unstable();
             let got = histogram.quantile(q).unwrap().0 as f64;
-            // The sample at the quantile's rank: the first that has at least that many samples up to it.
+            // The sample at the quantile's rank: the first sample whose position is at least `rank`.
             let rank = q * samples.len() as f64;
             let at_rank = samples.iter().zip(1u32..).find(|&(_, upto)| f64::from(upto) >= rank);
             let truth = f64::from(*at_rank.unwrap().0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The states of a flow, and why it ended or fell back.
+//! The states of a flow, and the reasons for its end or fallback.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl CarriedBy {
     /// All values, MPTCP first.
     pub const ALL: [Self; 3] = [Self::Mptcp, Self::Fallback, Self::Tcp];
 
-    /// Its name for people.
+    /// The name of the protocol for users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mptcp => "mptcp",
@@ -132,7 +132,7 @@ impl CloseReason {
         }
     }
 
-    /// At most 16 characters, for a table.
+    /// A description of at most 16 characters, for tables.
     pub fn short(self) -> &'static str {
         match self {
             Self::Fin => "FIN",
@@ -150,12 +150,12 @@ impl CloseReason {
         }
     }
 
-    /// Whether it ended before the handshake was complete, so that it never was a path.
+    /// Whether the subflow ended before the handshake was complete, so that it never was a path.
     pub fn is_failed_handshake(self) -> bool {
         matches!(self, Self::Refused | Self::Unanswered | Self::OptionRemoved)
     }
 
-    /// Whether the path failed, rather than being closed on purpose.
+    /// Whether the path failed, in contrast to a subflow that was closed on purpose.
     pub fn is_failure(self) -> bool {
         matches!(self, Self::ResetSent | Self::ResetReceived | Self::Timeout | Self::Unreachable)
     }

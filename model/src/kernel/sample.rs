@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay samples, taken at acknowledgements by the sender of a connection with several subflows: the input of bottleneck detection.
+//! Delay samples, the input of bottleneck detection. The sender of a connection with several subflows takes them at acknowledgements.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::SubflowId;
 use crate::unit::{Micros, Nanos};
 
-/// The state of a subflow when an acknowledgement arrived. Serialized as an array of numbers: recordings hold thousands per second.
+/// The state of a subflow when an acknowledgement arrived. Serialized as an array, because recordings have thousands per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Numbers", into = "Numbers")]
 pub struct DelaySample {
-    /// Arrival of the acknowledgement (`delivered_mstamp`), boot clock. Differences are monotonic: calendar steps do not affect them.
+    /// Arrival of the acknowledgement (`delivered_mstamp`), on the boot clock. Steps of the calendar clock do not affect it.
     pub at: Nanos,
     /// RTT of the acknowledged segment (`rack.rtt_us`), not smoothed.
     pub rtt: Micros,
@@ -18,7 +18,7 @@ pub struct DelaySample {
     pub delivered: u32,
     /// Segments marked lost so far (`tcp_sock.lost`); wraps.
     pub lost: u32,
-    /// The congestion window is being reduced: the socket is in CWR, Recovery or Loss.
+    /// Whether the congestion window is being reduced: the socket is in CWR, Recovery or Loss.
     pub cut: bool,
 }
 

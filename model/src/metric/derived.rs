@@ -11,14 +11,14 @@ use crate::metric::row::Metric;
 
 /// A type with a metric table.
 pub trait Tabled: Sized + 'static {
-    /// Its metric table.
+    /// The metric table of the type.
     fn table() -> &'static [Metric<Self>];
 
-    /// Serializes its own fields, without the computed values.
+    /// Serializes the fields of the type, without the computed values.
     fn serialize_fields<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 }
 
-/// The computed values of a type: column name and metric.
+/// The computed values of a type, as column names and metrics.
 pub fn columns<T: Tabled>() -> impl Iterator<Item = (&'static str, &'static Metric<T>)> {
     T::table().iter().filter_map(|metric| metric.column.map(|column| (column, metric)))
 }
@@ -42,12 +42,12 @@ fn serialize_derived<T: Tabled, S: Serializer>(subject: &&T, serializer: S) -> R
     serializer.collect_map(columns::<T>().map(|(column, metric)| (column, (metric.read)(subject))))
 }
 
-/// Serializes a subject: its fields, then its computed values.
+/// Serializes the fields of a subject, then its computed values.
 pub(crate) fn serialize<T: Tabled, S: Serializer>(subject: &T, serializer: S) -> Result<S::Ok, S::Error> {
     WithDerived { fields: subject, derived: subject }.serialize(serializer)
 }
 
-/// Adds the computed values to the JSON Schema of a type. Each may be `null`.
+/// Adds the computed values to the JSON Schema of a type. Each computed value may be `null`.
 pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
     let object = schema.ensure_object();
     for (column, metric) in columns::<T>() {
@@ -61,7 +61,7 @@ pub(crate) fn extend_schema<T: Tabled>(schema: &mut Schema) {
     }
 }
 
-/// Implements [`Tabled`], serialization and deserialization for a type that derives the latter two with `#[serde(remote = "Self")]`.
+/// Implements [`Tabled`], `Serialize` and `Deserialize` for a type that derives the two serde traits with `#[serde(remote = "Self")]`.
 macro_rules! tabled {
     ($subject:ty, $table:expr) => {
         impl $crate::metric::derived::Tabled for $subject {

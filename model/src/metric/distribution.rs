@@ -10,13 +10,13 @@ use crate::unit::Micros;
 pub struct Distribution<T: 'static> {
     /// Full name, `mpwatch_<host or interface>_<what>_<unit>`.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
     /// Unit of the observed values.
     pub unit: Unit,
     /// Upper bounds of the buckets, ascending; larger values count only in the total.
     pub bounds: &'static [f64],
-    /// Number of observations of a flow so far: when it grows, the current value is observed.
+    /// Number of observations of a flow so far. When it grows, the current value is observed.
     pub observations: fn(&T) -> u64,
     /// The observed value. `None`: unknown.
     pub value: fn(&T) -> Option<f64>,
@@ -30,7 +30,7 @@ const DELAYS: &[f64] = &[
     5.0,
 ];
 
-/// For a histogram per interface: fewer buckets, because there may be many interfaces.
+/// Bounds for a histogram per interface: fewer buckets, because there may be many interfaces.
 const PATH_DELAYS: &[f64] = &[0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
 
 fn closed(connection: &Connection) -> u64 {

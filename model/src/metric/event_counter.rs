@@ -9,13 +9,13 @@ use crate::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 pub struct EventCounter<T: 'static> {
     /// Full name, `mpwatch_host_<what>_total`.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// The label for the kind of event.
+    /// Name of the label with the kind of event.
     pub label: &'static str,
-    /// All values of the label; each series exists from the start.
+    /// All values of the label. The series of each value exists from the start.
     pub values: &'static [&'static str],
-    /// The kind of event that happened. `None`: it has not happened, or is unknown.
+    /// The kind of event that happened. `None`: the event has not happened, or its kind is unknown.
     pub kind: fn(&T) -> Option<&'static str>,
 }
 

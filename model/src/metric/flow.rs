@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metrics of connections and subflows. A value that is computed from others names its column after `=>`.
+//! The metrics of connections and subflows. A value that is computed from other values has its column after `=>`.
 
 use super::row::{HasEnergy, InfoMetric, has_energy, metrics};
 use crate::flow::connection::Connection;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values as text for people.
+//! Formats values for users.
 
 use super::unit::Unit;
 
-/// A value for people: three significant digits and a unit; a dash for unknown.
+/// A value as text: three significant digits and a unit; `-` if unknown.
 pub fn display(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     match unit {
@@ -20,7 +20,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// [`display`] for a narrow column: at most 7 letters up to 999 PB, no space; `b` stands for bit/s, and J/GB is omitted, as titles show it.
+/// [`display`] for a narrow column: at most 7 characters up to 999 PB, without spaces. `b` means bit/s; J/GB is omitted, as titles show it.
 pub fn compact(unit: Unit, value: Option<f64>) -> String {
     display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
 }
@@ -30,12 +30,12 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Power with three significant digits: watts, or milliwatts.
+/// Power as text with three significant digits, in watts or a multiple.
 pub fn watts(value: f64) -> String {
     prefixed(value, "W")
 }
 
-/// An amount that is often below one, with a unit to which `u`, `m`, `k` or `M` is added.
+/// A value as text, with `u`, `m`, `k` or `M` before the unit where needed.
 pub fn prefixed(value: f64, unit: &str) -> String {
     match value {
         v if v >= 999.5 => scaled(v, 1000.0, &[unit, &format!("k{unit}"), &format!("M{unit}")]),
@@ -45,7 +45,7 @@ pub fn prefixed(value: f64, unit: &str) -> String {
     }
 }
 
-/// The text of a round value without superfluous digits: `10 ms`, not `10.0 ms`.
+/// Removes superfluous digits of a formatted value: `10.0 ms` becomes `10 ms`.
 pub fn trimmed(text: &str) -> String {
     let Some((number, unit)) = text.split_once(' ').filter(|(number, _)| number.contains('.')) else {
         return text.to_owned();
@@ -53,7 +53,7 @@ pub fn trimmed(text: &str) -> String {
     format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The smallest of these digits, times a power of ten, that is not below a positive value.
+/// The smallest product of one of these digits and a power of ten that is not below `value`, which must be positive.
 pub fn round_up(value: f64, digits: &[f64]) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     digits.iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(10.0 * power)
@@ -61,7 +61,7 @@ pub fn round_up(value: f64, digits: &[f64]) -> f64 {
 
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let (mut value, mut unit) = (value, 0);
-    // A value that would be rounded up to "1000 kB" is 1.00 MB.
+    // A value that would be printed as "1000 kB" is printed as "1.00 MB".
     while value >= step * 0.9995 && unit + 1 < units.len() {
         value /= step;
         unit += 1;

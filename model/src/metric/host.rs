@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Metrics of the whole machine. No label has more values than the machine has parts.
+//! Metrics of the whole machine. The number of values of each label is bounded.
 
 use super::row::Kind;
 use super::unit::Unit;
@@ -9,16 +9,16 @@ use crate::kernel::cpu::CpuAccounts;
 use crate::kernel::lifecycle::TcpState;
 use crate::snapshot::Snapshot;
 
-/// Receives the label values and the number.
+/// Receives the values of the labels and the number.
 pub type Emit<'a> = dyn FnMut(&[&str], f64) + 'a;
 
 /// One row of the table.
 pub struct MetricFamily {
     /// Full name, `mpwatch_<subject>_<thing>_<unit>[_total]`.
     pub name: &'static str,
-    /// One sentence.
+    /// Description in one sentence.
     pub help: &'static str,
-    /// Its kind.
+    /// Kind of the metric.
     pub kind: Kind,
     /// Unit of the values.
     pub unit: Unit,
@@ -94,7 +94,7 @@ fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 }
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    // A socket may close between two reads: open, but in a state that only closed sockets have.
+    // A socket may close between two reads. Its connection is then open, but in a state that only closed sockets have.
     let is_open =
         |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
     let states = || TcpState::ALL.into_iter().zip(snapshot.open_counts().states);

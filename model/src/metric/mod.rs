@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The metric table: the one declaration of a number's name, unit, column title and meaning, from which all outputs follow.
+//! The metric table, which declares the name, unit, column title and meaning of each number for all outputs.
 
 pub mod derived;
 pub mod distribution;
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(SUBFLOW[3].name_of("interface"), "mpwatch_interface_retransmitted_bytes_total");
     }
 
-    /// The end of a name, before `_total`.
+    /// The end of the name of a metric, before `_total`.
     fn suffix(unit: Unit) -> &'static str {
         match unit {
             Unit::Bytes => "_bytes",

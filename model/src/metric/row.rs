@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A row of the metric table: name, help, kind, unit, screen title and how to read the value.
+//! A row of the metric table: name, help, kind, unit, screen title, and the function that reads the value.
 
 use super::format::display;
 use super::unit::Unit;
@@ -8,18 +8,18 @@ use crate::host::energy::FlowEnergy;
 crate::words! {
     /// The kind of a metric.
     pub enum Kind {
-        /// Only grows while the flow lives.
+        /// Never decreases in the life of a flow.
         Counter = "counter",
-        /// Goes up and down.
+        /// Increases and decreases.
         Gauge = "gauge",
-        /// Counts by size; only for distributions.
+        /// Numbers of observations by size; only for distributions.
         Histogram = "histogram",
     }
 }
 
 /// A subject with an energy figure.
 pub trait HasEnergy {
-    /// Its energy. `None`: unknown.
+    /// The energy of the subject. `None`: unknown.
     fn energy(&self) -> Option<&FlowEnergy>;
 }
 
@@ -41,7 +41,7 @@ pub struct Metric<T> {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Its kind.
+    /// Kind of the metric.
     pub kind: Kind,
     /// Unit of the value.
     pub unit: Unit,
@@ -49,17 +49,18 @@ pub struct Metric<T> {
     pub title: &'static str,
     /// Reads the value. `None`: unknown.
     pub read: fn(&T) -> Option<f64>,
-    /// JSON key and CSV and SQLite column of a value that is computed from others. `None`: it is a field with a key of its own.
+    /// Column in CSV and SQLite, and JSON key, of a value that is computed from other values. `None`: a field with a key of its own.
     pub column: Option<&'static str>,
 }
 
 impl<T> Metric<T> {
-    /// Whether it is exported to Prometheus. Rates are not: `rate()` computes them over any period.
+    /// Whether the metric is exported to Prometheus. Rates are not exported, because `rate()` computes them over any period.
     pub fn is_exported(&self) -> bool {
         self.unit != Unit::BitsPerSecond
     }
 
-    /// Name of its sum over the flows of a subject: for `peer`, `mpwatch_connection_sent_bytes_total` becomes `mpwatch_peer_sent_bytes_total`.
+    /// Name of the sum of the metric over the flows of a subject: for `peer`, `mpwatch_connection_sent_bytes_total` becomes
+    /// `mpwatch_peer_sent_bytes_total`.
     pub fn name_of(&self, subject: &str) -> String {
         let thing = self.name.splitn(3, '_').nth(2).unwrap_or(self.name);
         format!("mpwatch_{subject}_{thing}")
@@ -79,7 +80,7 @@ pub struct InfoMetric<T> {
 }
 
 impl<T: HasEnergy> Metric<T> {
-    /// Its value with its unit. Energy that was not measured by counters of this machine begins with `~`.
+    /// The value with its unit. `~` marks energy that was not measured by counters of this machine.
     pub fn display(&self, subject: &T) -> String {
         let value = (self.read)(subject);
         let energy = subject.energy().filter(|_| value.is_some() && self.unit.is_energy());
@@ -87,7 +88,7 @@ impl<T: HasEnergy> Metric<T> {
     }
 }
 
-/// Declares a table of metrics. A value that is computed from others names its column after `=>`.
+/// Declares a table of metrics. A value that is computed from other values has its column after `=>`.
 macro_rules! metrics {
     ($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $kind:ident $unit:ident $title:literal $help:literal $read:expr $(=> $column:literal)?;)* }) => {
         $(#[$doc])*
@@ -106,7 +107,7 @@ macro_rules! metrics {
 }
 pub(crate) use metrics;
 
-/// The row with this name.
+/// The row with this name. `None`: there is no such row.
 pub fn find<T>(table: &'static [Metric<T>], name: &str) -> Option<&'static Metric<T>> {
     table.iter().find(|metric| metric.name == name)
 }

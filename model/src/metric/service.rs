@@ -10,37 +10,37 @@ use crate::unit::{Bytes, Nanos};
 /// State of the daemon.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
-    /// Snapshots published since it started.
+    /// Number of snapshots published since the daemon started.
     pub ticks: u64,
     /// Time between two snapshots, as configured.
     pub interval: Nanos,
     /// Time spent on the latest snapshot by the tracker and all outputs.
     pub tick_took: Nanos,
-    /// Whether the latest reload of the configuration succeeded. After a failure the previous one stays in force.
+    /// Whether the latest reload of the configuration succeeded. After a failure, the previous configuration stays in force.
     pub config_ok: bool,
     /// Whether the latest reload of the web-config file and its certificates succeeded; `true` without such a file.
     pub web_config_ok: bool,
     /// When the configuration in force was loaded.
     pub config_read_at: Option<Timestamp>,
-    /// Current clients of the Unix socket. `None`: there is no socket.
+    /// Number of current clients of the Unix socket. `None`: there is no socket.
     pub readers: Option<u64>,
-    /// Snapshots not sent to clients of the socket that were too slow. `None`: there is no socket.
+    /// Number of snapshots not sent to clients of the socket that were too slow. `None`: there is no socket.
     pub frames_dropped: Option<u64>,
-    /// Clients of the socket or the web server that were refused, or disconnected while idle, because there were too many.
+    /// Number of clients of the socket or the web server that were refused, or disconnected while idle, because there were too many.
     pub clients_refused: u64,
-    /// Scrapes answered.
+    /// Number of answered scrapes.
     pub scrapes: u64,
-    /// Time taken by the latest scrape. `None`: there was none.
+    /// Time taken by the latest scrape. `None`: there was no scrape.
     pub scrape_took: Option<Nanos>,
     /// The daemon's process.
     pub process: DaemonProcess,
-    /// Label values merged into `__other__`, because a larger one replaced them or they expired.
+    /// Number of label values merged into `__other__`, because a larger label value replaced them or they expired.
     pub series_merged: u64,
-    /// The store. `None`: there is none.
+    /// State of the store. `None`: there is no store.
     pub store: Option<StoreState>,
-    /// Steps of elimination. `None`: it is off.
+    /// Steps of elimination. `None`: elimination is off.
     pub elimination: Option<EliminationCounts>,
-    /// The targets that connections are exported to.
+    /// The targets to which connections are exported.
     pub exports: Vec<ExportState>,
 }
 
@@ -49,37 +49,37 @@ pub struct Service {
 pub struct ExportState {
     /// Kind of the target, the value of the label `target`.
     pub target: &'static str,
-    /// Connections that the target has confirmed; a connection that is resent after a change counts again.
+    /// Number of connections that the target has confirmed. A connection that is resent after a change counts again.
     pub connections: u64,
     /// Compressed size of the confirmed requests.
     pub sent: Bytes,
-    /// Requests that failed and are repeated.
+    /// Number of requests that failed and are repeated.
     pub failures: u64,
-    /// Connections that the target has rejected for good.
+    /// Number of connections that the target has rejected permanently.
     pub rejected: u64,
-    /// Connections that retention deleted before the target confirmed them. `None`: the database was not read yet.
+    /// Number of connections that retention deleted before the target confirmed them. `None`: the database was not read yet.
     pub lost: Option<u64>,
-    /// Connections that the target has not confirmed. `None`: the database was not read yet.
+    /// Number of connections that the target has not confirmed. `None`: the database was not read yet.
     pub waiting: Option<u64>,
-    /// Time since the connection that has waited longest closed, or was last seen; 0 if none waits. `None`: the database was not read yet.
+    /// Time since the close or last record of the connection that has waited longest; 0 if none waits. `None`: the database was not read yet.
     pub lag: Option<Nanos>,
 }
 
 /// Steps of elimination since the daemon started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EliminationCounts {
-    /// Subflows that a dry run would have removed.
+    /// Number of subflows that a dry run would have removed.
     pub planned: u64,
-    /// Subflows removed.
+    /// Number of subflows removed.
     pub removed: u64,
-    /// Removals, and ends of backup roles, that the kernel refused.
+    /// Number of removals, and of ends of backup roles, that the kernel refused.
     pub failed: u64,
-    /// Connections left alone because their throughput dropped.
+    /// Number of connections left alone because their throughput dropped.
     pub left_alone: u64,
 }
 
 impl EliminationCounts {
-    /// Counts a step.
+    /// Adds a step to the counts.
     pub fn add(&mut self, step: &EliminationStep) {
         match step {
             EliminationStep::Planned(_) => self.planned += 1,
@@ -96,17 +96,17 @@ impl EliminationCounts {
 pub struct StoreState {
     /// Whether writing is suspended.
     pub paused: bool,
-    /// Connections written; one that is updated counts again.
+    /// Number of connections written. A connection that is updated counts again.
     pub written: u64,
-    /// Connections deleted by retention (age and size limits).
+    /// Number of connections deleted by retention (age and size limits).
     pub retired: u64,
-    /// Connections waiting in memory because the file cannot be written.
+    /// Number of connections waiting in memory because the file cannot be written.
     pub waiting: u64,
     /// Size of the data in the file.
     pub size: Bytes,
 }
 
-/// The daemon's process. `None`: the kernel does not report it.
+/// The daemon's process. A field is `None` if the kernel does not report it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DaemonProcess {
     /// CPU time, in user mode and in the kernel.
@@ -115,13 +115,13 @@ pub struct DaemonProcess {
     pub resident: Option<Bytes>,
     /// Mapped memory.
     pub mapped: Option<Bytes>,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub open_files: Option<u64>,
-    /// Limit of open file descriptors.
+    /// Maximum number of open file descriptors.
     pub max_files: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub threads: Option<u64>,
-    /// When it started.
+    /// When the process started.
     pub started_at: Option<Timestamp>,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units of metrics.
 
-/// Base unit of a metric's value; the name of the metric ends with it.
+/// Base unit of a metric's value. The name of the metric ends with the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether mpwatch measures counters in this unit, from the start of tracing. The kernel keeps the others, from the start of the flow.
+    /// Whether counters in this unit start with tracing, because mpwatch measures them. The kernel counts other units, from the flow's start.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }

@@ -9,7 +9,7 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
-/// An event of the first of two subflows, or of the connection. Times are milliseconds after the opening.
+/// An event of the first of two subflows, or of the connection.
 #[derive(Clone, Copy)]
 pub(crate) enum Sign {
     Stall(u64),
@@ -50,14 +50,15 @@ pub(crate) fn connection_with(signs: &[(i64, Sign)]) -> Connection {
     connection
 }
 
-/// Case, what happens, failures of the first path (from, until; milliseconds), and the start of each problem's sentence.
+/// Name of the case, events with their times, failures of the first path (from, until), and the start of the sentence on each problem.
+/// Times are in milliseconds after the opening.
 pub(crate) type Case =
     (&'static str, &'static [(i64, Sign)], &'static [(i64, Option<i64>)], &'static [&'static str]);
 
 pub(crate) const FAILED: &str = "path 1 (10.0.1.1 -> 10.0.1.2 over eth1) failed";
 
 /// Cases marked `kernel` were recorded on Linux 6.18: the first three with `mpwatch demo failover`, cases with destroyed sockets with
-/// `ss --kill` during a demo, the others by `host_event_orders`, which repeats them. The remaining cases are derived.
+/// `ss --kill` during a demo, the other marked cases by `host_event_orders`, which repeats them. Unmarked cases were not recorded.
 pub(crate) const CASES: &[Case] = &[
     (
         "kernel, sender: the stale subflow is reset after the end",

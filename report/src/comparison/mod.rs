@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two sets of connections compared by flow class: completion time, goodput, energy, CPU time, retransmissions, RTT. Written by
+//! Compares two sets of connections by flow class: completion time, goodput, energy, CPU time, retransmissions, RTT. Formatted by
 //! [`crate::text::comparison`], [`crate::html::comparison`] and [`crate::json`].
 
 use mpwatch_model::flow::class::FlowClass;
@@ -63,7 +63,7 @@ pub struct Row {
 pub struct Sample {
     /// Number of connections for which the quantity is known.
     pub count: usize,
-    /// Their median. `null`: the quantity is unknown for all connections.
+    /// Median of the known values. `null`: the quantity is unknown for all connections.
     pub median: Option<f64>,
 }
 
@@ -114,7 +114,7 @@ impl Row {
         format!("{name}: B is {estimate} ({}) {word}, {}", range(&near, &far), self.judgement().as_str())
     }
 
-    /// `None`: the quantity is unknown for all connections.
+    /// Compares a quantity of the flows. `None`: it is unknown for all of them.
     fn from_flows(
         class: FlowClass,
         quantity: &'static Quantity,
@@ -208,7 +208,7 @@ pub(crate) fn of_class<'a>(flows: &[Flow<'a>], class: FlowClass) -> Vec<Flow<'a>
     flows.iter().filter(|flow| flow.end.flow_class == class).copied().collect()
 }
 
-/// Two values; a unit that both have is written once.
+/// Formats a range. If both ends have the same unit, writes it once.
 fn range(from: &str, to: &str) -> String {
     match (from.split_once(' '), to.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {to}"),
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The completion times are `seconds` and 1, 2, 3, ... per cent more.
+    /// Connections with completion times of `seconds` plus 1, 2, 3, ... percent.
     fn report(seconds: f64, number: u32) -> Report {
         let flow = |token: u32| Connection {
             age_s: seconds * (1.0 + f64::from(token) / 100.0),

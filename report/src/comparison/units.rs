@@ -18,11 +18,11 @@ const ROUNDING: f64 = 1e-12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Independent {
-    /// Both sets have at least two runs.
+    /// Runs; both sets have at least two.
     Runs,
     /// Blocks of the same number of connections, in the order of their opening.
     Blocks,
-    /// There are too few connections for blocks.
+    /// Single connections; there are too few for blocks.
     Connections,
 }
 
@@ -145,7 +145,7 @@ mod tests {
         Values { values, run_starts: (0..runs).map(|run| at(run * 1_000)).collect() }
     }
 
-    /// Of 500 pairs of equal sets, the number whose interval excludes the truth, which is 0.
+    /// For 500 pairs of equal sets, the number of intervals that exclude the true difference, 0.
     fn missed(mut make: impl FnMut() -> [Values; 2]) -> usize {
         let shown = |[a, b]: [Values; 2]| difference(&a, &b).unwrap().shift.is_shown();
         (0..500).filter(|_| shown(make())).count()
@@ -156,7 +156,7 @@ mod tests {
         let mut noise = Noise(1);
         let missed_by_runs = missed(|| [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0)));
         assert!(missed_by_runs <= 45, "{missed_by_runs} of 500");
-        // The outcome if connections were assumed to be independent.
+        // Intervals that assume independent connections exclude 0 far too often.
         let mut by_connections = 0;
         for _ in 0..500 {
             let [a, b] = [(); 2].map(|()| runs(&mut noise, [4, 50], 10.0, 2.0).all());

@@ -18,7 +18,7 @@ pub struct Axis<'a> {
     pub log: bool,
 }
 
-/// A logarithmic axis covers an interval down to its value divided by this number. The rest is outside of the axis.
+/// A logarithmic axis covers an interval only down to the value divided by this number. The rest is outside of the axis.
 const MAX_LOW: f64 = 4.0;
 /// Minimum distance between two labels, as a share of the length of a part of the axis.
 const MIN_DISTANCE: f64 = 0.8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Horizontal bars with intervals, and possibly values to compare them with.
+//! Horizontal bars with intervals, and with published values if there are any.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub struct Bars<'a> {
     pub groups_are: &'a str,
     /// Name of the CSV column of the counts, which the drawing shows in brackets.
     pub counted: &'static str,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub rows: Vec<Bar>,
 }
 
@@ -43,7 +43,7 @@ pub struct Bar {
     pub name: String,
     /// Length of the bar, in the unit of the axis.
     pub value: f64,
-    /// `None`: unknown.
+    /// Interval of the value, in the unit of the axis. `None`: unknown.
     pub interval: Option<(f64, f64)>,
     /// Number of runs or connections in the group.
     pub count: usize,

@@ -47,7 +47,7 @@ fn title(connection: &Connection) -> String {
     escape(&heading(connection)).replace("  ", " · ")
 }
 
-/// `above`: the problems at the top of the page.
+/// The content of a section. `above`: the problems at the top of the page.
 fn body(flow: Flow<'_>, samples: &CounterSeries, above: &[String], plots: &str) -> String {
     let connection = flow.end;
     let problems = problems_of(connection);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison as one HTML file: the differences that are shown, then tables, intervals and distributions for each flow class.
+//! A comparison as one HTML file: the differences whose intervals exclude 0, then tables, intervals and distributions for each flow class.
 
 use std::fmt::Write as _;
 

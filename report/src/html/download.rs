@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Links that save a drawing and its data. The files are inside the page (`data:` URIs), so it needs no script.
+//! Links that save a drawing and its data. The files are inside the page (`data:` URIs), so the page needs no script.
 
 use std::fmt::Write as _;
 

@@ -19,7 +19,7 @@ pub(super) fn colour(index: usize) -> usize {
     index % COLOURS + 1
 }
 
-/// `class`: an attribute that selects the screens that show the drawing.
+/// A drawing as SVG. `class`: an attribute that selects the screens that show the drawing.
 pub(super) fn svg(class: &str, caption: &str, (width, height): (f64, f64), body: &str) -> String {
     format!(
         "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{caption}\">\n{body}</svg>"
@@ -46,7 +46,7 @@ pub(super) struct Dot {
     pub(super) ends: [f64; 3],
     /// Attributes of the line between the bounds.
     pub(super) line: String,
-    /// Class of the dot.
+    /// CSS class of the dot.
     pub(super) class: String,
 }
 

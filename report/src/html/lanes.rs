@@ -25,7 +25,7 @@ const BAND: f64 = 18.0;
 const BAR: f64 = 30.0;
 /// Space to the right of the lanes, for brackets.
 const RIGHT: f64 = 20.0;
-/// Distance between two columns of brackets, and from the last to the right edge.
+/// Distance between two columns of brackets, and from the last column to the right edge.
 const BRACKET: f64 = 6.0;
 
 /// Measures of a drawing, in units of its SVG view box.
@@ -129,7 +129,7 @@ impl Life<'_> {
         ((layout.width, bottom + 20.0), body)
     }
 
-    /// The time in which a subflow could carry data.
+    /// The period in which a subflow could carry data: begin and end, in seconds.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
         let failure = outage::path_failure(self.connection, subflow);
         let end = failure

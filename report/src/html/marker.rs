@@ -9,7 +9,7 @@ const KINDS: usize = 6;
 /// The style of a curve.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
-    /// Number among the curves that a paper reports, or among the other curves.
+    /// Position from 0: among the curves from papers if `is_paper`, else among the measured curves.
     number: usize,
     is_paper: bool,
 }
@@ -22,13 +22,13 @@ impl Look {
         papers.filter_map(look).collect()
     }
 
-    /// Classes of its line. Curves of one colour have different dashes.
+    /// CSS classes of the line. Curves of one colour have different dashes.
     pub(super) fn line(self) -> String {
         let repeats = if self.is_paper { 0 } else { self.number / KINDS };
         format!("{} d{}", self.stroke(), (self.number + repeats) % KINDS + 1)
     }
 
-    /// Class of its colour, for intervals.
+    /// CSS class of the colour, which intervals use too.
     pub(super) fn stroke(self) -> String {
         if self.is_paper { "paper".to_owned() } else { format!("l{}", colour(self.number)) }
     }

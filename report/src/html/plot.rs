@@ -44,7 +44,7 @@ pub struct Plot<'a> {
     pub y: Axis<'a>,
     /// Name of the CSV column that holds the names of the curves.
     pub curves_are: &'static str,
-    /// In the order of the legend.
+    /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,
     /// Minimum end of the horizontal axis, so that neighbouring plots have the same axis.
     pub x_to: f64,

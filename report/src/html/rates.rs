@@ -19,7 +19,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// `None`: no time of the connection is known.
+    /// The clock of a connection. `None`: no time of the connection is known.
     pub(super) fn from_connection(connection: &Connection) -> Option<Self> {
         let first = connection.timeline.first().map(|entry| entry.at);
         let start = connection.opened_at.or(first).or(connection.closed_at)?;
@@ -33,7 +33,7 @@ impl Clock {
     }
 }
 
-/// The bytes carried between two times.
+/// The bytes carried between two times, which are in seconds.
 pub(super) struct Step {
     pub(super) from: f64,
     pub(super) to: f64,
@@ -41,7 +41,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Bits per second.
+    /// Mean rate during the step, in bits per second.
     pub(super) fn rate(&self) -> f64 {
         self.bytes as f64 * 8.0 / (self.to - self.from)
     }
@@ -66,7 +66,7 @@ impl<'a> Sampled<'a> {
         Self { connection, subflow, samples, clock }
     }
 
-    /// When its path failed. `None`: the path did not fail, or works again.
+    /// When the path of the subflow failed. `None`: the path did not fail, or works again.
     fn failure(self) -> Option<Timestamp> {
         let failure = outage::path_failure(self.connection, self.subflow)?;
         failure.recovered.is_none().then_some(failure.at)
@@ -80,7 +80,7 @@ impl<'a> Sampled<'a> {
         known.filter_map(|sample| Some((self.clock.at(sample.at), read(sample)?))).collect()
     }
 
-    /// The traffic between its samples, from its SYN to its end. Empty without samples.
+    /// The traffic of the subflow between its samples, from its SYN to its end. Empty: there are no samples.
     pub(super) fn steps(self) -> Vec<Step> {
         let Self { subflow, samples, clock, .. } = self;
         if samples.is_empty() {
@@ -94,11 +94,13 @@ impl<'a> Sampled<'a> {
         let mut totals = start.into_iter().chain(known).chain([end]);
         let Some(mut before) = totals.next() else { return Vec::new() };
         let mut steps: Vec<Step> = Vec::new();
-        for (at, bytes) in totals.filter(|(at, _)| *at > before.0).collect::<Vec<_>>() {
-            let carried = bytes.saturating_sub(before.1);
-            match steps.last_mut().filter(|step| at - step.from < clock.end / f64::from(MAX_STEPS)) {
+        for (at, bytes) in totals {
+            let (at, carried) = (before.0.max(at), bytes.saturating_sub(before.1));
+            let is_short = |step: &&mut Step| at - step.from < clock.end / f64::from(MAX_STEPS);
+            match steps.last_mut().filter(|step| at <= before.0 || is_short(step)) {
                 Some(step) => (step.to, step.bytes) = (at, step.bytes + carried),
-                None => steps.push(Step { from: before.0, to: at, bytes: carried }),
+                None if at > before.0 => steps.push(Step { from: before.0, to: at, bytes: carried }),
+                None => continue,
             }
             before = (at, bytes);
         }

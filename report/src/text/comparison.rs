@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison as text: the differences that are shown, where both sets come from, then a table and sentences for each flow class.
+//! A comparison as text: the differences whose intervals exclude 0, the origin of both sets, a table and sentences for each flow class.
 
 use std::fmt::Write as _;
 

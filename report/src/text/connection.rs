@@ -46,7 +46,7 @@ pub(crate) fn heading(connection: &Connection) -> String {
     format!("connection {}  {process}  {role}  {protocol}  {state}", connection.id)
 }
 
-/// The facts that apply.
+/// The facts that are known about a connection.
 pub(crate) fn facts(connection: &Connection) -> Vec<Fact> {
     let facts = [
         ("between", Some(ends(connection))),
@@ -79,7 +79,7 @@ pub(crate) fn payload(connection: &Connection) -> String {
     format!("sent {sent}, acknowledged {acked}, received {received}")
 }
 
-/// `None`: no time was observed.
+/// The mean goodput, over all time and while the connection carried payload. `None`: no time was observed.
 fn goodput(connection: &Connection) -> Option<String> {
     connection.observed?.goodput()?;
     let [mean, active] =
@@ -198,7 +198,7 @@ fn bottleneck(connection: &Connection) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// `None`: everything is measured.
+/// Facts about the connection that are not measured. `None`: all are measured.
 fn unmeasured(connection: &Connection) -> Option<String> {
     Some(finding::unmeasured(connection).join("; ")).filter(|text| !text.is_empty())
 }

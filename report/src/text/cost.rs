@@ -112,7 +112,7 @@ pub(super) fn facts(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// CPU time and energy of some connections at all their ends, in total and per gigabyte of payload.
+/// CPU time and energy of some connections at all their ends, in total and per gigabyte of payload. `None`: no CPU time is known.
 fn total<'a>(flows: impl Iterator<Item = Flow<'a>>) -> Option<String> {
     let known: Vec<(Flow<'a>, CpuTimes)> = flows.filter_map(|flow| Some((flow, flow.cpu()?))).collect();
     if known.is_empty() {

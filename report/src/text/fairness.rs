@@ -25,7 +25,7 @@ struct LongFlows {
     rates: Vec<f64>,
     /// Retransmitted share of the bytes that each flow sent.
     losses: Vec<f64>,
-    /// Sum over the subflows with a known number. `None`: all are unknown.
+    /// Retransmission timeouts of all subflows for which they are known. `None`: they are unknown for all.
     timeouts: Option<u64>,
     small_windows: usize,
 }
@@ -70,7 +70,7 @@ fn sum(report: &Report, protocol: CarriedBy) -> Option<LongFlows> {
     })
 }
 
-/// Mean rate of a flow that mostly sends, bit/s. Receivers are omitted, because their senders may be listed too.
+/// Mean rate of a flow that mostly sends, bit/s. `None`: unknown, or the flow mostly receives; its sender may be listed too.
 fn rate(flow: &Connection) -> Option<f64> {
     let (sent, received) = (flow.bytes_sent?, flow.bytes_received.unwrap_or_default());
     let observed = flow.observed.map(|observed| (observed.bytes_sent, observed.duration.seconds()));
@@ -89,7 +89,7 @@ mod tests {
     fn flow(token: u32, bytes: u64) -> Connection {
         let mut flow = fixture::connection(token, 2);
         (flow.flow_class, flow.age_s, flow.bytes_sent) = (FlowClass::Long, 80.0, Some(Bytes(bytes)));
-        // Only its last 8 s were observed.
+        // Only the last 8 s of the flow were observed.
         let bytes = Bytes(bytes);
         let duration = Nanos(8_000_000_000);
         flow.observed = Some(Observed { bytes, bytes_sent: bytes, duration, ..Observed::default() });

@@ -21,13 +21,13 @@ pub(super) fn facts(report: &Report) -> impl Iterator<Item = Fact> {
     known([("goodput", goodput(report)), ("overhead", overhead(&flows)), ("both ends", both)])
 }
 
-/// `None`: the wire carried nothing.
+/// The share of the wire bytes that was not new payload. `None`: the wire carried nothing.
 fn overhead(flows: &[Flow<'_>]) -> Option<String> {
     let share = metric::display(Unit::Ratio, Some(class_totals::excess_ratio(flows)?));
     Some(format!("about {share} of the wire bytes were not new payload: headers and retransmissions"))
 }
 
-/// `None`: the period has no duration or no connection.
+/// The goodput over the period. `None`: the period has no duration or no connection.
 fn goodput(report: &Report) -> Option<String> {
     let goodput = Goodput::new(report)?;
     let show =

@@ -156,7 +156,7 @@ pub(crate) fn provenance(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// `NAME=VALUE, ...`. `None`: there are none.
+/// The entries as `NAME=VALUE, ...`. `None`: there are none.
 pub(crate) fn pairs(entries: &BTreeMap<String, String>) -> Option<String> {
     let words: Vec<String> =
         entries.iter().map(|(name, value)| format!("{}={}", printable(name), printable(value))).collect();

@@ -31,7 +31,7 @@ pub(crate) fn headline(report: &Report) -> String {
     }
 }
 
-/// One sentence over all connections.
+/// One sentence about all connections.
 pub(crate) fn summary(report: &Report) -> String {
     let flows = flows(&report.connections);
     let all = flows.len();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the views row by row, with the types of their columns, for exports of whole tables. The file may be larger than the memory.
+//! Reads the views for exports of whole tables, with the types of their columns: row by row, because the file may be larger than the memory.
 
 use jiff::Timestamp;
 use mpwatch_model::table::{Column, ColumnType, Row};
@@ -39,7 +39,7 @@ impl Extract {
         self.sources().into_iter().map(|(_, column)| column).collect()
     }
 
-    /// Its columns, each with its source in the views of connections (`c`) and subflows (`s`).
+    /// The columns, each with its source in the views of connections (`c`) and subflows (`s`).
     fn sources(self) -> Vec<(String, Column)> {
         let of = |alias: &str, view: Vec<ViewColumn>, hidden: &str| -> Vec<(String, Column)> {
             let shown = view.into_iter().filter(|column| !column.is_local() && column.name != hidden);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The connections that a target (another database) has not confirmed. The file itself is the queue: the last change of each row has a number,
-//! and each target has a cursor. A row that changes after the target confirmed it is sent once more.
+//! and each target has a cursor, its last confirmed change. A row that changes after the target confirmed it is sent once more.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of days in a batch. Targets partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Size of the cells at which a batch ends. Most connections have 10 kB; an attacker can cause connections of megabytes.
+/// Total size of the cells, in bytes, at which a batch ends. Most connections have 10 kB; an attacker can cause connections with megabytes.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
 /// The cursors, and an index by changes. Only files that are exported have them. `lost`: connections that retention deleted before the
@@ -66,7 +66,7 @@ impl Cursor {
 pub struct StoredEnd {
     /// Its cells are in the order of [`end_columns`].
     pub end: End,
-    /// Increases with each later state of the same connection: the time of reading in nanoseconds since 1970, or the last version plus one.
+    /// Grows with each later state of the same connection: the time of reading in nanoseconds since 1970, at least the last version plus one.
     pub version: u64,
 }
 
@@ -113,7 +113,7 @@ impl Outbox {
     /// Opens a file for a target. Another process may be writing it.
     pub fn open(path: &Path, target: &str) -> Result<Self, StoreError> {
         drop(open::for_reading(path)?);
-        // Adds columns that the file lacks. If another process is writing it, that process has done so.
+        // Adds columns that the file lacks. If another process is writing the file, that process has added them.
         match open::for_writing(path) {
             Ok(database_and_lock) => drop(database_and_lock),
             Err(error) if error.kind == ErrorKind::InUse => {}
@@ -161,7 +161,7 @@ impl Outbox {
         is_still(&self.path, self.file)
     }
 
-    /// The connections that the target has not confirmed. Empty if it has no cursor.
+    /// The connections that the target has not confirmed. Empty if the target has no cursor.
     pub fn backlog(&self) -> Result<Backlog, StoreError> {
         let sql = format!(
             "SELECT (SELECT count(*) {WAITING}), (SELECT c.began_ns + c.age_ns {WAITING} ORDER BY c.changed, c.id LIMIT 1), e.lost
@@ -194,7 +194,7 @@ impl Outbox {
         Ok(ends)
     }
 
-    /// Reads the connections after the cursor, in one transaction. Also returns the cursor of the last.
+    /// Reads the connections after the cursor, in one transaction. Also returns the cursor of the last connection.
     fn ends(
         &self,
         since: Option<Timestamp>,

@@ -36,7 +36,7 @@ pub struct Period {
 pub struct Archive {
     pub(crate) path: PathBuf,
     pub(crate) database: Database,
-    /// Set if no process was writing the file when it was opened.
+    /// `None`: a process was writing the file when it was opened.
     stamp: Option<Stamp>,
 }
 
@@ -48,9 +48,9 @@ impl Archive {
     }
 
     /// Reads the connections of a period and samples of their subflows, of the runs with this label (`None`: of all runs), in parts of at most
-    /// `size` connections, because all may not fit into memory. Each part is a report; there is at least one. Energy and CPU time of the
-    /// machine are totals of a run, so a report has them only if it covers exactly one run. A connection that several runs observed belongs to
-    /// the last of them.
+    /// `size` connections, because a whole report may not fit into memory. Each part is a report; there is at least one part. Energy and
+    /// CPU time of the machine are totals of a run, so a report has them only if it covers exactly one run. A connection that several runs
+    /// observed belongs to the last of them.
     ///
     /// # Errors
     /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.
@@ -132,7 +132,7 @@ impl Archive {
     }
 }
 
-/// Why the record of a period is incomplete. `running`: the run that is being written, which does not count as incomplete.
+/// Why the record of a period is incomplete. `None`: it is complete. `running`: the run that is being written, which counts as complete.
 fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     let ended = runs.iter().filter(|run| Some(run.id) != running);
     let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();

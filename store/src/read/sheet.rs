@@ -37,7 +37,7 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    /// Creates a table of a report, with connections in their order, and samples ordered by time.
+    /// Creates a table of a report, with connections in the order of the report, and samples ordered by connection and time.
     pub fn new(report: &Report, samples: &CounterSeries, kind: SheetKind) -> Result<Self, StoreError> {
         sheet(report, samples, kind).map_err(|error| StoreError::in_memory(&error))
     }
@@ -70,7 +70,7 @@ fn sheet(report: &Report, samples: &CounterSeries, kind: SheetKind) -> rusqlite:
     read(&transaction, &query)
 }
 
-/// The columns of a view, each with a prefix, without those that have a meaning in a file only.
+/// The columns of a view, each with a prefix, without [`LOCAL_COLUMNS`].
 fn listed(database: &Database, view: &str, alias: &str, prefix: &str) -> rusqlite::Result<String> {
     let names = column_names(database, view)?;
     let shown = names.iter().filter(|name| !LOCAL_COLUMNS.contains(&name.as_str()));

@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The error for a value that mpwatch does not write.
+/// The error for a value that mpwatch never writes, so that the file must be damaged.
 pub(crate) fn damaged(column: usize, why: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Null, why.into())
 }
@@ -259,8 +259,8 @@ pub(crate) trait StoredAs<S: Columns> {
     fn from_stored(stored: S) -> Self;
 }
 
-/// Implements [`Columns`] for structures. Each line has a field and its column, in the order of the table: `""` for a field with several
-/// columns of their own names, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns and are not stored.
+/// Implements [`Columns`] for structures. Lists each field with its column, in the order of the table: `""` for a field whose type names its
+/// own columns, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns and are not stored.
 macro_rules! record {
     ($($name:ty {
         $($field:ident $column:literal $(as ($stored:ty))?),* $(; computed $($computed:ident),*)?

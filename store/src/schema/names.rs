@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use rusqlite::{Connection as Database, params};
 
-/// Maximum number of cached texts, of addresses and of namespaces; a few hundred bytes each. A full cache is emptied; its numbers are then
-/// looked up in the file.
+/// Maximum number of cached texts, of cached addresses and of cached namespaces, which have a few hundred bytes each. A full cache is emptied;
+/// its numbers are then looked up in the file.
 const MAX_KNOWN: usize = 10_000;
 
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Netns<'a> {
     pub(crate) name: Cow<'a, str>,
 }
 
-/// A cache of the numbers in the file. It must be emptied after a rollback, and after rows of `name` or `netns` were deleted.
+/// A cache of the numbers of names and namespaces in the file. Empty it after a rollback, and after rows of `name` or `netns` were deleted.
 #[derive(Default)]
 pub(crate) struct KnownNames {
     /// Words of enumerations, compared by address. Most names are words, and hashing them would take a fifth of the time to write a row.

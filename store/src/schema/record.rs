@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts a connection to rows and back. Pure.
+//! Converts a connection to rows and back.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use super::rows::{BottleneckColumns, ConnectionRow, EventRow, PairRow, SampleRow
 use super::timeline;
 use super::values::{Derived, Groups, nanos, timestamp};
 
-/// The part of a connection's row that only the store knows.
+/// The values of a connection's row that the store assigns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     /// Number of the connection.
@@ -29,12 +29,12 @@ pub(crate) struct Key {
     pub(crate) runs: i64,
     /// When it was last observed.
     pub(crate) seen_at: Timestamp,
-    /// Number of this change, which grows with each change. An export reads the rows that changed after the last row that it sent.
+    /// Number of this change; a later change has a larger number. An export reads the rows that changed after the last row that it sent.
     pub(crate) changed: i64,
 }
 
-/// Maximum number of verdicts that are stored and exported of a connection: all pairs of 45 subflows. The kernel allows eight at a time, but a
-/// peer can open and close thousands one after the other.
+/// Maximum number of verdicts that are stored and exported per connection: all pairs of 45 subflows. The kernel limits the subflows that are
+/// open at a time, but a peer can open and close thousands one after the other.
 pub(crate) const MAX_PAIRS: usize = 1_000;
 
 /// When a connection was opened or first observed, and its age.
@@ -111,7 +111,7 @@ pub(crate) fn sample_rows(connection: &Connection, key: Key) -> impl Iterator<It
     })
 }
 
-/// The connection of these rows.
+/// Restores a connection from its rows.
 pub(crate) fn restore(
     row: &ConnectionRow<'static>,
     subflows: Vec<SubflowRow<'static>>,
@@ -156,7 +156,7 @@ pub(crate) fn at_place(subflows: &[Subflow], place: u64) -> Option<&Subflow> {
 
 fn id(subflows: &[Subflow], place: u64) -> rusqlite::Result<SubflowId> {
     let found = at_place(subflows, place).map(|subflow| subflow.id);
-    found.ok_or_else(|| damaged(0, format!("a verdict on subflow {place}, which is not stored")))
+    found.ok_or_else(|| damaged(0, format!("there is a verdict on subflow {place}, which is not stored")))
 }
 
 /// The columns of bottlenecks in a connection's row.

@@ -48,11 +48,11 @@ tables! {
     SampleRow: "sample" ("connection, place, at_ns");
 }
 
-/// A period of observation.
+/// A run: an uninterrupted period of observation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunRow {
     pub(crate) id: i64,
-    /// As it was when the row was written.
+    /// State of the host when the row was written.
     pub(crate) host: Host,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
@@ -64,7 +64,7 @@ pub(crate) struct RunRow {
     pub(crate) snapshots_dropped: u64,
     pub(crate) flows_lost: u64,
     pub(crate) samples_lost: u64,
-    /// Why it is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: it is complete.
+    /// Why the run is incomplete; [`UNFINISHED`] until the writer has ended it. NULL: the run is complete.
     pub(crate) cut_short: Option<String>,
     pub(crate) setup: Setup,
 }
@@ -96,7 +96,7 @@ pub(crate) struct ConnectionRow<'a> {
     pub(crate) birth: SocketCookie,
     /// When it was opened or first observed.
     pub(crate) began: Timestamp,
-    /// Time from then until it closed or was last observed.
+    /// Time from `began` until the connection closed or was last observed.
     pub(crate) age: Nanos,
     pub(crate) seen_open: bool,
     pub(crate) closed: bool,
@@ -114,7 +114,7 @@ pub(crate) struct ConnectionRow<'a> {
 pub(crate) struct BottleneckColumns {
     pub(crate) method: DetectionMethod,
     pub(crate) groups: Groups,
-    /// NULL: none.
+    /// NULL: there are none.
     pub(crate) shared_caps: Option<Vec<SharedCap>>,
 }
 

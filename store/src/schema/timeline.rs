@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Converts timelines. Opening, establishment and end are columns of connections and subflows, other entries rows of `event`.
+//! Converts timelines. Opening, establishment and end are columns of connections and subflows; all other entries are rows of `event`.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::Connection;
@@ -87,7 +87,7 @@ fn is_same_step(a: &TimelineEvent, b: &TimelineEvent) -> bool {
 fn event_row(entry: &TimelineEntry, connection: i64, number: i64) -> rusqlite::Result<EventRow> {
     let unwritable = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let Value::Object(mut fields) = serde_json::to_value(&entry.event).map_err(unwritable)? else {
-        return Err(damaged(0, "an event is a JSON object".to_owned()));
+        return Err(damaged(0, "an event is not a JSON object".to_owned()));
     };
     let event =
         fields.remove("event").and_then(|event| event.as_str().map(str::to_owned)).unwrap_or_default();

@@ -46,7 +46,7 @@ macro_rules! one_column {
     )*};
 }
 
-/// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as that number.
+/// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as 2^63 - 1.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -85,7 +85,7 @@ macro_rules! units {
 }
 units!(Micros, Nanos, Microjoules, BitsPerSecond);
 one_column! {
-    // Counters of the kernel never fall: a smaller value was read when the kernel had cleared them.
+    // The kernel's counters never decrease: if the later value is smaller, the kernel had cleared the counter, and the larger value is kept.
     Bytes: Integer, |value, to| to.value(signed(value.0)), |from| from.number().map(Self), max;
 }
 
@@ -194,7 +194,7 @@ impl Columns for SocketAddr {
     }
 }
 
-/// Computed columns, one per metric with a column name, for users of the file. They are not read back, because the model computes them.
+/// Computed columns, one per metric with a column name, for users of the file. mpwatch does not read them back: the model computes them again.
 #[derive(Clone, Debug)]
 pub(crate) struct Derived<'a, T>(pub(crate) Option<&'a T>);
 

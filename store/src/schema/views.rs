@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The views, a stable interface (docs/store.md). They show the columns of the tables and add ids, sums and times that follow from others.
+//! The views, a stable interface (docs/store.md). They show the columns of the tables, and ids, sums and times that follow from these columns.
 
 use mpwatch_model::table::ColumnType::{self, Integer, Real, Text};
 
@@ -51,7 +51,7 @@ const CLASSES: &str = "SELECT run, host, labels, protocol, fallback IS NOT NULL 
     avg(jain_index) AS mean_jain_index, sum(active_uj) AS active_uj
 FROM v_connection GROUP BY run, protocol, fell_back, flow_class";
 
-/// Subflow id in its usual form.
+/// The id of a subflow as text, as in the JSON.
 const SUBFLOW_ID: &str = "printf('%x.%d', s.cookie, s.generation)";
 const SUBFLOW_CPU: &str =
     "ifnull(s.cpu_syscall_ns, 0) + s.cpu_rx_softirq_ns + s.cpu_tx_ns + s.cpu_timer_ns + s.cpu_worker_ns";
@@ -164,14 +164,14 @@ const EVENT_FIELDS: [(&str, &str); 8] = [
     ("reason", "reason"),
 ];
 
-/// The rows of the table, and the steps that follow from columns: see [`super::timeline`].
+/// The query of `v_event`: the rows of the table, and the steps that follow from columns (see [`super::timeline`]).
 fn events(table: &TableInfo) -> String {
     let unless_row = |event: &str, condition: &str| {
         format!(
             "NOT EXISTS (SELECT 1 FROM event AS e WHERE e.connection = c.id AND e.event = '{event}'{condition})"
         )
     };
-    // Without `detail`, these events have at most a reason, which is the last field.
+    // These events have no `detail`, and no field except the last, the reason.
     let nulls = "NULL, ".repeat(EVENT_FIELDS.len());
     let of_connection = |event: &str, at: &str, condition: &str| {
         let unless = unless_row(event, "");

@@ -67,7 +67,7 @@ fn a_full_disk_does_not_stop_retention() {
     writer.file.database.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     writer.write(Batch::new(&tick(1, many(10_000, 50))));
     assert_eq!(status.with(|status| (status.figures.waiting, status.losses.paused.is_some())), (50, true));
-    // A reload with a smaller limit.
+    // As after a reload with a smaller limit.
     status.with(|status| status.limits.bytes = Some(400_000));
     (2..4).for_each(|second| writer.write(Batch::new(&tick(second, Vec::new()))));
     let (waiting, paused) = status.with(|status| (status.figures.waiting, status.losses.paused.clone()));
@@ -97,11 +97,11 @@ fn the_log_is_bounded_while_a_reader_holds_an_old_state() {
         second += 1;
     }
     assert!(store.losses().paused.unwrap().contains("one long transaction"));
-    // The limit, and the transactions of one snapshot.
+    // At most the limit of 4 MiB, and the transactions of one snapshot.
     assert!(size(&log) < 7 << 20, "{}", size(&log));
     assert!(
         store.figures().bytes > 2_500_000,
-        "with the data, of at most 1.7 MB at that time, the log is reported"
+        "the reported size includes the log; the data alone has at most 1.7 MB"
     );
     reader.execute_batch("COMMIT").unwrap();
     store.deliver(&tick(300, many(1_000_000, 10)));
@@ -245,7 +245,7 @@ fn a_report_is_read_in_parts_that_together_are_the_whole() {
     assert_eq!((read.is_ok(), parts), (true, 1), "an empty report is a part");
 }
 
-/// A connection lists the last ended subflows only. Rows of the others stay as they are, and a later run continues the places.
+/// A connection lists the last ended subflows only. Rows of earlier subflows stay as they are, and a later run continues the places.
 #[test]
 fn rows_of_subflows_that_a_connection_does_not_list_any_more_stay() {
     let (_folder, file) = folder();

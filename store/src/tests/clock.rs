@@ -36,7 +36,7 @@ fn long(age: i64) -> Connection {
 
 #[test]
 fn rows_follow_a_calendar_that_is_set_during_the_run() {
-    // Samples are 10 s apart, so a row that is moved by 10 s must not collide with the next one.
+    // Samples are 10 s apart, so a row that is moved by 10 s must not collide with the next row.
     for ahead in [10 * DAY, 10, -3 * HOUR] {
         let mut written = Vec::new();
         for ahead in [0, ahead] {

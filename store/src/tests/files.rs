@@ -39,7 +39,7 @@ fn a_new_file_and_its_log_and_lock_are_private() {
     for ending in ["", "-wal", "-shm"] {
         assert_eq!(mode(&with_suffix(&file, ending)), 0o640, "{ending}");
     }
-    // A member of the group who may open it could lock it, and the daemon would not start again.
+    // A member of the group who can open this file could lock it, and the daemon would not start again.
     assert_eq!(mode(&with_suffix(&file, ".lock")), 0o600);
     store.close();
     // An existing file keeps its permissions.
@@ -52,7 +52,7 @@ fn a_new_file_and_its_log_and_lock_are_private() {
 fn a_run_that_was_not_ended_is_reported_unless_it_is_still_written() {
     let (_folder, file) = folder();
     let store = written(&file);
-    assert_eq!(cut_short(&file), None, "it is being written");
+    assert_eq!(cut_short(&file), None, "the run is being written");
     // The state that a killed writer leaves.
     let (_other, killed) = folder();
     for ending in ["", "-wal"] {
@@ -61,7 +61,7 @@ fn a_run_that_was_not_ended_is_reported_unless_it_is_still_written() {
     let reason = cut_short(&killed).unwrap();
     assert!(reason.starts_with("mpwatch was killed"), "{reason}");
     assert_eq!(store.close(), StoreLosses::default());
-    assert_eq!(cut_short(&file), None, "it has ended");
+    assert_eq!(cut_short(&file), None, "the run has ended");
     // The next run does not make the first one complete.
     written(&killed).close();
     let reason = cut_short(&killed).unwrap();

@@ -31,12 +31,12 @@ fn an_idle_connection_has_a_row_and_samples_when_they_are_due_and_its_last_state
     for second in 1..=140 {
         store.deliver(&snapshot(second, Vec::new(), vec![young(1)]));
         if [8, 12].contains(&second) {
-            // More snapshots than the queue holds, so the one above is written.
+            // More snapshots than the queue holds, so the snapshot above has been written.
             (0..6).for_each(|_| store.deliver(&snapshot(second, Vec::new(), vec![young(1)])));
             rows.push(store.figures().written);
         }
     }
-    assert_eq!(rows, [1, 1], "and not with every snapshot");
+    assert_eq!(rows, [1, 1], "one row, not one per snapshot");
     assert_eq!(store.close(), StoreLosses::default());
     assert_eq!((count(&file, "connection"), count(&file, "sample")), (1, 1));
     let (report, _) = read(&file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A known value replaces an unknown one, and a later value an earlier one.
+//! A known value replaces an unknown value, and a later value replaces an earlier value.
 
 use mpwatch_model::table::Row;
 use serde_json::Value;

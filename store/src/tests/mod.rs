@@ -114,7 +114,7 @@ fn all_kinds() -> Vec<Connection> {
     all.map(stopped).into()
 }
 
-/// The connection with the rates of its row: none once it has closed.
+/// The connection with the rates that its row has: 0 once it has closed.
 fn stopped(mut connection: Connection) -> Connection {
     if !connection.is_open() {
         let none = Some(mpwatch_model::unit::BitsPerSecond(0));
@@ -239,7 +239,7 @@ fn write_while_blocked(backlog: usize) -> (Report, StoreLosses) {
     other.execute_batch("ROLLBACK").unwrap();
     store.close();
     let (report, _) = read(&file);
-    assert_eq!(report.losses.store_snapshots_dropped, losses.snapshots_dropped, "every report has it");
+    assert_eq!(report.losses.store_snapshots_dropped, losses.snapshots_dropped, "the report has it");
     (report, losses)
 }
 
@@ -313,7 +313,7 @@ fn names_and_namespaces_of_deleted_connections_are_deleted() {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
     let [connections, netns, names] = ["connection", "netns", "name"].map(count);
-    // One name each, and as many unused names until the next sweep.
+    // Each connection has a name and a namespace of its own; unused ones stay until the next sweep.
     assert!((1..1_000).contains(&connections), "{connections}");
     assert!(netns < 3_500 && names < 3_500, "{netns}, {names}");
     assert_eq!(i64::try_from(read(&file).0.connections.len()).unwrap(), connections, "names in use are kept");

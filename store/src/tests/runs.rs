@@ -11,7 +11,7 @@ use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::*;
 
-/// The state that a restarted daemon observes: times are unknown, counters are the kernel's, CPU time and energy restart.
+/// The state that a restarted daemon observes: times are unknown, the kernel's counters continue, CPU time and energy start from 0.
 fn adopted(connection: &Connection) -> Connection {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
@@ -61,7 +61,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(
         (found.bytes_sent, found.bytes_reinjected),
         (second.bytes_sent, first.bytes_reinjected),
-        "a known value replaces an unknown one"
+        "a known value replaces an unknown value"
     );
     assert_eq!(found.second_path, first.second_path);
     let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();
@@ -77,7 +77,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(
         kept.scheduler,
         Some(Scheduler { considered: before.considered + 5, picked: before.picked + 3 }),
-        "each run has counted a part"
+        "the sum of the counts of both runs"
     );
     let (cpu, energy) = (first.subflows[0].cpu.unwrap(), first.subflows[0].energy.unwrap());
     assert_eq!(kept.cpu, Some(cpu + cpu));
@@ -94,7 +94,7 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(events.iter().filter(|event| ***event == TimelineEvent::Adopted).count(), 1);
     assert!(events.contains(&&TimelineEvent::Opened));
     let of_first = &samples[&(first.id, first.subflows[0].id)];
-    assert_eq!(of_first.len(), 2, "one by each run, in order: {of_first:?}");
+    assert_eq!(of_first.len(), 2, "one sample per run, in order: {of_first:?}");
     assert!(of_first.is_sorted_by_key(|sample| sample.at));
     let database = Database::open(&file).unwrap();
     let of = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -148,7 +148,7 @@ fn counters_of_two_runs_at_the_same_time_are_not_added() {
     assert_eq!(
         (found.closed_at, found.bytes_sent),
         (flow.closed_at, flow.bytes_sent),
-        "the later state holds"
+        "the later state is kept"
     );
     assert_eq!(found.subflows[0].cpu, flow.subflows[0].cpu);
     assert_eq!(found.subflows[0].energy.unwrap().active, flow.subflows[0].energy.unwrap().active);
@@ -212,7 +212,7 @@ fn closing_does_not_wait_longer_than_its_timeout() {
     let closed = fixture::closed(1).id;
     assert!(
         read(&file).0.connections.iter().any(|connection| connection.id == closed),
-        "what was committed is safe"
+        "committed rows are safe"
     );
 }
 
@@ -247,7 +247,7 @@ fn a_file_that_is_removed_pauses_the_store() {
     assert!(store.losses().paused.unwrap().contains("the file was removed"));
     assert_eq!(store.figures().waiting, 1);
     std::fs::rename(file.with_extension("old"), &file).unwrap();
-    assert_eq!(store.close().paused, None, "it is back");
+    assert_eq!(store.close().paused, None, "the file is back");
     assert_eq!(read(&file).0.connections.len(), 1);
 }
 

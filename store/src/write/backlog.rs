@@ -18,7 +18,7 @@ impl Backlog {
         self.0.len()
     }
 
-    /// Removes connections of which there are newer states.
+    /// Removes the connections whose newer state is in `changes`.
     pub(crate) fn remove_older(&mut self, changes: &[Change<'_>]) {
         for change in changes {
             self.0.remove(&change.number);
@@ -45,7 +45,7 @@ impl Backlog {
         (0..count).for_each(|_| drop(self.0.pop_first()));
     }
 
-    /// Moves all times by nanoseconds.
+    /// Adds `by_ns` to all times.
     pub(crate) fn shift(&mut self, by_ns: i64) {
         for change in self.0.values_mut() {
             change.connection.to_mut().shift(by_ns);

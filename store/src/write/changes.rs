@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decides which rows a snapshot changes: rows of closed connections; rows of open connections that are at least 2 s old, or older than this run,
-//! when their state changes; samples of long connections.
+//! Decides which rows a snapshot changes: rows of closed connections; rows of open connections, once they are 2 s old (or at once if they are
+//! older than this run) and later when their state changes; samples of long connections.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -29,7 +29,7 @@ const LONG_BYTES: Bytes = Bytes(1_000_000);
 const OPEN_ROW_SECONDS: f64 = 2.0;
 /// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
 const AGE_PER_SAMPLE: f64 = 8.0;
-/// Factor of the time between samples of a connection that carries nothing.
+/// Factor on the time between samples for a connection that carries no data.
 const IDLE_FACTOR: f64 = 30.0;
 /// Time between two checks of whether an idle connection must be written.
 const IDLE_CHECK_NS: i64 = 60_000_000_000;
@@ -80,7 +80,7 @@ impl Tracked {
         sampled: bool,
     ) -> Change<'a> {
         if !connection.is_open() {
-            // Its next snapshots have rates of 0, and a change of the rates must not cause another write.
+            // Later snapshots list it with rates of 0, and this change of the rates must not cause another write.
             stop_rates(connection.to_mut());
         }
         let is_new = !self.is_written && self.earlier.is_none();
@@ -113,7 +113,7 @@ impl Tracked {
         } else {
             connection.age_s >= OPEN_ROW_SECONDS || !connection.seen_open
         };
-        // The tracker will drop subflows whose values are final.
+        // Excess subflows are written now, because the tracker will drop them.
         if !sampled && !is_due && connection.excess_subflows() == 0 {
             return None;
         }
@@ -121,7 +121,7 @@ impl Tracked {
         Some(self.change(connection, at, sampled))
     }
 
-    /// Its state in the snapshot of the previous batch, if that listed it.
+    /// Its state in the snapshot of the previous batch. `None`: that snapshot did not list it.
     fn in_previous<'a>(&self, previous: Option<&'a Snapshot>, batch: u64) -> Option<&'a Connection> {
         previous.filter(|_| self.batch + 1 == batch)?.connections.get(self.index)
     }
@@ -181,7 +181,7 @@ impl Changes {
         Some(self.tracked.get(&connection.id)?.change(connection, at, false))
     }
 
-    /// Moves all times by nanoseconds, because the calendar was set.
+    /// Adds `by_ns` to all times, because the calendar was set.
     pub(crate) fn shift(&mut self, by_ns: i64) {
         for tracked in self.tracked.values_mut() {
             if let Some((at_ns, _)) = &mut tracked.sampled {
@@ -198,7 +198,7 @@ impl Changes {
         self.due = due.map(|Reverse((due_ns, id))| Reverse((due_ns + by_ns, id))).collect();
     }
 
-    /// Final states that were only in replaced snapshots.
+    /// The changes by final states that were only in replaced snapshots.
     fn replaced<'a>(
         &mut self,
         database: &Database,
@@ -259,7 +259,7 @@ impl Changes {
                 );
             }
         }
-        // Final states of connections that were idle are among the replaced snapshots, or were dropped.
+        // Connections that were idle may have ended in a replaced snapshot. Their final states are among `finals`, or were dropped.
         if batch.has_replaced {
             let (current, idle) = (self.batch, &batch.snapshot.idle);
             self.tracked.retain(|id, tracked| tracked.batch == current || idle.contains(*id));
@@ -289,7 +289,7 @@ impl Changes {
     }
 }
 
-/// Nanoseconds until the next check of an idle connection: when it is old enough for a row or for samples, or after the usual time.
+/// Nanoseconds until the next check of an idle connection: when it is old enough for a row or for samples, or after [`IDLE_CHECK_NS`].
 #[allow(clippy::cast_possible_truncation, reason = "at most a minute in nanoseconds")]
 fn next_check(connection: &Connection, is_written: bool) -> i64 {
     let age = if is_written { LONG_SECONDS } else { OPEN_ROW_SECONDS };

@@ -5,15 +5,15 @@ use rusqlite::{Connection as Database, params};
 
 use crate::schema::tables::{TableInfo, tables};
 
-/// Added to times first and subtracted afterwards, so that keys stay unique during the update. Later than all stored times.
+/// Added to times first and subtracted afterwards, so that keys stay unique during the update. Larger than all stored times.
 const DETOUR_NS: i64 = 1 << 62;
 
-/// Connections of the run, and connections that earlier runs of this boot left open: the same calendar dated them, and this run may continue
-/// them.
+/// Connections of the run, and connections that earlier runs of this boot left open: their times are from the same calendar, and this run may
+/// continue them.
 const OF_RUN: &str = "SELECT id FROM connection WHERE run = ?1
     OR closed = 0 AND run IN (SELECT id FROM run WHERE boot_id = (SELECT boot_id FROM run WHERE id = ?1))";
 
-/// Moves all times of a run by nanoseconds, in one transaction. `changed`: number of this change.
+/// Adds `by_ns` to all times of a run, in one transaction. `changed`: number of this change.
 pub(crate) fn shift_run(database: &Database, run: i64, by_ns: i64, changed: i64) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     for step in [DETOUR_NS, by_ns - DETOUR_NS] {

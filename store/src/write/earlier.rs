@@ -32,10 +32,10 @@ pub(crate) struct RowNumbers {
     next: i64,
     /// Number of this run.
     run: i64,
-    /// Empty: unknown. Ids have no meaning on another boot.
+    /// Boot id of the machine; empty: unknown. Ids of connections have no meaning on another boot.
     boot_id: String,
     began_ns: i64,
-    /// `None` between batches, because it has a copy of all names.
+    /// `None` between batches, because a loader keeps all names in memory.
     pub(crate) loader: Option<Loader>,
 }
 

@@ -71,7 +71,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Writes changes in one transaction, with the row of the run or only its end.
+    /// Writes changes in one transaction, together with the row of the run. Without `run_row`, updates only the end time of the run.
     pub(crate) fn commit<'c>(
         &mut self,
         at: Timestamp,
@@ -87,8 +87,8 @@ impl DatabaseFile {
             // The numbers of names may have been assigned in the transaction that was rolled back.
             self.names.forget();
         }
-        // If the file was removed during the write, the commit is lost. If the file returns, the rows are written twice, which changes only the
-        // count of lost samples.
+        // If the file was removed during the write, the commit is lost. If the file is moved back, the rows are written twice, which changes only
+        // the count of lost samples.
         result.and_then(|()| self.check_identity())
     }
 
@@ -119,7 +119,7 @@ impl DatabaseFile {
         transaction.commit()
     }
 
-    /// Fails if the log is larger than the file may be. It grows while a program reads the file in one transaction.
+    /// Fails if the log is larger than the file may be. The log grows while a program reads the file in one transaction.
     fn bound_log(&self, limits: &Limits) -> rusqlite::Result<()> {
         let limit = limits.bytes.map_or(u64::MAX, |bytes| bytes.max(RESERVE_BYTES.unsigned_abs()));
         if self.log_bytes() <= limit {
@@ -137,7 +137,7 @@ impl DatabaseFile {
         std::fs::metadata(with_suffix(&self.path, "-wal")).map_or(0, |log| log.len())
     }
 
-    /// Moves all times of the run by nanoseconds.
+    /// Adds `by_ns` to all times of the run.
     pub(crate) fn shift_run(&mut self, by_ns: i64) -> rusqlite::Result<()> {
         self.next_change += 1;
         shift_run(&self.database, self.run, by_ns, self.next_change)

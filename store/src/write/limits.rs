@@ -16,8 +16,8 @@ pub struct Limits {
     /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. Beyond both
     /// limits, a new snapshot replaces the last one.
     pub queue: usize,
-    /// Maximum number of connections that wait in memory: of final states from replaced snapshots, and of connections that could not be
-    /// written.
+    /// Maximum number of connections that wait in memory, each for final states from replaced snapshots and for connections that could not
+    /// be written.
     pub backlog: usize,
     /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,
@@ -27,7 +27,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Seven days, 1 GiB.
+    /// Keeps closed connections for seven days, and the file below 1 GiB.
     fn default() -> Self {
         Self {
             age: Some(Duration::from_hours(7 * 24)),
@@ -77,13 +77,13 @@ pub struct StoreFigures {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) limits: Limits,
-    /// When tracing began. `None`: with the first snapshot.
+    /// When tracing began. `None`: at the first snapshot.
     pub(crate) began: Option<Timestamp>,
     pub(crate) losses: StoreLosses,
     pub(crate) figures: StoreFigures,
-    /// Why the source of snapshots ended prematurely.
+    /// Why the source of snapshots ended prematurely. `None`: it did not.
     pub(crate) cut_short: Option<String>,
-    /// Maximum duration of writing at the end.
+    /// Maximum duration of writing at the end. `None`: the default.
     pub(crate) close_timeout: Option<Duration>,
 }
 

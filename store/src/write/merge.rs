@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merges the records of one connection by several runs. Pure.
+//! Merges the records of one connection by several runs.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
@@ -24,12 +24,12 @@ pub(crate) struct EarlierRecord {
     pub(crate) until_ns: i64,
     /// Whether the runs overlap in time. Both have then counted the same data, so their counts are not added.
     pub(crate) overlaps: bool,
-    /// Number of runs that observed it, with the current one.
+    /// Number of runs that observed the connection, including the current run.
     pub(crate) runs: i64,
 }
 
 impl EarlierRecord {
-    /// Moves all times by nanoseconds.
+    /// Adds `by_ns` to all times.
     pub(crate) fn shift(&mut self, by_ns: i64) {
         self.connection.shift(by_ns);
         self.began_ns = self.began_ns.saturating_add(by_ns);
@@ -55,12 +55,12 @@ impl EarlierRecord {
     }
 }
 
-/// Later values replace earlier ones, except where they are unknown: counters of the kernel are totals over the life of a connection, while
-/// times and names may be known to the earlier run only. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
+/// A later value replaces an earlier value unless it is unknown: counters of the kernel are totals over the life of a connection, but only the
+/// earlier run may have observed some times and names. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut merged = new.clone();
     merged.fill_unknown(old);
-    // `None` is known: there is no outage.
+    // `None` is a known value: there is no outage.
     merged.outage_since = new.outage_since;
     merged.subflows = subflows(&old.subflows, &new.subflows, overlaps);
     merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
@@ -87,7 +87,7 @@ fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
     subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
 
-/// Merges subflows in the order of the earlier run. New ones follow, so their places continue.
+/// Merges subflows in the order of the earlier run. New subflows follow; their places continue after the last one.
 fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
     let known =
         old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
@@ -118,7 +118,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     }
 }
 
-/// Runs that do not overlap observed different parts.
+/// Adds the values of runs that do not overlap, because these observed different parts of the connection.
 fn observed(old: Observed, new: Observed, overlaps: bool) -> Observed {
     match overlaps {
         false => old.plus(new),
@@ -141,8 +141,8 @@ fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
     Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
 }
 
-/// A run without energy counters adds no joules, so the sum is the measured part. If a run does not know the idle power, `active` of the sum
-/// is unknown.
+/// A run without energy counters adds no joules, so the sum is the measured part. If the idle power of a run is unknown, `active` of the sum is
+/// unknown.
 fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     match (old.full, new.full) {
         _ if overlaps && old.cpu > new.cpu => old,

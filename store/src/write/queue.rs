@@ -43,12 +43,12 @@ impl Batch {
         }
     }
 
-    /// Number of connections that the snapshot lists. Idle ones are shared by all snapshots.
+    /// Number of connections that the snapshot lists. Idle connections do not count, because all snapshots share them.
     pub(crate) fn connections(&self) -> usize {
         self.snapshot.connections.len()
     }
 
-    /// Replaces an earlier batch but keeps at most `max_finals` of its final states. Also returns the number of discarded ones.
+    /// Replaces an earlier batch but keeps at most `max_finals` of its final states. Also returns the number of discarded final states.
     pub(crate) fn replacing(mut self, earlier: Self, max_finals: usize) -> (Self, u64) {
         let here: HashSet<ConnectionId> =
             self.snapshot.connections.iter().map(|connection| connection.id).collect();
@@ -78,7 +78,7 @@ impl Batch {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Batch>,
-    /// Connections in the waiting snapshots and in the one that is being written.
+    /// Connections in the waiting snapshots and in the snapshot that is being written.
     connections: usize,
     is_closed: bool,
 }
@@ -95,7 +95,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a snapshot. Never waits. Returns whether it replaced another one, which will not be written, and the number of final states
+    /// Adds a snapshot. Never waits. Returns whether it replaced another snapshot, which will not be written, and the number of final states
     /// that were dropped.
     pub(crate) fn offer(&self, snapshot: &Arc<Snapshot>, limits: &Limits) -> (bool, u64) {
         let batch = Batch::new(snapshot);
@@ -129,7 +129,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Removes the next batch. Its connections count until [`Queue::done`]. `None`: the queue is closed and empty.
+    /// Removes the next batch, whose connections count until [`Queue::done`]. Waits for it. `None`: the queue is closed and empty.
     pub(crate) fn next(&self) -> Option<Batch> {
         let idle = |state: &mut QueueState| state.waiting.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);

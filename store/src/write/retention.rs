@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the file within its limits of age and size. Connections that closed first are deleted first, open ones last.
+//! Keeps the file within its limits of age and size. Connections that closed first are deleted first, open connections last.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::schema::tables::{TableInfo, tables};
 const AGE_CHECK_INTERVAL_NS: i64 = 60_000_000_000;
 /// If the file is too large, at least a 20th of its connections is deleted at once, because choosing them reads all connections.
 const MIN_PART: i64 = 20;
-/// Maximum number of connections that are chosen at once, 16 bytes each.
+/// Maximum number of connections that are chosen for deletion at once; each takes 16 bytes of memory.
 const MAX_CHOSEN: i64 = 500_000;
-/// Connections per transaction of a deletion: bounds its log.
+/// Maximum number of connections that one transaction deletes, which bounds the log.
 const DELETED_AT_ONCE: usize = 2_000;
-/// Pages that are returned to the file system after one snapshot, 8 MB: each may have to be moved.
+/// Maximum number of pages that are returned to the file system after one snapshot (8 MB), because SQLite may have to move each.
 const VACUUMED_AT_ONCE: i64 = 2_000;
 /// Unused names and namespaces are deleted after connections were deleted and more than this many names were added. Because such a sweep reads
 /// the whole file, more names must have been added than the previous sweep kept.
 const NEW_NAMES_BEFORE_SWEEP: usize = 10_000;
-/// Assumed size of a name. In a small file, unused names may take up a tenth of its maximum size.
+/// Assumed size of a name in bytes. In a small file, unused names may take up a tenth of the maximum size of the file.
 const NAME_BYTES: u64 = 100;
 
 /// Connections that ended before ?1 by the calendar, provided that the rest of their run and later runs lasted at least ?2 in total. If the
@@ -89,7 +89,7 @@ impl Retention {
         let mut used = used_bytes(database)?;
         while used > limit {
             let count: i64 = database.query_row("SELECT count(*) FROM connection", [], |row| row.get(0))?;
-            // In proportion to the excess; the rest follows in the next round.
+            // Delete in proportion to the excess; the next round deletes what is still missing.
             let part = (count * (used - limit) / used).max(count / MIN_PART);
             let before = self.retired;
             self.delete(database, OLDEST, [part.clamp(1, MAX_CHOSEN)])?;
@@ -165,8 +165,7 @@ pub(crate) fn used_bytes(database: &Database) -> rusqlite::Result<i64> {
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }
 
-/// Deletes unused names and namespaces: control groups, namespaces and addresses of peers change all the time. Returns the number of rows that
-/// stay.
+/// Deletes unused names and namespaces, which accumulate because control groups and peers change all the time. Returns the number of rows left.
 fn delete_unused_names(database: &Database) -> rusqlite::Result<usize> {
     let mut used = Vec::new();
     for table in tables() {

@@ -30,13 +30,13 @@ impl Run {
         *self.began.get_or_insert(first)
     }
 
-    /// Step of the calendar since the previous snapshot, in nanoseconds. `None`: it was not set.
+    /// Step of the calendar since the previous snapshot, in nanoseconds. `None`: the calendar was not set.
     pub(crate) fn clock_step(&mut self, snapshot: &Snapshot) -> Option<i64> {
         let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
         clock::step(before, snapshot.boot_epoch_ns)
     }
 
-    /// Moves its times to the calendar of a snapshot.
+    /// Adds `by_ns` to all times of the run, which are then in the calendar of `snapshot`.
     pub(crate) fn shift(&mut self, by_ns: i64, snapshot: &Snapshot) {
         self.boot_epoch_ns = Some(snapshot.boot_epoch_ns);
         self.began = self.began.map(|at| clock::shifted(at, by_ns));

@@ -19,7 +19,7 @@ use crate::open;
 
 /// Default maximum duration of writing at the end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum duration of closing the file after that.
+/// Additional time for closing the file after that.
 const CLOSE_MARGIN: Duration = Duration::from_millis(700);
 
 /// An open store.
@@ -53,7 +53,7 @@ impl Store {
         let mut writer = Writer::new(database, Arc::clone(&status)).map_err(unreadable)?;
         let (of_writer, batches) = (Arc::clone(&status), CloseOnDrop(Arc::clone(&queue)));
         let work = move || {
-            // Both live until the file is closed.
+            // Drops both only after the file is closed.
             let (_is_done, _lock) = (is_done, lock);
             while let Some(batch) = batches.0.next() {
                 let connections = batch.connections();

@@ -57,7 +57,7 @@ impl Writer {
             match self.follow_clock(&batch.snapshot).and_then(|()| self.changes(&batch.snapshot)) {
                 Ok(changes) => changes,
                 Err(error) => {
-                    // Without the rows of earlier runs, a connection could get a second row.
+                    // The batch is written later: without the rows of earlier runs, a connection could get a second row.
                     self.status.with(|status| status.losses.paused = Some(reason(&error)));
                     self.unread = Some(batch);
                     return;
@@ -72,7 +72,7 @@ impl Writer {
             let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
             self.status.with(|status| {
                 status.figures.retired = self.file.retention.retired;
-                // The next batch tries again.
+                // The next batch repeats the deletion.
                 if let Err(error) = deleted {
                     let why = || format!("old connections could not be deleted: {}", reason(&error));
                     status.losses.paused.get_or_insert_with(why);
@@ -104,7 +104,7 @@ impl Writer {
         self.file.merge_log();
     }
 
-    /// Merges the batch that could not be read into this one.
+    /// Merges an earlier batch, which arrived while the file could not be read, into this batch.
     fn merge_unread(&mut self, batch: Batch, limits: &Limits) -> Batch {
         let Some(earlier) = self.unread.take() else { return batch };
         let (batch, lost) = batch.replacing(earlier, limits.backlog);
@@ -135,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the state of changes from the writer. The first call creates it.
+    /// Takes the state of changes out of the writer. The first call creates this state.
     fn changes(&mut self, snapshot: &Snapshot) -> rusqlite::Result<Changes> {
         if let Some(changes) = self.changes.take() {
             return Ok(changes);
@@ -146,7 +146,7 @@ impl Writer {
         Ok(Changes::new(rows))
     }
 
-    /// Writes the last states of the connections that are still open. After the deadline, idle ones keep the state of their last row.
+    /// Writes the last states of the connections that are still open. After the deadline, idle connections keep the state of their last row.
     fn write_last_states(&mut self, last: &Snapshot, deadline: Instant) {
         let Some(changes) = self.changes.take() else { return };
         self.save(&changes.open_states(last), last, true);

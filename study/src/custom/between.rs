@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two machines, the commands that reach them, and the traffic between them. Plain data.
+//! Data structures for two machines, the commands that reach them, and the traffic between them.
 
 use std::net::IpAddr;
 
@@ -10,19 +10,19 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Endpoint {
-    /// The command that starts a program there; the program is appended. Empty: this machine.
+    /// The command that starts a program on the machine, such as `ssh HOST`; the program is appended. Empty: this machine.
     #[serde(default)]
     pub(super) command: Vec<String>,
-    /// The program there. `None`: `mpwatch` in PATH; on this machine, this program.
+    /// The mpwatch program on the machine. `None`: this program on this machine, `mpwatch` in PATH on another machine.
     mpwatch: Option<String>,
-    /// The server's address. The client has no address.
+    /// The server's address. `None` for the client.
     pub(super) address: Option<IpAddr>,
-    /// The port that the server listens on.
+    /// The port on which the server listens. `None`: the default port.
     pub(super) port: Option<u16>,
 }
 
 impl Endpoint {
-    /// The command with its arguments.
+    /// The command that starts `mpwatch study endpoint` on the machine, as words.
     pub(super) fn words(&self) -> Vec<String> {
         let this = std::env::current_exe().ok().filter(|_| self.command.is_empty() && self.mpwatch.is_none());
         let program = match this {

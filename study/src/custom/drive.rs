@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Drives the two ends of a user's experiment: asks for their machines and does a run between them.
+//! Controls the two ends of a user's experiment: requests the descriptions of their machines, and runs traffic between them.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::run::{MachineTrace, RunData};
 
-/// Maximum time to log in and to answer.
+/// Maximum time in which an end must start and answer, including the login.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Maximum time to end, after the timeout of the traffic.
+/// Maximum time from the timeout of the traffic until the end answers.
 const END_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The machine of an end. Fails if it has another version of mpwatch.
+/// The description of the machine of an end. Fails if the machine has another version of mpwatch.
 pub(crate) fn machine(side: Side, endpoint: &Endpoint, stop: &AtomicBool) -> anyhow::Result<Machine> {
     let mut remote = Remote::start(side, endpoint, &EndpointRequest::Describe)?;
     let machine: Machine = remote.answer(START_TIMEOUT, stop)?;
@@ -78,7 +78,7 @@ fn data(traffic: &TrafficSpec, client: Observation, server: Observation) -> anyh
         transport: traffic.transport,
         energy: energy.unwrap_or_default(),
         trace: MachineTrace { began: client.began, samples: client.samples },
-        // The zones of one machine are counted once.
+        // If both ends are on one machine, its energy zones must be counted only once.
         server_trace: (!is_one_machine)
             .then_some(MachineTrace { began: server.began, samples: server.samples }),
         short: Vec::new(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One end of a run between two machines: `mpwatch study endpoint`, which the command of an experiment file starts. It traces the machine,
-//! runs one side of the traffic, and writes its observations to standard output.
+//! `mpwatch study endpoint`: one end of a run between two machines, started by the command of an experiment file. Traces the machine,
+//! runs one side of the traffic, and writes the observations to standard output.
 
 use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -25,7 +25,7 @@ use crate::traffic::CLOSE_TIMEOUT;
 /// Time between two checks of the stop flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Answers the request on standard input.
+/// Reads a request from standard input and writes the answer to standard output.
 pub(crate) fn run() -> anyhow::Result<()> {
     let stop = stop_flag()?;
     let lines = lines_of_input();
@@ -44,7 +44,7 @@ fn send(message: &impl Serialize) -> anyhow::Result<()> {
     writeln!(output, "{line}").and_then(|()| output.flush()).context("cannot answer")
 }
 
-/// The lines of standard input. The channel is closed at its end.
+/// The lines of standard input. The channel is closed when the input ends.
 fn lines_of_input() -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -64,7 +64,7 @@ fn next(lines: &Receiver<String>, stop: &AtomicBool) -> anyhow::Result<String> {
     bail!("interrupted")
 }
 
-/// One side of the traffic, in a thread.
+/// A thread that runs one side of the traffic.
 struct TrafficThread {
     control: Arc<Control>,
     thread: JoinHandle<mpwatch_lab::Result<TrafficReport>>,
@@ -81,7 +81,7 @@ impl TrafficThread {
         Self { control, thread: thread::spawn(move || run(&spec, &shared)) }
     }
 
-    /// Starts a server and waits until it accepts connections.
+    /// Starts the server side and waits until it accepts connections.
     fn listening(job: &Job) -> anyhow::Result<Self> {
         let server = Self::start(job);
         while !server.control.listening() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between the process that drives a user's experiment and its two ends: lines on standard input and output, most of them JSON.
+//! Messages between the process that controls a user's experiment and its two ends: lines on standard input and output, mostly JSON.
 
 use mpwatch_lab::traffic::{TrafficReport, TrafficSpec};
 use mpwatch_model::snapshot::Report;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Sample;
 
-/// The second line to an end: the traffic begins.
+/// The second line that an end receives: start the traffic.
 pub(super) const GO: &str = "go";
-/// The third line to an end: the other end has finished. Closing the input cancels a run.
+/// The third line that the server receives: the client has finished. A run is cancelled by closing the input.
 pub(super) const FINISHED: &str = "finished";
 
-/// The first line to an end: a request.
+/// The first line that an end receives.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum EndpointRequest {
     /// Describe the machine.
@@ -29,7 +29,7 @@ pub(super) struct Job {
     pub(super) traffic: TrafficSpec,
 }
 
-/// Side of the traffic.
+/// A side of the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Side {
     Client,
@@ -37,7 +37,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Its table in the file, and its name in messages.
+    /// The name of the side's table in the file, also used in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -46,14 +46,14 @@ impl Side {
     }
 }
 
-/// The first answer of an end that runs traffic: it traces and, as a server, listens.
+/// The first answer of an end that runs traffic. From now on it traces and, as the server, listens.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ready;
 
 /// The observations of one end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// Report on the connections of this run at this end.
+    /// The report on the connections of this run at this end.
     pub(super) report: Report,
     pub(super) traffic: TrafficReport,
     /// Start of the traffic on the boot clock of this machine.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Users' experiments: the same measurements between two machines that a file names. [`mod@file`] reads it, [`drive`] runs both ends through the
-//! commands of the file, [`endpoint`] is an end, [`message`] has the messages between them.
+//! Users' experiments: measurements between two machines that a file names. [`mod@file`] reads the file, [`drive`] starts both ends by the
+//! commands in the file, [`endpoint`] is the program at each end, [`message`] defines the messages.
 
 pub(crate) mod between;
 pub(crate) mod drive;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An end on another machine: runs its command and exchanges lines with it.
+//! Runs the command that starts an end, possibly on another machine, and exchanges lines with the end.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,15 +17,15 @@ use super::message::{EndpointRequest, Side};
 
 /// Time between two checks of the stop flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Exit code of a shell that does not find a program.
+/// Exit code of a shell that did not find a program.
 const NOT_FOUND: i32 = 127;
 
-/// The process of a command. Dropping it closes the process' input, which ends it.
+/// The process of a command. When the value is dropped, its standard input is closed, and the process ends.
 pub(super) struct Remote<'a> {
     side: Side,
     endpoint: &'a Endpoint,
     child: Child,
-    /// `None` only during drop.
+    /// `None`: closed, because the process has ended or the value is being dropped.
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     errors: Receiver<String>,
@@ -75,7 +75,7 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// The next answer.
+    /// Waits for the next answer.
     pub(super) fn answer<T: DeserializeOwned>(
         &mut self,
         timeout: Duration,
@@ -106,7 +106,7 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// The reason why the process ended without an answer. A failure that would repeat in other runs ends the study.
+    /// The reason why the process ended without an answer. A reason that also affects other runs becomes a `Failure`, which ends the study.
     fn ended(&mut self) -> anyhow::Error {
         self.input = None;
         let code = self.child.wait().ok().and_then(|status| status.code());
@@ -131,7 +131,7 @@ impl<'a> Remote<'a> {
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
         self.input = None;
-        // An end exits within a tick after its input is closed. If it does not, it is killed: it must not outlive the study.
+        // An end exits within a tick after its input is closed. If it does not exit, it is killed, because it must not outlive the study.
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single values of a run, for plots: of each connection, and over time.
+//! Single values of a run, for plots: a value per connection, or values over time.
 
 use mpwatch_model::metric::Unit;
 use mpwatch_model::words;
@@ -9,19 +9,19 @@ words! {
     pub(crate) enum Series {
         /// Time from connect to the last byte at the receiver of each measured connection, seconds.
         CompletionTimes = "completion_s",
-        /// The same of each short flow.
+        /// Time from connect to the last byte at the receiver of each short flow, seconds.
         ShortCompletionTimes = "short_completion_s",
         /// Goodput of each measured connection, bits per second.
         FlowGoodput = "flow_goodput_bps",
         /// Rate of the first subflow of the first measured connection over time, bits per second.
         FirstSubflow = "first_subflow_bps",
-        /// Rate of its second subflow.
+        /// Rate of the second subflow of the first measured connection over time, bits per second.
         SecondSubflow = "second_subflow_bps",
     }
 }
 
 impl Series {
-    /// Its title on an axis.
+    /// The title on an axis.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::CompletionTimes => "completion time",
@@ -32,7 +32,7 @@ impl Series {
         }
     }
 
-    /// Its unit.
+    /// The unit of the values.
     pub(crate) fn unit(self) -> Unit {
         match self {
             Self::CompletionTimes | Self::ShortCompletionTimes => Unit::Seconds,
@@ -44,15 +44,15 @@ impl Series {
 /// One value of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Detail {
-    /// Its quantity.
+    /// The quantity of the value.
     pub(crate) series: Series,
     /// Seconds since the start of the traffic. `None`: the value belongs to a whole connection.
     pub(crate) at_s: Option<f64>,
-    /// In the unit of the series.
+    /// The value in the unit of the series.
     pub(crate) value: f64,
 }
 
-/// A plot of details.
+/// The kind of a plot of single values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The cumulative distribution over all runs, a curve for each cell.

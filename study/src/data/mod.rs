@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a study: descriptions of experiments, runs, and the results of each cell next to the paper's values. Pure.
+//! The data of a study: descriptions of experiments, records of runs, and the results of each cell with the paper's values. No I/O.
 
 pub(crate) mod detail;
 pub(crate) mod quantity;

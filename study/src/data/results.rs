@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of a study: what experiments are about, records of runs, and results.
+//! The data of a study: descriptions of experiments, records of runs, and results.
 
 use jiff::Timestamp;
 use mpwatch_model::host::energy::EnergySource;
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use super::detail::{Detail, Shape};
 use super::quantity::Quantity;
 
-/// The format of [`Study`] as JSON.
+/// Version of the JSON format of [`Study`].
 pub(crate) const SCHEMA: u32 = 1;
 
-/// The subject of an experiment, and its plots.
+/// The description of an experiment, and its plots.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Description {
     /// Name on the command line.
     pub(crate) name: String,
-    /// One line.
+    /// Title in one line.
     pub(crate) title: String,
     /// Key of the paper (docs/study.md lists them). `own`: a user's experiment, not from a paper.
     pub(crate) paper: String,
-    /// The question that it answers.
+    /// The question that the experiment answers.
     pub(crate) question: String,
-    /// The network and traffic here, and the differences from the paper.
+    /// The network and traffic of the experiment, and how they differ from the paper.
     pub(crate) method: String,
     /// The measured quantities, in the order of tables.
     pub(crate) quantities: Vec<Quantity>,
-    /// Values of factors in the baseline: each cell is compared with the cell that has these values and otherwise its own. Empty: no comparison.
+    /// Factors of the baseline: each cell is compared with the cell that differs only in having these values. Empty: no comparison.
     pub(crate) baseline: Vec<Factor>,
     /// Plots of quantities.
     #[serde(skip)]
@@ -41,7 +41,7 @@ pub(crate) struct Description {
     pub(crate) published: Vec<Published>,
 }
 
-/// A quantity over a factor.
+/// A plot of a quantity over a factor.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     /// The vertical axis.
@@ -65,12 +65,12 @@ impl Plot {
     }
 }
 
-/// Single values of the runs of some cells.
+/// A plot of single values of the runs of some cells.
 #[derive(Clone, Debug)]
 pub(crate) struct DetailPlot {
     /// The kind of plot.
     pub(crate) shape: Shape,
-    /// The factors that its cells have in common. Empty: all cells.
+    /// The factors that select cells. Empty: all cells.
     pub(crate) cells: Vec<Factor>,
 }
 
@@ -84,7 +84,7 @@ impl DetailPlot {
 /// A value that a paper reports for a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
-    /// The cell, by the factors that identify it.
+    /// The factors that identify the cell, or several cells.
     pub(crate) cell: Vec<Factor>,
     /// The quantity.
     pub(crate) quantity: Quantity,
@@ -105,18 +105,18 @@ impl Published {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PublishedValue {
-    /// In the unit of the quantity.
+    /// A value in the unit of the quantity.
     Absolute(f64),
-    /// Relative to the baseline: 0.1 is 10 % more.
+    /// A change relative to the baseline: 0.1 is 10 % more.
     Change(f64),
 }
 
 /// A setting that an experiment varies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Factor {
-    /// Its name, for example `paths`.
+    /// The name, for example `paths`.
     pub(crate) name: String,
-    /// Its value, for example `3`.
+    /// The value, for example `3`.
     pub(crate) value: String,
 }
 
@@ -139,48 +139,48 @@ pub(crate) fn key(factors: &[Factor]) -> String {
     words.join(" ")
 }
 
-/// The values that one run measured, or why it failed.
+/// The values that one run measured, or the reason why the run failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunRecord {
     /// Name of the experiment.
     pub(crate) experiment: String,
-    /// The cell.
+    /// The factors of the cell.
     pub(crate) factors: Vec<Factor>,
-    /// From 0.
+    /// Number of the run among the runs of the cell, from 0.
     pub(crate) repetition: u32,
-    /// Seed of its random numbers.
+    /// Seed of the random numbers of the run.
     pub(crate) seed: u64,
-    /// When it began.
+    /// Start of the run.
     pub(crate) began: Timestamp,
-    /// Its duration, including the time to build and remove the network.
+    /// Duration of the run in seconds, including the time to build and remove the network.
     pub(crate) took_s: f64,
-    /// Source of its joules.
+    /// Source of the energy figures.
     pub(crate) energy: EnergySource,
-    /// Measured values. Empty: it failed.
+    /// Measured values. Empty: the run failed.
     pub(crate) values: Vec<(Quantity, f64)>,
     /// Single values, for plots.
     pub(crate) details: Vec<Detail>,
-    /// Why it failed.
+    /// The reason why the run failed or was skipped. `None`: it succeeded.
     pub(crate) error: Option<String>,
 }
 
-/// Where and how a study is run.
+/// The machine and the settings of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
-    /// The machine; of two machines, the client.
+    /// The machine; with two machines, the client's.
     pub(crate) host: Host,
     /// The machine of the server. `null`: both ends are on one machine.
     #[serde(default)]
     pub(crate) server: Option<Host>,
-    /// Model name of its CPU. Empty: unknown.
+    /// Model name of the CPU of `host`. Empty: unknown.
     pub(crate) cpu: String,
-    /// Number of its CPUs.
+    /// Number of CPUs of `host`.
     pub(crate) cpus: u32,
     /// Seed of the study.
     pub(crate) seed: u64,
     /// Whether sizes and times were reduced (`--quick`).
     pub(crate) quick: bool,
-    /// Whether the joules are simulated.
+    /// Whether energy is simulated.
     pub(crate) simulated_energy: bool,
 }
 
@@ -189,36 +189,36 @@ pub(crate) struct Origin {
 pub(crate) struct Study {
     /// Version of this format.
     pub(crate) schema: u32,
-    /// Where and how it was run.
+    /// The machine and the settings of the study.
     pub(crate) origin: Origin,
-    /// Start of the first run.
+    /// Start of the first run. `null`: there are no runs.
     pub(crate) from: Option<Timestamp>,
-    /// End of the last run.
+    /// End of the last run. `null`: there are no runs.
     pub(crate) to: Option<Timestamp>,
-    /// Its experiments.
+    /// The results of each experiment.
     pub(crate) experiments: Vec<ExperimentResults>,
 }
 
 /// The results of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ExperimentResults {
-    /// Its description.
+    /// The description of the experiment.
     #[serde(flatten)]
     pub(crate) description: Description,
-    /// Its cells, in the order of the definition.
+    /// The results of each cell, in the order of the definition.
     pub(crate) cells: Vec<CellResults>,
 }
 
 /// The results of all runs of a cell.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct CellResults {
-    /// Identifies the cell.
+    /// The factors that identify the cell.
     pub(crate) factors: Vec<Factor>,
-    /// Runs that succeeded.
+    /// Number of runs that succeeded.
     pub(crate) runs: u32,
-    /// Why the others failed.
+    /// For each other run, the reason why it failed.
     pub(crate) failures: Vec<String>,
-    /// Source of the joules; the least reliable of all runs. `absent`: no run has joules.
+    /// Source of the energy figures: the least reliable source among the runs. `absent`: no run has energy figures.
     pub(crate) energy: EnergySource,
     /// One entry per measured quantity.
     pub(crate) measured: Vec<Measured>,
@@ -234,9 +234,9 @@ pub(crate) struct Measured {
     pub(crate) quantity: Quantity,
     /// The value of each run that measured it.
     pub(crate) values: Vec<f64>,
-    /// The run of each of these values, from 0.
+    /// The number of the run of each value, from 0.
     pub(crate) repetitions: Vec<u32>,
-    /// Their mean.
+    /// The mean of the values.
     pub(crate) mean: f64,
     /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.
     pub(crate) interval: Option<(f64, f64)>,
@@ -257,12 +257,12 @@ pub(crate) struct Reported {
 }
 
 impl CellResults {
-    /// The value of a factor. `None`: the cell does not have it.
+    /// The value of a factor. `None`: the cell does not have this factor.
     pub(crate) fn factor(&self, name: &str) -> Option<&str> {
         self.factors.iter().find(|factor| factor.name == name).map(|factor| factor.value.as_str())
     }
 
-    /// The values of a quantity. `None`: it was not measured.
+    /// The values of a quantity. `None`: the quantity was not measured.
     pub(crate) fn measured(&self, quantity: Quantity) -> Option<&Measured> {
         self.measured.iter().find(|measured| measured.quantity == quantity)
     }

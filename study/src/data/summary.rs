@@ -11,13 +11,13 @@ use super::results::{
 };
 
 impl ExperimentResults {
-    /// The results of these cells, in this order, including cells without runs.
+    /// The results of `cells`, in this order, including cells without runs.
     pub(crate) fn from_runs(description: &Description, cells: &[Vec<Factor>], runs: &[RunRecord]) -> Self {
         let of_cell = |factors: &Vec<Factor>| CellResults::from_runs(description, factors, runs);
         Self { description: description.clone(), cells: cells.iter().map(of_cell).collect() }
     }
 
-    /// The paper's value in the unit of the quantity: a change is relative to the mean of the baseline. `None`: the baseline has no value.
+    /// The paper's value in the unit of the quantity. A change is applied to the mean of the baseline. `None`: the baseline has no value.
     pub(crate) fn absolute(
         &self,
         cell: &CellResults,
@@ -34,7 +34,7 @@ impl ExperimentResults {
         }
     }
 
-    /// The values of a factor, in the order of the cells.
+    /// The different values of a factor, in the order of the cells.
     pub(crate) fn values_of(&self, factor: &str) -> Vec<&str> {
         let mut values = Vec::new();
         for value in self.cells.iter().filter_map(|cell| cell.factor(factor)) {
@@ -98,7 +98,7 @@ fn of_cell<'a>(
     runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
 }
 
-/// Number and value of each run that has a value, sorted by number, because a repeated run is at the end of the file.
+/// Number and value of each run that has a value. Sorted by number, because the record of a repeated run is at the end of the file.
 fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<(u32, f64)> {
     let of_run = |run: &'a RunRecord| {
         let wanted = run.values.iter().filter(move |(found, value)| *found == quantity && value.is_finite());
@@ -109,7 +109,7 @@ fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) 
     values
 }
 
-/// The baseline of a cell. `None`: cells are not compared, or this cell is the baseline.
+/// The factors of the cell with which a cell is compared. `None`: no comparison, or the cell is the baseline itself.
 fn baseline(description: &Description, factors: &[Factor]) -> Option<Vec<Factor>> {
     let mut replaced = factors.to_vec();
     for factor in &mut replaced {

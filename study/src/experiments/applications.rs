@@ -19,12 +19,12 @@ pub(super) fn experiment() -> Experiment {
         name: "applications".into(),
         title: "redis, rsync and nginx over MPTCP and TCP".into(),
         paper: "ICPE19".into(),
-        question: "What do unchanged programs gain from a second path, and what does it cost them?".into(),
+        question: "What do unchanged programs gain from a second path, and what is the cost?".into(),
         method: "Two paths of 100 Mbit/s and 4 ms. redis-benchmark sends requests of 64 bytes on four \
-                 connections to redis-server; rsync copies one file from its daemon; curl fetches it from \
-                 nginx. MPTCP by mptcpize. The programs are installed with apt-get if they are missing, \
-                 and skipped where that is not possible. The time of rsync and redis includes the start \
-                 of the program. The paper ran YCSB on Redis over 10 GbE."
+                 connections to redis-server; rsync copies one file from its daemon; curl fetches the same \
+                 file from nginx. For MPTCP, mptcpize starts the programs. Missing programs are installed \
+                 with apt-get; if this fails, their runs are skipped. The time of rsync and redis includes \
+                 the start of the program. The paper ran YCSB on Redis over 10 GbE."
             .into(),
         quantities: vec![Requests, CompletionTime, Goodput, CpuTime, FlowEnergy, Retransmitted],
         baseline: factors(&[("transport", "tcp")]),

@@ -18,9 +18,9 @@ pub(super) fn experiment() -> Experiment {
         name: "congestion".into(),
         title: "background traffic on the first path".into(),
         paper: "ICPE19".into(),
-        question: "What does the second path gain when the first one is congested?".into(),
-        method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. Plain \
-                 TCP flows (factor background) upload over the first path all the time."
+        question: "What does the second path gain while the first path is congested?".into(),
+        method: "One upload by TCP over one path, and by MPTCP over two paths; each path has 50 Mbit/s and \
+                 10 ms. Plain TCP flows (factor background) upload over the first path all the time."
             .into(),
         quantities: vec![CompletionTime, Goodput, Retransmitted, Rtt],
         baseline: factors(&[("transport", "tcp")]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `detection`: extra subflows that each method finds, on the cells of Table III, which `./dev bench bottleneck` records as well.
+//! `detection`: the extra subflows that each method finds, on the cells of Table III, which `./dev bench bottleneck` also records.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::data::quantity::Quantity::{DecisionTime, FalselyClosed, Found};
 use crate::data::{Description, Plot, Published};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-/// mpwatch's own method is first.
+/// The compared methods. mpwatch's own method is first.
 const METHODS: [DetectionMethod; 5] = [
     DetectionMethod::Concordance,
     DetectionMethod::Ese,
@@ -22,7 +22,7 @@ const METHODS: [DetectionMethod; 5] = [
     DetectionMethod::Dcw,
     DetectionMethod::Dwc,
 ];
-/// Duration of a quick run. Methods that have not decided by then never do.
+/// Duration of a quick run in seconds. In longer runs, no further methods reach a verdict.
 const QUICK_SECONDS: u32 = 12;
 const SETUP: &str = "200 connections, alpha 1.3";
 
@@ -35,9 +35,9 @@ pub(super) fn experiment() -> Experiment {
                  whole path, and how soon does it decide?"
             .into(),
         method: "Table III: five MPTCP connections upload over two links of 100 and 20 Mbit/s with an RTT \
-                 of 20 ms and a queue of 50 ms, with as many subflows on each link as the factor subflows \
-                 says; 8 means eight and one, as the kernel allows nine. All methods judge the same runs. \
-                 The paper had 200 connections; it gives no share of paths that are closed, and no \
+                 of 20 ms and a queue of 50 ms. The factor subflows is the number of subflows on each \
+                 link; 8 means eight and one, because the kernel allows nine. All methods evaluate the \
+                 same runs. The paper had 200 connections; it reports no share of closed paths and no \
                  decision time. concordance is the method of mpwatch; ese is the paper's (alpha 1.3)."
             .into(),
         quantities: vec![Found, FalselyClosed, DecisionTime],
@@ -58,7 +58,7 @@ fn cells(scale: Scale) -> Vec<Cell> {
     wanted.flat_map(|setting| METHODS.map(|method| cell(&setting, scale).judged_by(method))).collect()
 }
 
-/// Subflows on the first link.
+/// Number of subflows on the first link.
 fn on_a_link(setting: &Setting) -> usize {
     (0..setting.subflows).filter(|subflow| setting.queue_of(*subflow, false) == 0).count()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `energy`: cost and savings of more disjoint paths.
+//! `energy`: power and energy of a transfer over more disjoint paths.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::data::quantity::Quantity::{
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Scale, Scenario};
 
-/// Rate of each path in Mbit/s, as in both halves of the paper's table, and bytes of the transfer in full and in quick runs.
+/// Rate of each path in Mbit/s, as in the two halves of the paper's table, and size of the transfer in bytes in full and quick runs.
 const RATES: [(u32, u64, u64); 2] = [(20, 20_000_000, 4_000_000), (200, 200_000_000, 20_000_000)];
 
 pub(super) fn experiment() -> Experiment {
@@ -46,7 +46,7 @@ pub(super) fn experiment() -> Experiment {
 
 const I7: &str = "i7-3770";
 const E5: &str = "Xeon E5-2680 v2";
-/// Table I: rate, paths, machine, and the changes of power, time and energy.
+/// Table I of the paper: rate, paths, machine, and the relative changes of power, time and energy.
 const ROWS: [(&str, &str, &str, [f64; 3]); 8] = [
     ("20", "2", I7, [0.064, -0.501, -0.469]),
     ("20", "3", I7, [0.147, -0.683, -0.636]),

@@ -22,11 +22,12 @@ pub(super) fn experiment() -> Experiment {
         name: "failover".into(),
         title: "a link fails during a transfer".into(),
         paper: "ICPE19".into(),
-        question: "Does a transfer survive the failure of a link, and what does that cost?".into(),
-        method: "One upload over one path by TCP and over two by MPTCP, 50 Mbit/s and 10 ms each. The \
-                 first path's link goes down after a third of the time that TCP takes without a failure, \
-                 and stays down. A transfer that has not ended after four times that time is not \
-                 complete. TCP's retry limits are lowered, so that the kernel gives up within seconds."
+        question: "Does a transfer survive the failure of a link, and what does the failure cost?".into(),
+        method: "One upload by TCP over one path, and by MPTCP over two paths; each path has 50 Mbit/s and \
+                 10 ms. The first path's link goes down after a third of the time that TCP takes without a \
+                 failure, and stays down. A transfer that lasts longer than four times this time is not \
+                 complete. TCP's retry limits are lowered, so that the kernel gives up a failed path \
+                 within seconds."
             .into(),
         quantities: vec![Completed, CompletionTime, Outage, Goodput, Retransmitted],
         baseline: factors(&[("failure", "no")]),

@@ -28,10 +28,10 @@ pub(super) fn experiment() -> Experiment {
         question: "Do more paths shorten flows, and what traffic do they add?".into(),
         method: "One upload between two pods of a fat tree (16 hosts, 20 switches, 48 links of 20 Mbit/s \
                  with a queue of 20 ms). Forwarding: ecmp chooses among shortest paths by a hash of \
-                 addresses and ports, spray at random for each packet (nftables). MPTCP has four \
-                 subflows. In the noisy network 14 other hosts upload by TCP to a fixed partner. The \
-                 quantity core switches used counts the traffic of all flows. The paper ran 128 kB \
-                 queries in the silent network, and Mininet."
+                 addresses and ports, spray chooses randomly for each packet (nftables). MPTCP has four \
+                 subflows. In the noisy network, 14 other hosts upload by TCP, each to a fixed partner. \
+                 The quantity core switches used counts the traffic of all flows. The paper ran 128 kB \
+                 queries in the silent network, and used Mininet."
             .into(),
         quantities: vec![CompletionTime, Goodput, Throughput, Excess, Retransmitted, CoreUse, CpuTime],
         baseline: factors(&[("transport", "tcp"), ("forwarding", "ecmp")]),
@@ -76,7 +76,7 @@ fn cell(network: &str, (class, bytes): (&str, u64), transport: Transport, forwar
     let subflows = if transport == Transport::Mptcp { 4 } else { 1 };
     let forever =
         Load::new(Purpose::Background, Transport::Tcp, Workload::upload_for(Duration::from_mins(2)));
-    // A host of the next pod, the last one of the first pod.
+    // The host at the same place in the next pod; the first pod follows the last.
     let partner = |host: usize| (host + HOSTS / 4) % HOSTS;
     let others = (1..HOSTS - 1).filter(|host| is_noisy && partner(*host) != HOSTS - 1);
     let mut traffic = vec![Load::upload(transport, bytes)];

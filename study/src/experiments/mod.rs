@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiments of papers. Each is one file: its description with the paper's values, and its cells.
+//! The experiments of papers. Each file declares one experiment: its description with the paper's values, and its cells.
 
 mod applications;
 mod congestion;

@@ -16,11 +16,11 @@ use crate::data::quantity::Quantity::{
 use crate::data::{Description, DetailPlot, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-/// Cubic, the baseline, is first.
+/// The compared congestion controls. The baseline, cubic, is first.
 const CONTROLS: [&str; 4] = ["cubic", "reno", "dctcp", NAME];
 /// Base RTT of each link, milliseconds.
 const RTTS: [u64; 2] = [10, 40];
-/// Subflows of a connection. They use the links in turn, so half of them are extra.
+/// Number of subflows of a connection. The subflows use the two links in turn, so two subflows are extra.
 const SUBFLOWS: usize = 4;
 const SHORT_FLOW_BYTES: u64 = 500_000;
 
@@ -29,14 +29,14 @@ pub(super) fn experiment() -> Experiment {
         name: "mptcpd".into(),
         title: "congestion control that prefers short paths".into(),
         paper: "MPTCP-D".into(),
-        question: "Does mptcpd save energy of long flows, and power and completion time of short ones?"
+        question: "Does mptcpd save energy of long flows, and power and completion time of short flows?"
             .into(),
         method: "MPTCP with four subflows over two links of 20 Mbit/s with a queue of 50 ms and an RTT of \
-                 10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, \
-                 four at a time. All sockets use the factor congestion; mptcpd is registered \
-                 during a run. The links of dctcp mark packets (RED with ECN) from 10 ms of queue on; the \
-                 others drop from the tail. Elimination: mpwatch closes extra subflows one second after \
-                 it found them; short flows end before that."
+                 10 and 40 ms, so two subflows are extra. Long: one upload. Short: uploads of 500 kB, four \
+                 at a time. All sockets use the congestion control of the factor congestion; mptcpd is \
+                 registered during a run. For dctcp, links mark packets (RED with ECN) from 10 ms of queue \
+                 on; otherwise they drop from the tail. Elimination: mpwatch closes an extra subflow one \
+                 second after finding it; short flows end earlier."
             .into(),
         quantities: vec![
             CompletionTime,

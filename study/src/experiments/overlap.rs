@@ -13,7 +13,7 @@ use crate::data::quantity::Quantity::{
 use crate::data::{Description, Plot, Published, factors};
 use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenario};
 
-/// Disjoint links.
+/// Number of disjoint links.
 const LINKS: usize = 2;
 
 pub(super) fn experiment() -> Experiment {
@@ -21,8 +21,8 @@ pub(super) fn experiment() -> Experiment {
         name: "overlap".into(),
         title: "from one subflow to more subflows than disjoint paths".into(),
         paper: "MULTIFLOW".into(),
-        question: "What do subflows beyond the number of disjoint paths bring, and does mpwatch find that \
-                 they are extra?"
+        question: "What do subflows beyond the number of disjoint paths gain, and does mpwatch find that \
+                   they are extra?"
             .into(),
         method: "One upload for a fixed time over two links of 40 Mbit/s and 20 ms; subflow n uses link n \
                  modulo 2. The paper went up to 32 subflows; the kernel allows nine."

@@ -19,7 +19,7 @@ use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenari
 const RATE: f64 = 50.0;
 /// Size of a short flow, bytes.
 const SHORT: u64 = 100_000;
-/// The kernel allows one initial and eight more subflows.
+/// Maximum number of subflows: the kernel allows one initial and eight extra subflows.
 const MAX_SUBFLOWS: usize = 9;
 
 pub(super) fn experiment() -> Experiment {
@@ -27,12 +27,12 @@ pub(super) fn experiment() -> Experiment {
         name: "sharing".into(),
         title: "several subflows on each of one or two links".into(),
         paper: "MPTCP-D".into(),
-        question: "What do subflows that share a link cost, and what do they bring?".into(),
+        question: "What do subflows that share a link cost, and what do they gain?".into(),
         method: "Long flows upload for a fixed time over links of 50 Mbit/s and 10 ms; each has the same \
-                 number of subflows on each link (factor subflows). In parallel, plain TCP flows of 100 \
-                 kB run one after the other over the first link; their deadline is 200 ms. The kernel \
-                 allows nine subflows, so that eight on each of two links are left out; the paper had 200 \
-                 connections, here up to 50."
+                 number of subflows on each link (factor subflows). In parallel, plain TCP flows of 100 kB \
+                 run one after the other over the first link; their deadline is 200 ms. The kernel allows \
+                 nine subflows, so there is no cell of eight subflows on each of two links. The paper had \
+                 200 connections; here the maximum is 50."
             .into(),
         quantities: vec![
             Goodput,
@@ -91,7 +91,7 @@ fn cell(links: usize, subflows: usize, connections: u32, scale: Scale) -> Cell {
         network: Network::shared_links(vec![bottleneck; links], links * subflows),
         traffic: vec![
             Load::new(Purpose::Measured, Transport::Mptcp, long).times(connections),
-            // More than fit into the time; the rest is cancelled when the long flows end.
+            // The number of short flows is too high for the time. Short flows that remain are cancelled when the long flows end.
             Load { connections: 1_000, concurrency: 1, ..short },
         ],
         timeout: Duration::from_mins(1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sizes`: completion time against size.
+//! `sizes`: completion time of transfers of different sizes.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub(super) fn experiment() -> Experiment {
         name: "sizes".into(),
         title: "completion time of 10 kB to 1 GB over TCP and MPTCP".into(),
         paper: "ICPE19".into(),
-        question: "From which size on does MPTCP finish sooner?".into(),
-        method: "One upload of each size (factor bytes) over one path by TCP and over two equal paths by \
-                 MPTCP, 500 Mbit/s and 1 ms each. The paper had paths of 10 Gbit/s."
+        question: "From which size on does MPTCP finish sooner than TCP?".into(),
+        method: "One upload of each size (factor bytes) by TCP over one path, and by MPTCP over two paths; \
+                 each path has 500 Mbit/s and 1 ms. The paper had paths of 10 Gbit/s."
             .into(),
         quantities: vec![CompletionTime, Goodput, CpuPerPayload, EnergyPerPayload, Excess],
         baseline: factors(&[("transport", "tcp")]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `throttled`: rates of two subflows under a shared cap.
+//! `throttled`: rates of two subflows under a shared rate limit.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ pub(super) fn experiment() -> Experiment {
         question: "Do the rates of two subflows move in opposite directions when a cloud caps their sum?"
             .into(),
         method: "One upload over two paths of 10 and 30 ms. Either one token bucket of 40 Mbit/s limits \
-                 both paths together (factor cap: shared), or each path has a token bucket of 20 Mbit/s. \
-                 Rates are means over seconds. The paper throttled virtual machines, and shows the rates \
-                 in Fig. 13; it gives no number."
+                 both paths together (factor cap: shared), or each path has a token bucket of 20 Mbit/s. A \
+                 rate is a mean over one second. The paper throttled virtual machines, and shows rates in \
+                 Fig. 13 without numbers."
             .into(),
         quantities: vec![RateCorrelation, Goodput, Jain, Groups],
         detail_plots: vec![DetailPlot::new(Shape::RatesOverTime, &[])],

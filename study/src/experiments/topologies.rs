@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `topologies`: number of subflows that fill the network of a data centre.
+//! `topologies`: the number of subflows that is necessary to fill the network of a data centre.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::fabric::{FabricKind, FabricSpec, Forwarding};
 const RATE: f64 = 10.0;
 /// Destination of each host: a permutation without fixed elements.
 const PERMUTATION: [usize; 16] = [9, 4, 13, 0, 11, 2, 15, 6, 1, 12, 7, 14, 3, 10, 5, 8];
-/// In sparse traffic only every third of these flows runs.
+/// In sparse traffic, only one of this number of flows runs.
 const SPARSE: usize = 3;
 
 pub(super) fn experiment() -> Experiment {
@@ -26,14 +26,15 @@ pub(super) fn experiment() -> Experiment {
         name: "topologies".into(),
         title: "FatTree, VL2 and BCube with 1 to 8 subflows".into(),
         paper: "RN10".into(),
-        question: "How many subflows does each network need until its links are full, and is that fair?"
+        question: "How many subflows does each network need to fill its links, and are the rates of flows \
+                   then fair?"
             .into(),
         method: "16 hosts with links of 10 Mbit/s and a queue of 20 ms. Permutation: each host uploads to \
-                 another one for a fixed time. Sparse: a third of these flows. One subflow is plain TCP. \
-                 All networks forward by ECMP over shortest paths; seeds change its hash functions. VL2: \
-                 switches have links of twice a host's rate. BCube: hosts have two links and forward. The \
-                 paper simulated 128 and more hosts, used links ten times as fast in VL2, and chose \
-                 longer paths in BCube as well."
+                 another host for a fixed time. Sparse: a third of these flows. One subflow is plain TCP. \
+                 All networks forward by ECMP over shortest paths, with hash functions that depend on the \
+                 seed. VL2: links between switches have twice the rate of a host's link. BCube: hosts have \
+                 two links and forward packets. The paper simulated 128 and more hosts, used links ten \
+                 times as fast in VL2, and chose longer paths in BCube as well."
             .into(),
         quantities: vec![Goodput, FlowJain, SlowestFlow, Retransmitted, Timeouts, CpuPerPayload],
         baseline: factors(&[("subflows", "1")]),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The networks of data centres as graphs, at the size of a lab: 16 hosts each. Shortest paths between them. Pure.
+//! The networks of data centres as graphs of 16 hosts each, and the shortest paths in these graphs. No I/O.
 
 use serde::{Deserialize, Serialize};
 
 /// Number of hosts of every kind of network.
 pub const HOSTS: usize = 16;
 
-/// A network of a data centre.
+/// The kind of a data centre's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FabricKind {
     /// A fat tree of 4-port switches: 4 pods of 2 edge and 2 aggregation switches, 4 core switches.
     FatTree,
-    /// VL2: 4 top-of-rack, 4 aggregation and 2 intermediate switches. Links between switches have twice the rate of a host's.
+    /// VL2: 4 top-of-rack, 4 aggregation and 2 intermediate switches. Links between switches have twice the rate of a host's link.
     Vl2,
     /// BCube(4, 1): each host has a link to one of 4 switches on each of two levels, and hosts forward packets.
     BCube,
@@ -21,11 +21,11 @@ pub enum FabricKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) ends: [usize; 2],
-    /// Multiple of the rate of a host's link.
+    /// The rate, as a multiple of the rate of a host's link.
     pub(super) rate: u32,
 }
 
-/// Nodes are numbers: hosts first, then switches.
+/// A network. Nodes are numbered: hosts first, then switches. Links are numbered by their index.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) nodes: usize,
@@ -65,7 +65,7 @@ impl Graph {
         }
     }
 
-    /// Links of a node, each with the node at its other end.
+    /// The links of a node, each with the node at the other end.
     pub(super) fn neighbours(&self, node: usize) -> impl Iterator<Item = (usize, usize)> {
         let other = move |(nth, link): (usize, &Link)| {
             let [a, b] = link.ends;
@@ -74,7 +74,7 @@ impl Graph {
         self.links.iter().enumerate().filter_map(other)
     }
 
-    /// For each node, the first links of its shortest paths to `destination`.
+    /// For each node, the links with which its shortest paths to `destination` begin.
     pub(super) fn next_links(&self, destination: usize) -> Vec<Vec<usize>> {
         let mut distance = vec![usize::MAX; self.nodes];
         distance[destination] = 0;

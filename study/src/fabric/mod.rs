@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The network of a small data centre: hosts and switches are namespaces, links are veth pairs with a rate limit on both ends, and switches
-//! forward over all shortest paths, per flow (ECMP) or per packet. A host has one address per subflow, because the kernel opens only one subflow
-//! between two addresses. ECMP selects the path of a subflow by its ports.
+//! use all shortest paths, chosen per flow (ECMP) or per packet. A host has an address per subflow, because the kernel opens one subflow
+//! between two addresses. ECMP selects the path of a subflow by a hash of addresses and ports.
 //! Addresses: 10.HOST.0.SUBFLOW on hosts, 172.16.LINK.0/30 on links.
 
 #![allow(clippy::cast_possible_truncation, reason = "parts of addresses are small, and a seed may lose bits")]
@@ -25,40 +25,40 @@ use graph::Graph;
 /// How a switch chooses among several shortest paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Forwarding {
-    /// By a hash of addresses and ports: all packets of a subflow take one path.
+    /// By a hash of addresses and ports, so that all packets of a subflow take one path.
     PerFlow,
-    /// At random for each packet (packet spraying). Needs the program `nft`.
+    /// Randomly for each packet (packet spraying). Needs the program `nft`.
     PerPacket,
 }
 
-/// A network of a data centre.
+/// The specification of a data centre's network.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FabricSpec {
-    /// Its graph.
+    /// The kind of graph.
     pub kind: FabricKind,
     /// Rate of a host's link, Mbit/s.
     pub mbit: f64,
     /// Maximum waiting time in a queue.
     pub queue: Duration,
-    /// Subflows of a connection, 1 to 8.
+    /// Number of subflows of a connection, 1 to 8.
     pub subflows: usize,
     /// Path selection of the switches.
     pub forwarding: Forwarding,
 }
 
-/// A running network. Dropping it removes all namespaces.
+/// A running network. All its namespaces are removed when it is dropped.
 #[derive(Debug)]
 pub struct Fabric {
     nodes: Vec<Namespace>,
     graph: Graph,
 }
 
-/// Packet mark of the first of several paths; the next path has the next number. Path N uses routing table [`FIRST_TABLE`] + N.
+/// Packet mark of the first of several paths; the marks of further paths follow. Mark N selects routing table [`FIRST_TABLE`] + N.
 const FIRST_MARK: usize = 1;
 const FIRST_TABLE: usize = 100;
 
 impl Fabric {
-    /// Builds it. `seed` determines the hash functions of the switches, which all differ.
+    /// Builds the network. `seed` determines the hash functions of the nodes, which all differ.
     ///
     /// # Errors
     /// Without root, or if the kernel lacks a feature: hash functions per namespace need Linux 6.11.
@@ -137,10 +137,10 @@ impl Fabric {
         on_link(link, usize::from(self.graph.links[link].ends[0] == node))
     }
 
-    /// A host, from 0.
+    /// The host `index`, from 0.
     ///
     /// # Errors
-    /// If there are fewer.
+    /// If there is no such host.
     pub fn host(&self, index: usize) -> Result<&Namespace> {
         self.nodes.get(index).filter(|_| index < HOSTS).ok_or_else(|| Error::Invalid {
             what: format!("there is no host {index}"),
@@ -171,13 +171,13 @@ impl Fabric {
     }
 }
 
-/// The sysctls of a node; a host's addresses and endpoints.
+/// Sets the sysctls of a node and, on a host, adds addresses and endpoints.
 fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> Result<()> {
     router::prepare(namespace)?;
-    // Hash addresses, protocol and ports. Policy 1 uses the hash that the sending socket gave to the packet, so all switches would make the same choice.
+    // Hash addresses, protocol and ports. With policy 1, all nodes would use the sending socket's hash and so make the same choice.
     namespace.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
     namespace.sysctl("net.ipv4.fib_multipath_hash_fields", "55")?;
-    // If all switches used the same hash function, all flows that arrive over one link would also leave over one link.
+    // With the same hash function in all switches, all flows that arrive over one link would also leave over one link.
     let hash = Random::new(seed ^ node as u64).bits() as u32 | 1;
     namespace.sysctl("net.ipv4.fib_multipath_hash_seed", &hash.to_string())?;
     if node >= HOSTS {
@@ -194,7 +194,7 @@ fn prepare(node: usize, namespace: &Namespace, spec: &FabricSpec, seed: u64) -> 
     namespace.ip(&lines)
 }
 
-/// The address of a host's subflow, both from 0.
+/// The address that subflow `subflow` of host `host` uses. Both numbers start at 0.
 #[must_use]
 pub fn address(host: usize, subflow: usize) -> IpAddr {
     Ipv4Addr::new(10, host as u8, 0, subflow as u8 + 1).into()
@@ -208,8 +208,8 @@ fn interface(link: usize, node: usize) -> String {
     format!("link{link}-{node}")
 }
 
-/// Sends each packet over a random one of several paths: a random mark selects the routing table with the first, second, ... next hops.
-/// These tables do not contain destinations with one path.
+/// Sends each packet over a random path: a random mark selects a routing table. Table N has the Nth next hop of each destination with
+/// several paths.
 fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let rules =
         (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", FIRST_TABLE + mark));

@@ -15,7 +15,7 @@ const TIME: Axis = Axis { title: "time since the start", unit: Unit::Seconds, co
 const SHARE: Axis = Axis { title: "share of flows", unit: Unit::Ratio, column: "share", log: false };
 const RATE: Axis = Axis { title: "rate", unit: Unit::BitsPerSecond, column: "rate_bps", log: false };
 
-/// A plot of an experiment. Empty: its runs have no such values.
+/// A plot of single values of an experiment as HTML. Empty: the runs have no such values.
 pub(super) fn plots(experiment: &ExperimentResults, wanted: &DetailPlot) -> String {
     let is_wanted = |cell: &&CellResults| wanted.cells.iter().all(|factor| cell.factors.contains(factor));
     let cells = experiment.cells.iter().filter(is_wanted);
@@ -25,7 +25,7 @@ pub(super) fn plots(experiment: &ExperimentResults, wanted: &DetailPlot) -> Stri
     }
 }
 
-/// A curve for each cell.
+/// A plot of distributions, with a curve for each cell.
 fn of_cells<'a>(
     experiment: &ExperimentResults,
     series: Series,
@@ -60,7 +60,7 @@ fn of_cells<'a>(
     plot.html()
 }
 
-/// The rates of both subflows in the first run of a cell.
+/// A plot of the rates of both subflows over time, in the first run of a cell that has rates.
 fn rates(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let has_rates = |run: &&Vec<Detail>| run.iter().any(|detail| detail.series == Series::FirstSubflow);
     let Some(run) = cell.details.iter().find(has_rates) else { return String::new() };

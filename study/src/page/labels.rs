@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of cells and factors in the plots of a study, and their axes.
+//! Names of cells and factors in the plots of a study, and the axes of plots.
 
 use mpwatch_model::metric::Unit;
 use mpwatch_report::html::axis::Axis;
 
 use crate::data::{CellResults, ExperimentResults, Factor, key};
 
-/// On a linear axis, a value is invisible next to a value this many times as large.
+/// Maximum ratio of two values on a linear axis; with a larger ratio, the smaller value would be invisible.
 const HIDES: f64 = 10.0;
 
-/// The values of the factors that vary; if none does, all factors.
+/// The values of the factors that vary among the cells. If no factor varies, the values of all factors.
 pub(super) fn cell_name(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let name = bar_name(experiment, cell, "");
     if name.is_empty() { key(&cell.factors) } else { name }
 }
 
-/// The values of the factors that vary, beginning with the factor `over`. Values that are unclear alone have the name of their factor.
+/// The values of the factors that vary, beginning with the factor `over`. Numbers and short values have the name of the factor or a unit.
 pub(super) fn bar_name(experiment: &ExperimentResults, cell: &CellResults, over: &str) -> String {
     let varies = |factor: &&Factor| experiment.values_of(&factor.name).len() > 1;
     let (first, others): (Vec<_>, Vec<_>) =
@@ -28,7 +28,7 @@ pub(super) fn bar_name(experiment: &ExperimentResults, cell: &CellResults, over:
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// An axis with these values and intervals: logarithmic if the largest would hide the smallest.
+/// An axis for these values and intervals. It is logarithmic if the smallest value would be invisible on a linear axis.
 pub(super) fn value_axis<'a>(
     title: &'a str,
     unit: Unit,
@@ -43,7 +43,7 @@ pub(super) fn value_axis<'a>(
     Axis { title, unit, column, log }
 }
 
-/// The value of a factor with its unit, or with its name if it is unclear alone.
+/// The value of a factor with its unit or with the name of the factor, unless the value is clear without them.
 pub(super) fn with_unit(Factor { name, value }: &Factor) -> String {
     match name.as_str() {
         "rate" => format!("{value} Mbit/s"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study as one HTML file: for each experiment its question, the paper's values next to the measured values, plots and a table.
+//! Writes a study as one HTML file: for each experiment the question, measured values compared with the paper's, plots and a table.
 
 mod details;
 mod labels;
@@ -19,7 +19,7 @@ use crate::data::{CellResults, ExperimentResults, Origin, Plot as Wanted, Study}
 use crate::table::{Agreement, energy_note, table as table_of, verdicts};
 use labels::{bar_name, factor_title, unit_of, value_axis, with_unit};
 
-/// The study as a page.
+/// The study as an HTML page.
 pub(crate) fn study(study: &Study) -> String {
     let title = format!("mpwatch study of {}", study.origin.host.name);
     let mut text = frame(&title, &title);
@@ -41,7 +41,7 @@ fn origin(study: &Study) -> String {
     let period = study.from.zip(study.to).map(|(from, to)| {
         format!("{} to {} UTC", from.strftime("%Y-%m-%d %H:%M"), to.strftime("%Y-%m-%d %H:%M"))
     });
-    // One machine, or the client's first.
+    // With two machines, the client's kernel comes first.
     let kernel = server.as_ref().map_or_else(
         || host.kernel.clone(),
         |server| format!("client {}: {}, server {}: {}", host.name, host.kernel, server.name, server.kernel),
@@ -88,7 +88,7 @@ fn section(study: &Study, experiment: &ExperimentResults) -> String {
 /// The cells of a curve, each with its position on the horizontal axis.
 type CurveCells<'a> = Vec<(f64, &'a CellResults)>;
 
-/// A quantity over a factor: curves if it has several values and they are numbers, otherwise bars.
+/// A plot of a quantity over a factor: curves if the factor has several values that are all numbers, otherwise bars.
 fn plot(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let is_number = |value: &&str| value.parse::<f64>().is_ok();
     let values = experiment.values_of(&wanted.over);
@@ -99,7 +99,7 @@ fn plot(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> Strin
     }
 }
 
-/// A bar for each cell, with a mark at the paper's value.
+/// A plot with a bar for each cell and a mark at the paper's value.
 fn bars(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let quantity = wanted.quantity;
     let bar = |cell: &CellResults| {
@@ -139,7 +139,7 @@ fn quantity_axis(
     value_axis(quantity.title(), quantity.unit(), quantity.name(), values)
 }
 
-/// The source of joules in a caption: the least reliable of all cells.
+/// The source of energy figures in a caption: the least reliable source of all cells. Empty if the quantity is not energy.
 fn energy_mark(study: &Study, experiment: &ExperimentResults, quantity: Quantity) -> String {
     let known =
         experiment.cells.iter().map(|cell| cell.energy).filter(|source| *source != EnergySource::Absent);
@@ -151,7 +151,7 @@ fn energy_mark(study: &Study, experiment: &ExperimentResults, quantity: Quantity
     }
 }
 
-/// A curve for each combination of the other factors, and one for the paper's values.
+/// A plot with a curve for each combination of the other factors, and curves for the paper's values.
 fn curves(study: &Study, experiment: &ExperimentResults, wanted: &Wanted) -> String {
     let quantity = wanted.quantity;
     let mut groups: Vec<(String, CurveCells<'_>)> = Vec::new();
@@ -207,7 +207,7 @@ fn measured_curve(name: &str, cells: &CurveCells<'_>, quantity: Quantity) -> Cur
     }
 }
 
-/// The paper's values for these cells, a curve for each of its machines or networks.
+/// The paper's values for these cells, with a curve for each machine or network of the paper. `of`: the name of the measured curve.
 fn paper_curves(
     experiment: &ExperimentResults,
     of: &str,

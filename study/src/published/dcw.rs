@@ -2,7 +2,7 @@
 //! Delay correlation with wavelet denoising (DCW): Kim, Kim, Shin, Lam, Powers, "A wavelet-based approach to detect shared congestion",
 //! SIGCOMM 2004 and IEEE/ACM ToN 2008. One-way delays, sampled at 10 Hz, are denoised by soft thresholds on their wavelet coefficients.
 //! Two paths share a bottleneck if the normalised cross-correlation exceeds 0.5 at some lag of up to a second. Here half the RTT replaces
-//! the one-way delay, and the wavelet is Daubechies' with four vanishing moments; the papers do not name theirs. It decides after 6.4 s.
+//! the one-way delay, and the wavelet is Daubechies' with four vanishing moments; the papers do not name a wavelet. Decides after 6.4 s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,19 +16,19 @@ use super::decisions::Decisions;
 use super::pairs::every_pair;
 use super::wavelet::denoised;
 
-/// 10 Hz.
+/// Sampling interval in nanoseconds: 10 Hz.
 const STEP: u64 = 100_000_000;
-/// Length of the window in steps, a power of two for the wavelet: 12.8 s, or 6.4 s until that is full.
+/// Lengths of the window in steps, powers of two for the wavelet: 12.8 s or, while there are fewer samples, 6.4 s.
 const MAX_STEPS: usize = 128;
 const MIN_STEPS: usize = 64;
 const MAX_LAG: usize = 10;
 /// Minimum correlation of paths that share a bottleneck.
 const SHARED: f64 = 0.5;
 
-/// The delays of one step, in microseconds: sum and count.
+/// Sum (in microseconds) and number of the delays in one step.
 type StepDelays = (f64, f64);
 
-/// Delays of a subflow.
+/// The delays of a subflow, from step number `first` on.
 #[derive(Default)]
 struct Delays {
     first: u64,
@@ -62,7 +62,7 @@ impl Delays {
         }
     }
 
-    /// The mean delays of `count` steps from `from` on; a gap repeats the value before it. `None`: steps are missing, or mostly gaps.
+    /// The mean delays of `count` steps from step `from` on. Empty steps repeat the last value. `None`: there are too few values.
     fn row(&self, from: u64, count: usize) -> Option<Vec<f64>> {
         let start = usize::try_from(from.checked_sub(self.first)?).ok()?;
         let steps: Vec<StepDelays> = self.steps.iter().skip(start).take(count).copied().collect();
@@ -80,7 +80,7 @@ impl Delays {
     }
 }
 
-/// The highest correlation at any lag, in either direction.
+/// The highest correlation of `a` and `b` at any lag in either direction. `None`: no correlation can be computed.
 fn cross_correlation(a: &[f64], b: &[f64]) -> Option<f64> {
     let one_way = |x: &[f64], y: &[f64]| {
         (0..=MAX_LAG).filter_map(|lag| correlation(&x[lag..], &y[..y.len() - lag])).reduce(f64::max)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dynamic window coupling (DWC): Hassayoun, Iyengar, Ros, "Dynamic Window Coupling for Multipath Congestion Control", ICNP 2011.
-//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay inside the window share the bottleneck,
-//! the others do not; so it decides only at losses. Implemented from its description in the literature; the threshold of a high delay is
+//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay in the window share its bottleneck,
+//! other subflows do not. The method therefore decides only at losses. Implemented from the literature; the threshold of a high delay is
 //! mpwatch's choice.
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use mpwatch_model::unit::Nanos;
 use super::decisions::Decisions;
 use super::pairs::every_pair;
 
-/// Minimum window around a loss: round trips in a data centre are shorter than the sampling interval.
+/// Minimum window around a loss in nanoseconds, because round trips in a data centre are shorter than the sampling interval.
 const MIN_WINDOW: u64 = 20_000_000;
-/// A delay above this part of the subflow's highest queueing delay is high.
+/// A queueing delay is high if it exceeds this share of the subflow's highest queueing delay.
 const HIGH_DELAY: f64 = 0.75;
-/// Signs are kept this long before the oldest open window.
+/// Time before the oldest open window for which signs of congestion are kept.
 const SIGNS_KEPT: Nanos = Nanos(1_000_000_000);
 
-/// A loss whose window is open.
+/// The window around a loss.
 struct LossWindow {
     subflow: SubflowId,
     from: Nanos,
@@ -46,7 +46,7 @@ pub(super) struct Dwc {
 }
 
 impl Dwc {
-    /// Decides on the pairs of a subflow whose loss window has ended.
+    /// Reaches verdicts on the pairs with the subflow of a loss whose window has ended.
     fn close(&mut self, loss: &LossWindow) {
         for (&id, path) in &self.paths {
             let is_inside = |sign: &&(Nanos, bool)| (loss.from..=loss.until).contains(&sign.0);

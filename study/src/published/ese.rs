@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`: subflows whose RTTs have risen to nearly the same value share a link, so all but
-//! one are extra. It uses RTTs only, decides at once, never withdraws a decision, and never reports `disjoint`.
+//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`. Subflows whose RTTs have risen to nearly one value share a link, so all but
+//! one of them are extra. The method uses only RTTs, decides at once, never withdraws a decision, and never reports `disjoint`.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::pairs::every_pair;
 /// Interpretation of the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// As printed: the subflow that sets the reference is then compared with itself, and closed at once.
+    /// As printed: the subflow that sets the reference RTT is then compared with itself and closed at once.
     Literal,
-    /// The comparison is an `else` branch: the subflow that sets the reference is kept.
+    /// With the comparison as an `else` branch: the subflow that sets the reference RTT stays open.
     Else,
 }
 
-/// The parameters of `[MPTCP-D]`. Its best ones are 1.3 and 0.1.
+/// The parameters of the algorithm. The best values in `[MPTCP-D]` are alpha 1.3 and beta 0.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parameters {
     /// A link is congested if its RTT exceeds this multiple of the base RTT.
@@ -39,11 +39,11 @@ impl Default for Parameters {
 
 pub(super) struct Ese {
     parameters: Parameters,
-    /// Samples of all subflows that are not processed yet: they are processed in order of time.
+    /// Samples of all subflows that have still to be processed, which happens in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
     /// The lowest RTT of each subflow.
     bases: BTreeMap<SubflowId, Micros>,
-    /// TRIG of the algorithm: the reference RTT and its subflow. It is never reset.
+    /// TRIG of the algorithm: the reference RTT and the subflow that set it. It is never reset. `None`: not set yet.
     trigger: Option<(SubflowId, Micros)>,
     closed: BTreeMap<SubflowId, Nanos>,
 }
@@ -70,7 +70,7 @@ impl Ese {
         let is_near = |(_, reference): (SubflowId, Micros)| {
             (rtt - reference.0 as f64).abs() < self.parameters.beta * base
         };
-        // As printed, later RTTs of the reference subflow are compared as well.
+        // As in the printed algorithm, later RTTs of the reference subflow are also compared.
         if self.trigger.is_some_and(is_near) {
             self.closed.insert(id, sample.at);
         }
@@ -91,7 +91,7 @@ impl Method for Ese {
         }
         let ids: Vec<SubflowId> = self.bases.keys().copied().collect();
         every_pair(&ids, |a, b| {
-            // The reference subflow and all that were closed are on one link.
+            // The reference subflow and all closed subflows are on one link.
             let on_link = |id| {
                 let is_reference = self.trigger.is_some_and(|(reference, _)| reference == id);
                 self.closed.get(&id).copied().or(is_reference.then_some(Nanos(0)))

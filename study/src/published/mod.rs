@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published detection methods, to compare mpwatch's own with on the same samples.
+//! Published detection methods, for a comparison with mpwatch's own method on the same samples.
 
 mod dcw;
 mod decisions;

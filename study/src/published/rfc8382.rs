@@ -2,7 +2,7 @@
 //! Shared bottleneck detection of RFC 8382 (Hayes, Ferlin, Welzl, Hiorth, 2018): summary statistics of the one-way delay over base
 //! intervals of 350 ms (skewness, variability, key frequency, loss), by which congested flows are sorted into groups (section 3.3.1). The
 //! RFC measures at the receiver; here half the RTT replaces the one-way delay. Constants and weights follow public implementations that refer to
-//! its sections 2.2 and 4.1 (docs/bottleneck.md).
+//! the RFC's sections 2.2 and 4.1 (docs/bottleneck.md).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,12 +16,12 @@ use mpwatch_model::unit::Nanos;
 use super::decisions::Decisions;
 use super::pairs::every_pair;
 
-/// The base interval T.
+/// The base interval T in nanoseconds.
 const INTERVAL: u64 = 350_000_000;
-/// Base intervals in the long window (freq_est, pkt_loss), and in the window of skew_est and var_est.
+/// Number of base intervals in the long window (freq_est, pkt_loss), and in the window of skew_est and var_est.
 const N: usize = 50;
 const M: usize = 30;
-/// The latest F of these M intervals have full weight in skew_est and var_est; the weights of the others decrease (section 4.1).
+/// The latest F of these M intervals have full weight in skew_est and var_est; the weights of older intervals decrease (section 4.1).
 const F: usize = 20;
 const C_S: f64 = 0.1;
 const C_H: f64 = 0.3;
@@ -38,9 +38,9 @@ const P_D: f64 = 0.1;
 struct BaseInterval {
     count: f64,
     sum: f64,
-    /// Samples below the mean of the earlier intervals, minus those above it.
+    /// Number of samples below the mean of the earlier intervals, minus the number of samples above it.
     skew: f64,
-    /// Sum of the distances from the mean of the previous interval.
+    /// Sum of the samples' distances from the mean of the previous interval.
     deviation: f64,
     lost: f64,
     delivered: f64,
@@ -57,7 +57,7 @@ struct FlowStatistics {
     /// Number of the current interval.
     current: u64,
     base: BaseInterval,
-    /// Earlier intervals, the latest one last.
+    /// Earlier intervals, the latest last.
     history: VecDeque<BaseInterval>,
     totals: Option<(u32, u32)>,
     congested: bool,
@@ -105,7 +105,7 @@ impl FlowStatistics {
         self.history.iter().rev().take(count).copied().collect()
     }
 
-    /// `None`: the window is not full yet, or there are no recent samples.
+    /// The values of a flow. `None`: the window is not full yet, or there are no recent samples.
     fn summary(&self, id: SubflowId, at: Nanos) -> Option<Summary> {
         if self.history.len() < M || self.current + 4 < at.0 / INTERVAL {
             return None;
@@ -124,7 +124,7 @@ impl FlowStatistics {
         })
     }
 
-    /// Number of times that the mean delay of an interval crossed a band around the mean of all.
+    /// Number of times that the mean delay of an interval crossed a band around the mean of all intervals. `None`: no intervals.
     fn crossings(&self, deviation: f64) -> Option<f64> {
         let (middle, band) = (mean_of(self.history.iter())?, P_V * deviation);
         let mut side = None;
@@ -150,7 +150,7 @@ fn mean_of<'a>(intervals: impl Iterator<Item = &'a BaseInterval>) -> Option<f64>
     mean(&intervals.map(BaseInterval::mean).collect::<Vec<_>>())
 }
 
-/// Sorts flows by a value, and starts a new group where neighbours differ by `limit` or more.
+/// Sorts flows by a value, and starts a new group where neighbours differ by at least `limit` of the larger value.
 fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -> f64) -> Vec<Vec<Summary>> {
     flows.sort_by(|a, b| of(b).total_cmp(&of(a)));
     let mut groups: Vec<Vec<Summary>> = Vec::new();
@@ -174,7 +174,7 @@ pub(super) struct Rfc8382 {
 }
 
 impl Rfc8382 {
-    /// The group of each subflow with a full window. `None`: it is not congested.
+    /// The group of each subflow whose window is full. `None`: the subflow is not congested.
     fn grouped(&mut self, at: Nanos) -> BTreeMap<SubflowId, Option<usize>> {
         let mut groups: BTreeMap<SubflowId, Option<usize>> = BTreeMap::new();
         let mut congested = Vec::new();

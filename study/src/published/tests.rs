@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The published methods behave as their papers describe, on samples made by hand.
+//! Tests that the published methods behave as their papers describe, on constructed and simulated samples.
 
 use mpwatch_engine::bottleneck::{Detector, Method as _, PairEvaluation};
 use mpwatch_fixtures::delay_samples::{SECOND, batches, id, sample};
@@ -11,7 +11,7 @@ use mpwatch_model::unit::Nanos;
 use super::ese::{Ese, Parameters, Reading};
 use super::new;
 
-/// The results of a method after all samples.
+/// The results of a method after it has processed all samples.
 fn detect_by(method: DetectionMethod, rows: &[Vec<DelaySample>]) -> Vec<PairEvaluation> {
     let mut detector = Detector::with_method(new(method));
     for batch in batches(rows) {
@@ -30,7 +30,7 @@ fn rtts(of: &[(u64, u64)]) -> Vec<DelaySample> {
     of.iter().map(|&(at_ms, rtt_us)| sample(at_ms, rtt_us, 0)).collect()
 }
 
-/// The samples before this second.
+/// The samples before the time `second`.
 fn before(second: u64, rows: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
     let early =
         |row: &Vec<DelaySample>| row.iter().copied().filter(|sample| sample.at.0 < second * SECOND).collect();
@@ -39,7 +39,7 @@ fn before(second: u64, rows: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
 
 #[test]
 fn ese_finds_subflows_with_the_same_raised_rtt() {
-    // Base RTT 10 ms. The first subflow exceeds 13 ms and sets the reference; the second is within 1 ms of it, the third is not.
+    // Base RTT 10 ms. The first RTT exceeds 13 ms and becomes the reference. The second is within 1 ms of the reference, the third is not.
     let rows = [
         rtts(&[(0, 10_000), (10, 15_000)]),
         rtts(&[(1, 10_000), (20, 15_900)]),
@@ -63,7 +63,7 @@ fn ese_read_literally_closes_the_subflow_that_set_the_reference() {
 }
 
 #[test]
-fn ese_mistakes_equal_links_for_one_which_its_paper_does_not_mention() {
+fn ese_mistakes_two_links_with_equal_rtts_for_one_link() {
     let separate = [Sender { link: 0, rtt_ms: 10, start_ms: 0 }, Sender { link: 1, rtt_ms: 10, start_ms: 0 }];
     assert_eq!(verdicts_by(DetectionMethod::Ese, &run(&[QUIET, QUIET], &separate, 4, 1)), [Verdict::Shared]);
 }

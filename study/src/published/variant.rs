@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The methods by name, and the variants of them that benches compare.
+//! Creates methods by name, and defines the variants of methods that benches compare.
 
 use mpwatch_engine::bottleneck::{Concordance, Detector, Method};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
@@ -9,7 +9,7 @@ use super::dwc::Dwc;
 use super::ese::{Ese, Parameters, Reading};
 use super::rfc8382::Rfc8382;
 
-/// Creates the method of this name.
+/// Creates a method with its default parameters.
 pub fn new(method: DetectionMethod) -> Box<dyn Method + Send> {
     with_alpha(method, Parameters::default().alpha)
 }
@@ -29,17 +29,17 @@ fn with_alpha(method: DetectionMethod, alpha: f64) -> Box<dyn Method + Send> {
 /// A method with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
-    /// Its name in tables, as in `dcw` and `ese@1.1`.
+    /// The name in tables, for example `dcw` or `ese@1.1`.
     pub name: String,
     method: DetectionMethod,
     alpha: f64,
 }
 
 impl Variant {
-    /// The other thresholds in Table III of `[MPTCP-D]`; the default is the best one.
+    /// The thresholds in Table III of `[MPTCP-D]` except the best threshold, which is the default.
     const ALPHAS: [f64; 3] = [1.1, 2.3, 3.4];
 
-    /// Every method with its default parameters, mpwatch's own first, and the methods of MPTCP-D with every published threshold.
+    /// All methods with their default parameters, mpwatch's own method first; then both readings of ESE with other thresholds.
     pub fn all() -> Vec<Self> {
         let alpha = Parameters::default().alpha;
         let defaults = DetectionMethod::ALL.iter().map(|&method| Self {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Denoises a row with Daubechies' orthonormal wavelet with four vanishing moments (eight coefficients): decomposes it into approximation and
-//! details, level by level, removes details no larger than noise, and reconstructs the row. Rows are continued periodically.
+//! details, level by level, removes details that are not larger than noise, and reconstructs the row. Rows are continued periodically.
 
-/// Coefficients of the scaling function. Orthonormality and the four vanishing moments determine them up to their order.
+/// Coefficients of the scaling function. Orthonormality and the four vanishing moments determine the coefficients up to their order.
 const SCALING: [f64; TAPS] = [
     0.230_377_813_308_896_5,
     0.714_846_570_552_915_7,
@@ -14,10 +14,10 @@ const SCALING: [f64; TAPS] = [
     -0.010_597_401_785_069_03,
 ];
 const TAPS: usize = 8;
-/// A shorter row is not decomposed further: the periodic continuation would dominate.
+/// Minimum length of a row that is decomposed further. In a shorter row, the periodic continuation would dominate.
 const MIN_LENGTH: usize = 2 * (TAPS - 1);
 
-/// Coefficients of the wavelet: the scaling function's in reverse order, with alternating signs.
+/// Coefficients of the wavelet: the coefficients of the scaling function in reverse order, with alternating signs.
 fn detail(tap: usize) -> f64 {
     let coefficient = SCALING[TAPS - 1 - tap];
     if tap.is_multiple_of(2) { coefficient } else { -coefficient }
@@ -46,7 +46,7 @@ fn reconstruct(approximation: &[f64], details: &[f64]) -> Vec<f64> {
 }
 
 /// Denoises a row whose length is a power of two by Donoho's universal threshold: estimates the noise from the median of the finest details and
-/// moves every detail towards zero by a multiple of it that noise rarely exceeds.
+/// moves every detail towards zero by a multiple of the noise that noise rarely exceeds.
 pub(super) fn denoised(row: &[f64]) -> Vec<f64> {
     if row.len() < MIN_LENGTH {
         return row.to_vec();
@@ -80,7 +80,7 @@ mod tests {
         (a - b).abs() < 1e-9
     }
 
-    /// Only Daubechies' coefficients meet these conditions, up to their order.
+    /// Only Daubechies' coefficients, in either order, meet these conditions.
     #[test]
     fn the_coefficients_are_orthonormal_with_four_vanishing_moments() {
         assert!(is_near(SCALING.iter().sum(), f64::sqrt(2.0)));
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// This is the purpose of four vanishing moments; Haar's wavelet has details wherever a row varies.
+    /// Four vanishing moments have this effect. Haar's wavelet, for comparison, has details wherever a row varies.
     #[test]
     fn a_cubic_has_no_details_away_from_its_ends() {
         let row: Vec<f64> = (0..64).map(|x| f64::from(x).powi(3) - 30.0 * f64::from(x).powi(2)).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bytes from a client of the web server. hyper parses it; routing, credentials and content encoding are ours. An input that begins with the
-//! line `users` is sent to a server with basic auth, which must not answer without the password.
+//! Bytes from a client of the web server. hyper parses the bytes; this project does routing, credentials and content encoding. An input
+//! that begins with the line `users` is sent to a server with basic auth, which must not answer without the password.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use mpwatch_exporters::http::{Access, Pages, WebConfigError, fuzz};
 
 /// Password of the user `prometheus`: `right`, hashed with the minimum cost of bcrypt.
 const WEB_CONFIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/web.yml");
-/// `prometheus:right`.
+/// `prometheus:right` in base64.
 const CREDENTIALS: &[u8] = b"cHJvbWV0aGV1czpyaWdodA==";
 
 struct FixedPages;

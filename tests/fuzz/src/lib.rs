@@ -8,10 +8,10 @@ mod trees;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::filter::Filter;
 
-/// Reads arbitrary bytes.
+/// A function of arbitrary bytes.
 pub type Target = fn(&[u8]);
 
-/// All targets by name. Each has a corpus of its name.
+/// All targets by name. The corpus of a target has the same name.
 pub const TARGETS: [(&str, Target); 11] = [
     ("decode", decode::record),
     ("replay", |input| mpwatch::fuzz::replay(input)),
@@ -26,7 +26,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("kubernetes", |input| mpwatch::fuzz::kubernetes(&text(input))),
 ];
 
-/// Invalid UTF-8 becomes replacement characters, as where the program reads text.
+/// Replaces invalid UTF-8 by replacement characters, as the program does when it reads text.
 fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(input)
 }

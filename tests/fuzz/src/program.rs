@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Entry points into the crate `mpwatch`: each reads arbitrary input as the program does, and asserts what holds for every input. The crate
-//! compiles this file as its module `fuzz`, with the feature of that name only, because its parsers are not public.
+//! compiles this file as its module `fuzz`, with the feature of that name only, because the parsers are not public.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -87,7 +87,7 @@ pub fn config(text: &str) {
             Err(error) => panic!("the shown configuration is not valid: {error}\n{shown}"),
         }
     }
-    // The value is not used: what matters is that reading ends.
+    // The value is not used: the text only has to be parsed without a panic.
     let _ = screen::parse_settings(path, text);
     if let Ok(power) = PowerFile::parse(text) {
         let written = power.text().map_err(|error| error.to_string());
@@ -156,7 +156,7 @@ pub fn kubernetes(lines: &str) {
     }
 }
 
-/// Writes files below a folder. Paths that lead out of it are ignored, and so are those that the file system refuses.
+/// Writes files below a folder. Ignores paths that lead out of the folder and paths that the file system refuses.
 fn write_files(root: &Path, lines: &[&str]) {
     for (path, text) in lines.iter().filter_map(|line| line.split_once('=')) {
         let path = Path::new(path);

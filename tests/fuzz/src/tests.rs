@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs every target on its corpus, without libFuzzer.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn every_target_accepts_its_corpus() {
         let mut inputs = 0;
         for entry in fs::read_dir(corpus().join(name)).unwrap() {
             let path = entry.unwrap().path();
-            // Shown if the target panics.
+            // The test shows this line if the target panics.
             println!("{}", path.display());
             target(&fs::read(path).unwrap());
             inputs += 1;

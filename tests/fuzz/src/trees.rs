@@ -5,13 +5,13 @@ use std::fs;
 
 use mpwatch_ebpf::support::core_check;
 
-/// A tree that replaces `/sys`, as lines `PATH=TEXT`; a line without `=` lets a second pass.
+/// Reads energy counters from a tree that replaces `/sys`: lines `PATH=TEXT`; at a line without `=`, a second passes.
 pub(crate) fn powercap(lines: &str) {
     let root = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
     mpwatch::fuzz::energy(root.path(), lines);
 }
 
-/// A file for `mpwatch doctor --btf`; and an ELF file, as our own object, whose CO-RE records are read.
+/// Reads the input as an ELF file with CO-RE records, such as our own object, and as a file for `mpwatch doctor --btf`.
 pub(crate) fn btf(input: &[u8]) {
     let _ = core_check::accesses(input);
     let file = tempfile::NamedTempFile::new().unwrap_or_else(|error| panic!("no temporary file: {error}"));

@@ -13,7 +13,7 @@ pub fn id(number: u64) -> SubflowId {
     SubflowId { cookie: SocketCookie(number), generation: 0 }
 }
 
-/// A sample; times count from the first second.
+/// A sample `at_ms` milliseconds after the first second of the clock.
 pub fn sample(at_ms: u64, rtt_us: u64, delivered: u32) -> DelaySample {
     let at = Nanos(SECOND + at_ms * 1_000_000);
     DelaySample { at, rtt: Micros(rtt_us), delivered, ..DelaySample::default() }
@@ -24,7 +24,7 @@ pub fn batches(rows: &[Vec<DelaySample>]) -> Vec<SampleBatch> {
     batches_of(32, rows)
 }
 
-/// As [`batches`], in batches of this size.
+/// The same as [`batches`], in batches of this size.
 pub fn batches_of(size: usize, rows: &[Vec<DelaySample>]) -> Vec<SampleBatch> {
     let of = |(number, row): (u64, &Vec<DelaySample>)| {
         let batch = move |samples: &[DelaySample]| SampleBatch { id: id(number), samples: samples.to_vec() };

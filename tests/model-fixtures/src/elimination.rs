@@ -7,7 +7,7 @@ use mpwatch_model::flow::elimination::{Candidate, EliminationAction, Removal, Th
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::unit::{BitsPerSecond, Micros};
 
-/// The last subflow of a connection is removed, the first one is kept. `None`: it has no subflows.
+/// Removes the last subflow of a connection and keeps the first one. `None`: the connection has no subflows.
 pub fn removal(connection: &Connection) -> Option<Removal> {
     let candidate = |subflow: &Subflow, goodput| Candidate {
         subflow: subflow.id,

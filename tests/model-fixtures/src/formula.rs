@@ -14,7 +14,7 @@ pub struct Measurement {
     pub own: f64,
     /// CPU time of all consumers, seconds.
     pub all: f64,
-    /// Idle power, watts, measured before. Only EnergAt uses it.
+    /// Idle power, watts, measured before the window. Only EnergAt uses it.
     pub idle: f64,
 }
 

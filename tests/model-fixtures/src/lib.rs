@@ -272,7 +272,7 @@ fn timeline(connection: &Connection) -> Vec<TimelineEntry> {
     entries
 }
 
-/// Both ends closed it after 12 s.
+/// A connection that both ends closed after 12 s.
 pub fn closed(token: u32) -> Connection {
     let mut connection = connection(token, 2);
     for (subflow, place) in connection.subflows.iter_mut().zip(1..) {
@@ -291,7 +291,7 @@ pub fn closed(token: u32) -> Connection {
     connection
 }
 
-/// The first path of three failed; the second carries the data and the third is a backup that now gets none.
+/// A connection with three subflows: the first ended with a timeout, the path of the second has failed, and the third is a backup.
 pub fn failover(token: u32) -> Connection {
     let mut connection = connection(token, 3);
     let first = &mut connection.subflows[0];
@@ -324,7 +324,7 @@ pub fn failover(token: u32) -> Connection {
     settled(connection)
 }
 
-/// A server's connection whose peer does not speak MPTCP, over IPv6, older than the agent.
+/// A server's connection over IPv6 that is older than mpwatch and whose peer does not support MPTCP.
 pub fn fallen_back(token: u32) -> Connection {
     let mut connection = connection(token, 1);
     let subflow = &mut connection.subflows[0];
@@ -344,7 +344,7 @@ pub fn fallen_back(token: u32) -> Connection {
     let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));
     let observed = Observed { bytes, bytes_sent, duration, active, wire_bytes_estimate };
     connection.subflows[0].observed = observed;
-    // In proportion to its payload.
+    // Energy in proportion to the payload.
     let energy = connection.subflows[0].energy.as_mut();
     let parts = energy.map(|e| [&mut e.active, &mut e.lo, &mut e.hi, &mut e.full]);
     parts.into_iter().flatten().flatten().for_each(|part| part.0 /= 10_000);
@@ -355,7 +355,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection
 }
 
-/// One second of the machine with these connections.
+/// A snapshot of the machine with these connections, 1 s after the previous snapshot.
 pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
     Snapshot {
         schema: SCHEMA,
@@ -402,7 +402,7 @@ pub fn idle(connections: Vec<Connection>) -> IdleConnections {
     idle
 }
 
-/// A machine of one package, since 12.5 s.
+/// Energy of a machine with one package after 12.5 s.
 fn zones() -> SnapshotEnergy {
     SnapshotEnergy {
         source: EnergySource::RaplPerf,
@@ -426,7 +426,7 @@ fn zones() -> SnapshotEnergy {
     }
 }
 
-/// A CPU that is half busy, after 12.5 s.
+/// Accounts of a half busy CPU after 12.5 s.
 fn cpu(number: u32) -> CpuAccounts {
     CpuAccounts {
         cpu: number,
@@ -441,7 +441,7 @@ fn cpu(number: u32) -> CpuAccounts {
     }
 }
 
-/// The same as a report of a run of 12.5 s.
+/// The report of a run whose last snapshot is [`snapshot`] with these connections.
 pub fn report(connections: Vec<Connection>) -> Report {
     let Snapshot { schema, at: to, host, connections, counters, cpus, energy, losses, .. } =
         snapshot(connections);
@@ -468,7 +468,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
     .with(connections)
 }
 
-/// Some losses of each kind that users meet.
+/// Losses of the kinds that occur in practice.
 pub fn losses() -> Losses {
     Losses {
         ring_full_recovered: 40,

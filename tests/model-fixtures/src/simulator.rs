@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated network of FIFO queues and windowed senders, packet by packet: not TCP, but with its sawtooth and its queue. The same seed gives
-//! the same samples.
+//! A packet-level simulation of FIFO queues and window-based senders. Of TCP they have only the sawtooth of the window and the queueing.
+//! The same seed gives the same samples.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,11 +16,11 @@ const MS: u64 = 1_000_000;
 /// A link with a queue.
 #[derive(Clone, Copy)]
 pub struct Link {
-    /// Rate.
+    /// Rate in Mbit/s.
     pub mbit: u64,
-    /// Longest queueing delay.
+    /// Longest queueing delay in milliseconds.
     pub queue_ms: u64,
-    /// Mean part of the rate that bursts of cross traffic take, in percent.
+    /// Mean share of the rate that bursts of cross traffic take, in percent.
     pub cross: u64,
 }
 
@@ -29,27 +29,27 @@ pub struct Link {
 pub struct Sender {
     /// Index of its link.
     pub link: usize,
-    /// Round-trip time without queueing.
+    /// Round-trip time without queueing, in milliseconds.
     pub rtt_ms: u64,
-    /// Time of the first packet.
+    /// Time of the first packet, in milliseconds.
     pub start_ms: u64,
 }
 
-/// Without cross traffic.
+/// A link without cross traffic.
 pub const QUIET: Link = Link { mbit: 20, queue_ms: 30, cross: 0 };
-/// With cross traffic.
+/// A link with cross traffic.
 pub const BUSY: Link = Link { mbit: 20, queue_ms: 30, cross: 30 };
 
-/// Some senders on one link, each started 100 ms after the one before.
+/// This number of senders on one link, each started 100 ms after the previous one.
 pub fn on(link: usize, count: usize) -> Vec<Sender> {
     (0..count as u64).map(|n| Sender { link, rtt_ms: 10, start_ms: 100 * n }).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// An acknowledgement arrives: sender, time of sending.
+    /// An acknowledgement arrives: index of the sender, time when the packet was sent.
     Ack(usize, u64),
-    /// A loss is detected: sender, time of sending.
+    /// A loss is detected: index of the sender, time when the packet was sent.
     Loss(usize, u64),
     Start(usize),
     /// A burst of cross traffic on a link.
@@ -179,7 +179,7 @@ impl Simulator {
         }
     }
 
-    /// Time of departure. `None`: the queue was full.
+    /// Time when the packet leaves the queue. `None`: the queue was full.
     fn enqueue(&mut self, link: usize, now: u64) -> Option<u64> {
         let Link { mbit, queue_ms, .. } = self.links[link];
         let begins = self.free_at[link].max(now);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reference of `mptcpd`, the congestion control of `[MPTCP-D]`, in the integers that the kernel computes with
+//! Reference implementation of `mptcpd`, the congestion control of `[MPTCP-D]`, with the same integers as in the kernel
 //! (`ebpf/src/congestion/arithmetic.bpf.h`). docs/control.md has the equations and the accuracy.
 //!
 //! Per acknowledged segment on path r: `w_r += psi_r * (w_r / RTT_r^2) / (sum_k w_k / RTT_k)^2` with `psi_r = min_k RTT_k / RTT_r`; per loss
 //! `w_r = w_r / 2`. With the share `q_r` of path r in the connection's rate, the increase is `psi_r * q_r^2 / w_r`. Both factors are at most
 //! 1, so that the increase is at most Reno's `1 / w_r` (RFC 5681, section 3.1), on each path and for any other paths.
 
-/// Larger windows count as this one in rates: 1.5 GB with segments of 1460 bytes.
+/// Maximum window in the computation of rates, in segments: 1.5 GB with segments of 1460 bytes.
 pub const MAX_CWND: u32 = 1 << 20;
-/// Longer RTTs count as this one: 16.7 s, in microseconds.
+/// Maximum RTT in computations, in microseconds: 16.7 s.
 pub const MAX_RTT_US: u32 = (1 << 24) - 1;
 /// The smallest window after a loss (RFC 5681, equation 4), in segments.
 pub const MIN_CWND: u32 = 2;
@@ -40,8 +40,8 @@ fn ratio(part: u64, whole: u64) -> u64 {
     quotient.min(ONE)
 }
 
-/// Increase per acknowledged segment, in 2^-40 segments. `total_rate`: of all active paths, this one included. `min_rtt_us`: their lowest
-/// RTT.
+/// Increase per acknowledged segment, in 2^-40 segments. `total_rate`: rate of all active paths, including this one. `min_rtt_us`: lowest
+/// RTT of these paths.
 pub fn increase_per_segment(cwnd: u32, rtt_us: u32, total_rate: u64, min_rtt_us: u32) -> u64 {
     let share = ratio(rate(cwnd, rtt_us), total_rate);
     let psi = ratio(clamp_rtt(min_rtt_us), clamp_rtt(rtt_us));
@@ -65,7 +65,7 @@ impl Path {
         Self { cwnd, rtt_us, credit: 0 }
     }
 
-    /// Its rate, in the units of [`rate`].
+    /// Rate of the path, in the unit of [`rate`].
     pub fn rate(&self) -> u64 {
         rate(self.cwnd, self.rtt_us)
     }
@@ -112,7 +112,7 @@ impl Connection {
         Some(self.paths.get_mut(path)?.grow(acked, increase))
     }
 
-    /// A loss on a path: half of its window, at least [`MIN_CWND`].
+    /// Applies a loss on a path: halves its window, to at least [`MIN_CWND`].
     pub fn lose(&mut self, path: usize) {
         if let Some(path) = self.paths.get_mut(path) {
             *path = Path::new((path.cwnd / 2).max(MIN_CWND), path.rtt_us);

@@ -7,12 +7,12 @@ use super::*;
 
 /// One segment.
 const SEGMENT: f64 = (1_u64 << INCREASE_SHIFT) as f64;
-/// Difference of an increase from the equation, as a share of Reno's increase on that path.
+/// Maximum difference of an increase from the equation, as a share of Reno's increase on that path.
 const TOLERANCE: f64 = 0.000_5;
-/// Difference of a window from the equation during a trace.
+/// Maximum difference of a window from the equation during a trace, in segments.
 const TRACE_SEGMENTS: f64 = 1.5;
 
-/// The equation of `[MPTCP-D]`, literally. Windows and RTTs of all paths.
+/// The equation of `[MPTCP-D]`. `paths` has the window and RTT of each path.
 fn equation(paths: &[(f64, f64)], path: usize) -> f64 {
     let (cwnd, rtt) = paths[path];
     let sum: f64 = paths.iter().map(|(cwnd, rtt)| cwnd / rtt).sum();
@@ -81,7 +81,7 @@ proptest! {
         let total = others + rate(cwnd, rtt);
         let increase = increase_per_segment(cwnd, rtt, total, min_rtt);
         prop_assert!(increase <= reno(cwnd));
-        // Nor does a stretched ACK grow the window by more than one segment.
+        // A stretched ACK increases the window by at most one segment.
         let mut path = Path::new(cwnd, rtt);
         path.credit = (1 << INCREASE_SHIFT) - 1;
         prop_assert!(path.grow(u32::MAX, increase) <= 1);
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn a_trace_stays_at_the_windows_of_the_equation(connection in usual_connection(), trace in trace()) {
         let mut integer = connection.clone();
-        // A window is a whole number of segments to the kernel; the rest is exact.
+        // Windows are whole numbers of segments, as in the kernel; the credits are exact.
         let mut exact = floats(&connection);
         let mut credits = vec![0.0; exact.len()];
         for event in trace {
@@ -141,14 +141,14 @@ proptest! {
 fn one_path_is_reno() {
     let mut connection = Connection { paths: vec![Path::new(10, 20_000)] };
     let acks = (1..100).find(|_| connection.acknowledge(0, 1) == Some(1));
-    // 1/10 is not exact in binary: one more ACK than Reno.
+    // 1/10 is not exact in binary, so the window needs one more ACK than with Reno.
     assert_eq!(acks, Some(11));
     assert_eq!(connection.increase(1), None);
 }
 
 #[test]
 fn a_slow_path_grows_less() {
-    // Twice the RTT with the same window: a third of the rate, psi 1/2.
+    // Path 1 has twice the RTT and the same window, so a third of the total rate, and psi is 1/2.
     let connection = Connection { paths: vec![Path::new(30, 10_000), Path::new(30, 20_000)] };
     let share = |path| connection.increase(path).unwrap() as f64 / reno(30) as f64;
     assert!((share(0) - 4.0 / 9.0).abs() < 1e-4, "{}", share(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An upload whose last path changes the payload of a segment and corrects TCP's checksum.
+//! An upload over paths of which the last one changes the payload of a segment and corrects TCP's checksum.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Number of the segment whose payload is changed.
 const CHANGED: u32 = 100;
 
-/// An upload whose last path changes payload.
+/// Runs the upload and mpwatch over this number of paths.
 pub(crate) fn upload(paths: usize, workload: Workload) -> (Topology, TransferOutcome, Report) {
     let link = LinkSpec::rate(40.0, Duration::from_millis(50)).rtt(Duration::from_millis(5));
     let mut links = vec![link; paths];
@@ -41,8 +41,8 @@ pub(crate) fn upload(paths: usize, workload: Workload) -> (Topology, TransferOut
     (lab, outcome, report)
 }
 
-/// After a fallback, the kernel leaves no room for MPTCP's option, but a segment with an infinite mapping has one: a full one exceeds the
-/// MTU, is never sent, and the connection stalls permanently (observed on 6.18).
+/// After a fallback, the kernel leaves no room for MPTCP's option, but a segment with an infinite mapping has this option. A full segment
+/// then exceeds the MTU and is never sent, and the connection stalls permanently (observed on 6.18).
 fn use_small_segments(end: &Namespace) {
     for (name, value) in [("mtu_probing", "2"), ("base_mss", "1200"), ("probe_threshold", "1000")] {
         end.sysctl(&format!("net.ipv4.tcp_{name}"), value).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arithmetic of `mptcpd` in the kernel against the reference.
+//! Compares the arithmetic of `mptcpd` in the kernel with the reference.
 
 use libbpf_rs::{Object, ObjectBuilder, ProgramInput};
 use mpwatch_tests::emulation;
@@ -49,7 +49,7 @@ impl Arithmetic {
     }
 }
 
-/// The kernel runs the same integers as the reference, over whole traces of ACKs.
+/// The kernel computes the same integers as the reference over traces of ACKs.
 #[test]
 fn the_kernel_computes_the_same_numbers_as_the_reference() {
     if !may_run() {
@@ -95,7 +95,7 @@ enum Event {
     Lost,
 }
 
-/// Whole connections: the windows of all paths stay equal over traces of ACKs and losses. On a loss the kernel's Reno halves the window
+/// The windows of all paths of a connection equal the reference over traces of ACKs and losses. On a loss the kernel's Reno halves the window
 /// (`tcp_reno_ssthresh`), and `mptcpd_ssthresh` sets the credit to zero.
 #[test]
 fn windows_of_all_paths_equal_the_reference_over_acks_and_losses() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * One step of the arithmetic of mptcpd (arithmetic.bpf.h has the units) on numbers from user space, for the test that compares the kernel's
- * results with the reference. An object of its own: mpwatch does not contain it.
+ * results with the reference. mpwatch does not contain this object.
  */
 #include "../../../ebpf/src/congestion/arithmetic.bpf.h"
 
-/* As `Step` in arithmetic.rs. */
+/* The same fields as in `Step` in arithmetic.rs. */
 struct step {
 	/* In: rate of the connection's other subflows. */
 	__u64 others_rate;

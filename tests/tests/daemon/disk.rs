@@ -30,7 +30,7 @@ impl Disk {
     /// Fills the disk. Returns the file to delete later.
     pub(crate) fn fill(&self) -> PathBuf {
         let filler = self.0.path().join("filler");
-        fs::write(&filler, vec![0; 2 << 20]).expect_err("it is larger than the disk");
+        fs::write(&filler, vec![0; 2 << 20]).expect_err("the file is larger than the disk");
         filler
     }
 }

@@ -92,7 +92,7 @@ impl DaemonDir {
         self.start_as(&[], arguments)
     }
 
-    /// As [`DaemonDir::start`], through a command that changes the user.
+    /// The same as [`DaemonDir::start`], through a command that changes the user.
     pub(crate) fn start_as(&self, wrapper: &[&str], arguments: &[&str]) -> Daemon {
         let ready = self.notification_count("READY=1");
         let mut program = program();
@@ -143,7 +143,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// The address of its web server.
+    /// Address of the daemon's web server.
     #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn address(&self) -> &str {
         &self.address
@@ -160,7 +160,7 @@ impl Daemon {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// The value of a series, given by its name with labels.
+    /// The value of a series, given by its name with labels. `None`: the daemon does not export the series.
     pub(crate) fn metric(&self, series: &str) -> Option<f64> {
         let (_, text) = self.get("/metrics");
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -177,7 +177,7 @@ impl Daemon {
         })
     }
 
-    /// Waits for a log entry with this message.
+    /// Waits for a log entry with this message, and returns the latest one.
     #[track_caller]
     pub(crate) fn wait_for_log(&self, message: &str) -> Value {
         let find = || {
@@ -192,7 +192,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Its resident memory, kB.
+    /// Resident memory of the daemon, kB.
     #[allow(dead_code, reason = "only some targets use it")]
     pub(crate) fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -200,7 +200,7 @@ impl Daemon {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Its whole log.
+    /// All log entries of the daemon.
     pub(crate) fn log_text(&self) -> String {
         format!("{:?}", self.log.lock().unwrap())
     }
@@ -215,7 +215,7 @@ impl Daemon {
         fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap()
     }
 
-    /// Waits until it exits.
+    /// Waits until the daemon exits.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         poll_until("the daemon to end", TIMEOUT, || self.child.try_wait().unwrap()).unwrap()
     }

@@ -28,7 +28,7 @@ fn every_microjoule_of_a_minute_is_in_one_place() {
     assert_conserved(Duration::from_mins(1));
 }
 
-/// The counters do not advance when mpwatch starts and when it ends, so the test knows the exact energy that it measured.
+/// The counters do not advance when mpwatch starts and when it ends, so the test can compute the exact energy that mpwatch measured.
 fn assert_conserved(length: Duration) {
     let _guard = exclusive();
     // Two sockets with memory, or one if the number of CPUs is odd.
@@ -80,7 +80,7 @@ impl FileReads {
         Self(inotify)
     }
 
-    /// Waits for energy windows. A window reads the counter before and after it settles the ledger, up to three times.
+    /// Waits for energy windows. A window reads the counter up to three times, before and after it settles the ledger.
     fn wait_for_windows(&self, windows: u32) {
         while self.0.read_events().is_ok() {}
         for _ in 0..windows * 6 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine that is never idle and was never calibrated: mpwatch fits the idle power while the load varies.
+//! mpwatch fits the idle power while the load varies, on a machine that is never idle and was never calibrated.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -27,8 +27,8 @@ struct Charged {
 /// Relative errors of the energy of transfers, after two minutes of varying load and in parallel with a process that uses this share of a
 /// CPU.
 ///
-/// The truth follows the CPU time that the kernel counts for both ends and for its own threads. mpwatch charges a part of it to flows; the
-/// rest is work of the applications, and of packets before their socket is known.
+/// The true energy follows the CPU time that the kernel counts for both ends and for its own threads. mpwatch charges a part of this time to
+/// flows; the rest is time of the applications, and of packets whose socket is not known.
 fn errors_with_other_load(percent: u32, options: &[&str], rounds: usize) -> Vec<f64> {
     let topology = Topology::two_paths(LinkSpec::default(), LinkSpec::default()).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
@@ -36,7 +36,7 @@ fn errors_with_other_load(percent: u32, options: &[&str], rounds: usize) -> Vec<
     let observer =
         Observer::start(&[options, &simulated.arguments().each_ref().map(String::as_str)[..]].concat());
     let other = (cpus() as usize).min(2) - 1;
-    // Loads of different sizes, each for several windows: from them mpwatch fits the idle power.
+    // mpwatch fits the idle power from different loads, each of which lasts for several windows.
     for step in 0..60_u32 {
         let load = Bystander::start(other, 10 + step * 17 % 60);
         sleep(Duration::from_secs(2));
@@ -90,7 +90,7 @@ fn charged(report: &Report, topology: &Topology, index: usize) -> Charged {
     sum
 }
 
-/// Asserts that the mean errors of several transfers with both loads are close to the truth and to each other. Returns all errors.
+/// Asserts that the mean errors of several transfers with both loads are small and close to each other. Returns all errors.
 fn assert_means_are_close(options: &[&str], rounds: usize) -> Vec<f64> {
     let errors = [10, 100].map(|percent| errors_with_other_load(percent, options, rounds));
     let [quiet, busy] = errors.each_ref().map(|errors| errors.iter().sum::<f64>() / errors.len() as f64);
@@ -112,8 +112,8 @@ fn a_fitted_idle_power_gives_the_energy_of_flows_on_a_machine_that_is_never_idle
 }
 
 /// The default ledger measures some ten windows of each transfer. Without a rate limit, a transfer on a busy machine comes in bursts, and
-/// ten windows have an error of 3 to 5 % (one standard deviation). Therefore many transfers are measured here, and for a single transfer
-/// only its interval is checked.
+/// ten windows have an error of 3 to 5 % (one standard deviation). Therefore the test measures many transfers, and for a single transfer it
+/// checks only the interval.
 #[test]
 #[ignore = "takes ten minutes"]
 fn a_fitted_idle_power_gives_the_energy_of_flows_with_default_settings() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch observes only the end of a connection. Its energy is divided by the observed payload.
+//! mpwatch observes only the last part of a connection. The energy of this part is divided by the observed payload.
 //!
 //! The cost of a byte changes with the load, by a factor of two on a busy machine, and a second recorder increases it. Therefore only bytes
 //! that both recorders observed are compared.
@@ -30,7 +30,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Observed payload of the client's only connection, and all of its payload.
+    /// Cost of the client's only connection, and its observed payload in bytes.
     fn from_report(report: &Report, topology: &Topology) -> (Self, u64) {
         let connection = report.only_connection_in(topology.client().name());
         let observed = number(&connection["observed"], "bytes");
@@ -40,7 +40,7 @@ impl Cost {
         (Self { per_gigabyte: reported, bounds: ["lo_uj", "hi_uj"].map(per_gigabyte) }, observed)
     }
 
-    /// The cost for another number of joules, with the same relative precision.
+    /// The same relative bounds for another number of joules per gigabyte.
     fn scaled_to(&self, per_gigabyte: f64) -> Self {
         Self { per_gigabyte, bounds: self.bounds.map(|bound| bound * per_gigabyte / self.per_gigabyte) }
     }
@@ -50,7 +50,7 @@ impl Cost {
     }
 }
 
-/// Acknowledged bytes, and a value of the energy, of the client's connection, at each tick of a recording.
+/// Acknowledged bytes and an energy value of the client's connection at each tick of a recording.
 fn course(report: &Report, topology: &Topology, key: &str) -> Vec<(f64, f64)> {
     let file = report.recording();
     let netns = topology.client().name();
@@ -64,7 +64,7 @@ fn course(report: &Report, topology: &Topology, key: &str) -> Vec<(f64, f64)> {
     snapshots.filter_map(point).collect()
 }
 
-/// The energy when this much was acknowledged, between two ticks.
+/// The energy value when `acked` bytes were acknowledged, interpolated between two ticks.
 fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
     let after = course.iter().position(|point| point.0 >= acked).unwrap();
     let [(from, low), (to, high)] = [course[after - 1], course[after]];
@@ -72,6 +72,7 @@ fn energy_at(course: &[(f64, f64)], acked: f64) -> f64 {
 }
 
 /// Observes one upload from its opening and from 85 % of it on, and compares the cost of the bytes that both recorders observed.
+/// Returns whether the intervals of both recorders overlap.
 fn intervals_overlap() -> bool {
     let link = LinkSpec::rate(200.0, Duration::from_millis(20));
     let topology = Topology::two_paths(link, link).unwrap();
@@ -104,7 +105,7 @@ fn intervals_overlap() -> bool {
     let cpu_ratio = cpu / spent_on_last("cpu_ns");
     let same_bytes = whole.scaled_to(spent * 1e3 / observed as f64);
     println!(
-        "J/GB of the last {observed} bytes: {end:.2?}; seen completely: {same_bytes:.2?}; of all: {whole:.2?}"
+        "J/GB of the last {observed} bytes: late recorder {end:.2?}, first {same_bytes:.2?}; of all: {whole:.2?}"
     );
     let overlaps = end.overlaps(&same_bytes);
     println!("intervals overlap: {overlaps}; ratio of CPU time: {cpu_ratio:.3}");
@@ -116,7 +117,7 @@ fn intervals_overlap() -> bool {
 }
 
 /// With other load, power changes within a tick, and the ticks of the two recorders differ: in two of seven runs the intervals did not
-/// overlap. With a systematic error they never would.
+/// overlap. With a systematic error the intervals would never overlap.
 const ATTEMPTS: usize = 3;
 
 #[test]
@@ -126,5 +127,5 @@ fn a_connection_observed_at_its_end_has_the_energy_per_gigabyte_of_a_full_observ
     }
     let _alone = exclusive();
     let overlaps = (0..ATTEMPTS).any(|_| intervals_overlap());
-    assert!(overlaps, "in none of {ATTEMPTS} runs do the intervals of both recorders overlap");
+    assert!(overlaps, "the intervals of the recorders overlap in none of {ATTEMPTS} runs");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For `root_close` and `root_paths`: a transfer that mpwatch records while `ss` and the application measure it independently.
-#![allow(dead_code, reason = "each of the two targets uses a part")]
+//! A transfer that mpwatch records while `ss` and the application measure it independently.
+#![allow(dead_code, reason = "each target uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,14 +28,14 @@ pub(crate) fn lab(join: JoinBy, backup: bool) -> Topology {
     let paths = vec![path(false), path(backup)];
     let lab = Topology::build(&TopologySpec { paths, join, quick_timeouts: true, ..TopologySpec::default() })
         .unwrap();
-    // Four retransmission timeouts instead of six.
+    // A subflow ends after four retransmission timeouts instead of six.
     for namespace in [lab.client(), lab.server()] {
         namespace.sysctl("net.ipv4.tcp_retries2", "3").unwrap();
     }
     lab
 }
 
-/// An upload. Its connection stays open until [`ObservedTransfer::finish`].
+/// An upload whose connection stays open until [`ObservedTransfer::finish`].
 pub(crate) struct ObservedTransfer {
     pub(crate) lab: Topology,
     pub(crate) control: Arc<Control>,
@@ -67,7 +67,7 @@ impl ObservedTransfer {
         Self::with_spec(lab, &spec, &[])
     }
 
-    /// Starts it with scheduler accounting, which needs the ledger.
+    /// Starts an upload with scheduler accounting, which needs the exact ledger.
     pub(crate) fn with_ledger(lab: Topology, bytes: u64) -> Self {
         let spec = lab.traffic(Workload::upload(bytes)).unwrap();
         Self::observe(Observer::start_complete(&["--ledger", "exact"]), lab, &spec)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens subflows of connections of the userspace path manager, as mptcpd does: MPTCP_PM_CMD_SUBFLOW_CREATE.
+//! Opens subflows of connections that the userspace path manager controls, by the netlink command MPTCP_PM_CMD_SUBFLOW_CREATE.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

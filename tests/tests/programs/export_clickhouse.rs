@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch export clickhouse`: no failure of the server loses a connection, repetition is harmless, and the schema works on the current
-//! engine, from chDB (`MPWATCH_PYTHON`).
+//! engine of ClickHouse in chDB (`MPWATCH_PYTHON`).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn unconfirmed_connections_are_sent_by_the_next_run() {
     assert_eq!(kept.len(), 5);
     let rows = requests.iter().flat_map(|request| rows(&request.body));
     let versions: Vec<u64> = rows.map(|row| version(&row)).collect();
-    assert!(versions.is_sorted(), "a later state never has a lesser version: {versions:?}");
+    assert!(versions.is_sorted(), "a later state never has a smaller version: {versions:?}");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_password_is_sent_and_never_shown() {
     let (port, requests) = server(vec![Answer::Status(403, "Authentication failed")]);
     let more = ["--user", "mpwatch", "--password-file", file.to_str().unwrap()];
     let outcome = export(&db, port, &more);
-    assert_eq!(outcome.code, Some(1), "a wrong password is not tried again");
+    assert_eq!(outcome.code, Some(1), "after a wrong password the export does not retry");
     assert!(
         outcome.stderr.contains("Authentication failed") && !outcome.stderr.contains("hunter2"),
         "{outcome:?}"
@@ -227,7 +227,7 @@ fn both_ends_of_a_connection_are_one_row_however_often_they_are_sent() {
     let Some(engine) = engine() else { return };
     let folder = TempDir::new().unwrap();
     let mut clients: Vec<Connection> = (1..=20).map(fixture::closed).collect();
-    // Over midnight, by clocks that differ by 2 s.
+    // The clocks of the two hosts differ by 2 s, and for the first connection by a day in addition.
     clients[0].shift(HOUR_NS);
     let mut servers: Vec<Connection> = clients.iter().map(other_end).collect();
     for end in &mut servers {

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 const SCHEMA_VERSION: &str = "CREATE TABLE mpwatch.schema_version (version UInt32) ENGINE = Log";
 
-/// Our table of ends without features that this version lacks: shared text, compression by column, and parts by day.
+/// Our table of ends without features that this version lacks: nullable `LowCardinality`, codecs of columns, and partitions by day.
 fn ends() -> String {
     let schema = schema(&[]);
     let (_, columns) = schema.split_once("CREATE TABLE IF NOT EXISTS mpwatch.ends (").unwrap();
@@ -43,7 +43,7 @@ struct Server {
 }
 
 impl Server {
-    /// `None`: it is not installed.
+    /// `None`: the server is not installed.
     fn start() -> Option<Self> {
         if Command::new("clickhouse-server").arg("--version").output().is_err() {
             skip("clickhouse-server is missing; it is in Debian's package of the same name");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file: each closed
-//! connection once for each end, as event and as spans, both ends in one trace.
+//! A real OpenTelemetry Collector (`tests/otelcol`) receives the data of `mpwatch export otlp` and writes it to a file. The file has each
+//! closed connection once for each end, as event and as spans, and both ends are in one trace.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const PROGRAM: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/otelcol");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/otelcol");
 
-/// Whether it could be built. The first time takes minutes, as its modules are downloaded and compiled.
+/// Builds the collector, and returns whether that succeeded. The first build takes minutes, because it downloads and compiles modules.
 fn build() -> bool {
     let mut go = Command::new("go");
     go.args(["build", "-trimpath", "-ldflags=-s", "-o", PROGRAM, "."]).current_dir(SOURCE);
@@ -113,7 +113,7 @@ fn a_collector_has_every_connection_once_per_end_and_both_ends_in_one_trace() {
     let expected = 2 * 5 * 4;
     let complete = || Some(received(folder.path())).filter(|received| received.len() >= expected);
     let received = poll_until("all events and spans", Duration::from_secs(20), complete).unwrap();
-    assert_eq!(received.len(), expected, "nothing came twice: {received:?}");
+    assert_eq!(received.len(), expected, "nothing was received twice: {received:?}");
     let mut traces: BTreeMap<&str, BTreeMap<&str, Vec<[&str; 2]>>> = BTreeMap::new();
     for [host, trace, span, name] in &received {
         traces.entry(trace).or_default().entry(host).or_default().push([name, span]);

@@ -13,7 +13,7 @@ use mpwatch_store::{Limits, Store};
 use mpwatch_tests::{mpwatch, skip};
 use tempfile::TempDir;
 
-/// A folder with a database of clients with one, two and three subflows on two days, and one of unknown energy.
+/// A folder with a database of clients with one, two and three subflows on two days, one of them with unknown energy.
 fn database() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("flows.db");
@@ -67,13 +67,13 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The output of a program of the Python with DuckDB, pandas and pyarrow.
+/// The output of a Python program that uses DuckDB, pandas and pyarrow. `None`: packages are missing, and the test is skipped.
 fn python(program: &str, folder: &Path) -> Option<String> {
     let python = std::env::var_os("MPWATCH_PYTHON").unwrap_or_default();
     let imports = Command::new(&python).args(["-c", "import pandas, duckdb, pyarrow"]).output();
     if !imports.is_ok_and(|output| output.status.success()) {
         skip(
-            "MPWATCH_PYTHON does not name a Python with pandas, pyarrow and DuckDB; `./dev test unit` installs it",
+            "MPWATCH_PYTHON does not name a Python with pandas, pyarrow and DuckDB; `./dev test slow` installs it",
         );
         return None;
     }

@@ -15,7 +15,7 @@ fn in_checkout(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// The known rows. Columns of nested tables that a row does not have are unknown: arrays of the length of the others.
+/// The known rows. A nested column that a row lacks becomes an array of NULLs, as long as the row's other columns of that nested table.
 fn rows() -> String {
     let schema = schema(&[]);
     let arrays: BTreeSet<&str> = schema
@@ -40,7 +40,7 @@ fn rows() -> String {
 /// An engine with the known rows. `None`: no engine is installed.
 fn filled() -> Option<Engine> {
     let engine = engine()?;
-    // Twice: repetition changes nothing.
+    // The rows are inserted twice, because repetition must not change an answer.
     for _ in 0..2 {
         engine.query(&format!("INSERT INTO mpwatch.ends FORMAT JSONEachRow\n{}", rows()));
     }
@@ -55,7 +55,7 @@ fn every_query_answers_as_computed_by_hand() {
         let file = file.unwrap().path();
         let name = file.file_stem().unwrap().to_str().unwrap();
         let query = fs::read_to_string(&file).unwrap();
-        assert!(query.contains("{hours:UInt64}"), "{name} has no period");
+        assert!(query.contains("{hours:UInt64}"), "{name} has no parameter for its period");
         let expected =
             fs::read_to_string(in_checkout(&format!("tests/fixtures/clickhouse/{name}.tsv"))).unwrap();
         // The data has dates years ahead, so that every period includes it.
@@ -79,7 +79,7 @@ fn every_panel_of_the_dashboard_has_rows_in_the_displayed_period_only() {
         for (text, _) in panel.queries {
             assert_ne!(answer(text, ["0", "9000000000000"]), "", "{} has no rows", panel.title);
             for other in [["8000000000000", "9000000000000"], ["0", "1"]] {
-                assert_eq!(answer(text, other), "", "{} shows what is not in its period", panel.title);
+                assert_eq!(answer(text, other), "", "{} shows rows outside of its period", panel.title);
             }
         }
     }

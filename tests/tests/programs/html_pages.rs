@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const WIDTHS: [u32; 3] = [390, 1_200, 1_800];
 
-/// Writes the elements that are cut to the title of the page: those that are wider than their place, or end outside of the frame.
+/// Appends a list of cut elements to the page for each frame: elements that are wider than their place or end outside of the frame.
 const MEASURE: &str = "<script>onload = () => {
   for (const frame of document.querySelectorAll('iframe')) {
     const page = frame.contentDocument, width = page.documentElement.clientWidth;
@@ -27,7 +27,7 @@ const MEASURE: &str = "<script>onload = () => {
   }
 }</script>";
 
-/// The text that a page has in the browser. `None`: there is no browser.
+/// The page after a browser has run its script. `None`: there is no browser.
 fn rendered(page: &str) -> Option<String> {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("page.html");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The DaemonSet and the Helm chart: valid for Kubernetes, the same with default values, not privileged, with the capabilities of the
-//! service, and with a configuration that mpwatch accepts. Helm's engine and the schemas of Kubernetes come from PyPI (`MPWATCH_PYTHON`).
+//! The DaemonSet and the Helm chart are valid for Kubernetes, equal with default values, and not privileged. They have the capabilities of
+//! the service and a configuration that mpwatch accepts. Helm's engine and the schemas of Kubernetes come from PyPI (`MPWATCH_PYTHON`).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const UNIT: &str = "packaging/systemd/mpwatch.service";
 const DAEMONSET: &str = "packaging/kubernetes/daemonset.yaml";
 const CHART: &str = "packaging/helm/mpwatch";
-/// The oldest version that Chart.yaml allows, and the newest one.
+/// The oldest version of Kubernetes that Chart.yaml allows, and the newest version.
 const VERSIONS: [&str; 2] = ["1.25", "1.37"];
 
 fn in_checkout(name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ fn python(arguments: &[&str], input: &Value) -> Option<Output> {
     let imports = ["-c", "import helm_python, kubernetes_validate"];
     if !Command::new(&python).args(imports).output().is_ok_and(|output| output.status.success()) {
         skip(
-            "MPWATCH_PYTHON does not name a Python with helm-python-sdk and kubernetes-validate; `./dev test unit` installs it",
+            "MPWATCH_PYTHON does not name a Python with helm-python-sdk and kubernetes-validate; `./dev test slow` installs it",
         );
         return None;
     }
@@ -52,7 +52,7 @@ fn python(arguments: &[&str], input: &Value) -> Option<Output> {
     Some(child.wait_with_output().unwrap())
 }
 
-/// As [`python`], of a run that must succeed.
+/// The output of [`python`] in a run that must succeed.
 fn answer(arguments: &[&str], input: &Value) -> Option<String> {
     let output = python(arguments, input)?;
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -131,7 +131,7 @@ fn the_chart_with_default_values_is_the_manifest() {
     let mut by_helm = pod(&rendered).clone();
     let mut by_hand = pod(&manifest()).clone();
     for pod in [&mut by_helm, &mut by_hand] {
-        // Only the chart sets this, to the default of Kubernetes.
+        // Only the chart sets this value, to the default of Kubernetes.
         pod["containers"][0]["imagePullPolicy"] = "IfNotPresent".into();
     }
     assert_eq!(by_helm, by_hand);
@@ -182,7 +182,7 @@ fn wrong_values_are_refused_and_helm_has_no_complaint() {
         assert!(!output.status.success(), "{values}");
     }
     let findings: Value = serde_json::from_str(&answer(&["lint", &chart()], &Value::Null).unwrap()).unwrap();
-    // Severity 1 is advice: to have an icon.
+    // Severity 1 is advice, such as adding an icon.
     let is_advice = |finding: &Value| finding["severity"] == 1;
     assert!(list(&findings, "messages").iter().all(is_advice), "{findings}");
     assert_eq!(findings["errors"], json!([]));
@@ -194,7 +194,7 @@ fn every_value_is_documented_and_in_the_schema() {
     let schema: Value = serde_json::from_str(&read(&format!("{CHART}/values.schema.json"))).unwrap();
     let known: BTreeSet<&String> = schema["properties"].as_object().unwrap().keys().collect();
     let parsed = yaml(&values);
-    // `global` is Helm's.
+    // Helm reserves the value `global`.
     let ours: BTreeSet<&String> = parsed.as_object().unwrap().keys().collect();
     assert_eq!(known.iter().filter(|name| **name != "global").copied().collect::<BTreeSet<_>>(), ours);
     let validator = jsonschema::validator_for(&schema).unwrap();
@@ -231,7 +231,7 @@ fn the_container_is_not_privileged_and_has_the_capabilities_of_the_service() {
         list(of, list_name).iter().map(|item| text(item, "name").to_owned()).collect()
     };
     assert_eq!(names(pod, "volumes"), names(container, "volumeMounts"));
-    // All of the node but the database and the socket is read-only.
+    // All mounts except the folders of the socket and the database are read-only.
     let writable = list(container, "volumeMounts").iter().filter(|volume| volume["readOnly"] != true);
     let writable: Vec<&str> = writable.map(|volume| text(volume, "mountPath")).collect();
     assert_eq!(writable, ["/run/mpwatch", "/var/lib/mpwatch"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that need programs of others which only maintainers install: the engine of ClickHouse and pandas in a Python (`MPWATCH_PYTHON`),
+//! Tests that need third-party programs, which only maintainers install: the engine of ClickHouse and pandas in a Python (`MPWATCH_PYTHON`),
 //! a ClickHouse server, an OpenTelemetry Collector built with Go, Chromium. `./dev check --all` runs them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! docs/research.md: its examples for pandas and DuckDB read the files that its commands export. `MPWATCH_PYTHON` is a Python with both
-//! packages; `./dev test` installs it.
+//! packages; `./dev test slow` installs it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -106,7 +106,7 @@ fn samples_need_a_database_and_a_step_of_at_least_the_interval() {
     }
 }
 
-/// The Python of `MPWATCH_PYTHON`.
+/// The Python of `MPWATCH_PYTHON`. `None`: packages are missing, and the test is skipped.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("MPWATCH_PYTHON").map(PathBuf::from);
     let has_packages = |python: &PathBuf| {
@@ -115,7 +115,7 @@ fn python() -> Option<PathBuf> {
     };
     let python = python.filter(has_packages);
     if python.is_none() {
-        skip("MPWATCH_PYTHON does not name a Python with pandas and DuckDB; `./dev test unit` installs it");
+        skip("MPWATCH_PYTHON does not name a Python with pandas and DuckDB; `./dev test slow` installs it");
     }
     python
 }

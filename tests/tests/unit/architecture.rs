@@ -9,14 +9,14 @@ use std::process::Command;
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand};
 
-/// The crates of the workspace that each crate may depend on. Benches, tests and fuzz targets may use all. No shipped crate depends on
-/// them; its own tests may use the testkit and the sample values.
+/// The crates of the workspace on which each crate may depend. Benches, tests and fuzz targets may use all crates. No shipped crate depends
+/// on these, but its own tests may use the testkit and the sample values.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mpwatch-model", &[]),
     ("mpwatch-lab", &[]),
     ("mpwatch-ebpf", &["mpwatch-model"]),
     ("mpwatch-engine", &["mpwatch-model"]),
-    // It enters network namespaces and registers BPF struct_ops.
+    // `control` enters network namespaces and registers BPF struct_ops.
     ("mpwatch-control", &["mpwatch-model", "mpwatch-ebpf"]),
     ("mpwatch-tui", &["mpwatch-model"]),
     ("mpwatch-report", &["mpwatch-model"]),
@@ -52,28 +52,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 const STUDY: &str = "mpwatch-study";
-/// What tests and benches share.
+/// Helpers that tests and benches share.
 const TESTKIT: &str = "mpwatch-testkit";
 const BENCH: &str = "mpwatch-bench";
 const TESTS: &str = "mpwatch-tests";
 const FUZZ: &str = "mpwatch-fuzz";
 /// Sample values of the model: only tests and benches use them.
 const FIXTURES: &str = "mpwatch-fixtures";
-/// Where `unsafe` is allowed.
+/// Folders and files in which `unsafe` is allowed.
 const UNSAFE_ALLOWED: &[&str] = &["ebpf/", "lab/src/sys.rs"];
 /// Crates that must build without the kernel, a database or a web server.
 const PURE: &[&str] = &["mpwatch-model", "mpwatch-engine", "mpwatch-report", "mpwatch-tui"];
 const NOT_PURE: &[&str] = &["libbpf-rs", "libbpf-sys", "rusqlite", "libsqlite3-sys", "hyper", "tokio", "nix"];
-/// Packages of optional features: `mpwatch --no-default-features` has none of them. The export engines are known by their formats.
-const OPTIONAL: &[&str] = &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost"];
+/// Packages of optional features: `mpwatch --no-default-features` has none of them. The packages of their formats identify the export
+/// engines.
+const OPTIONAL: &[&str] =
+    &["mpwatch-control", "mpwatch-study", "opentelemetry-proto", "parquet", "prost", "rustls"];
 
 fn metadata() -> Metadata {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-    MetadataCommand::new()
-        .manifest_path(manifest)
-        .no_deps()
-        .exec()
-        .expect("cargo can tell about the workspace")
+    MetadataCommand::new().manifest_path(manifest).no_deps().exec().expect("cargo describes the workspace")
 }
 
 fn is_ours(dependency: &Dependency) -> bool {
@@ -93,7 +91,7 @@ fn crates_depend_only_on_allowed_crates() {
         }
         let Some(allowed) = allowed.get(package.name.as_str()) else {
             wrong.push(format!(
-                "{} is in no arrow of this test: add it, and to ARCHITECTURE.md",
+                "{} is not in ARROWS of this test: add it there and to ARCHITECTURE.md",
                 package.name
             ));
             continue;
@@ -120,7 +118,7 @@ fn the_program_uses_every_crate_and_no_test_support() {
         assert!(users_of(library).contains("mpwatch"), "the program does not use {library}");
     }
     assert_eq!(users_of("mpwatch-lab"), BTreeSet::from(["mpwatch", STUDY, TESTKIT, BENCH, TESTS]));
-    assert_eq!(users_of(STUDY), BTreeSet::from([BENCH, TESTS]), "its detection methods");
+    assert_eq!(users_of(STUDY), BTreeSet::from([BENCH, TESTS]), "users of the methods");
     assert_eq!(users_of(TESTKIT), BTreeSet::from([BENCH, TESTS]));
     assert_eq!(users_of(BENCH), BTreeSet::from([TESTS]));
     assert_eq!(users_of(FIXTURES), BTreeSet::from([BENCH, FUZZ, TESTS]));
@@ -191,7 +189,7 @@ fn the_pure_crates_build_without_kernel_database_and_web_server() {
 }
 
 #[test]
-fn the_program_builds_without_control_study_and_export_engines() {
+fn the_program_builds_without_control_study_tls_and_export_engines() {
     let minimal = linked_packages("mpwatch", &["--no-default-features"]);
     let found: Vec<&&str> = OPTIONAL.iter().filter(|name| minimal.contains(**name)).collect();
     assert!(found.is_empty(), "without its features, the program depends on {found:?}");
@@ -210,7 +208,7 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert_eq!(found, Vec::<String>::new());
 }
 
-/// Whether a line of code has the keyword outside of comments and string literals.
+/// Whether a line of code has the keyword `unsafe` outside of comments and string literals.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let outside_texts = code.split('"').step_by(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stored traces, evaluated by every method: the verdicts on every pair of subflows at 3 s and at the end must not change by accident. A new
-//! case is a trace with its labels in `fixtures/bottleneck`.
+//! Every method evaluates the stored traces. The verdicts on every pair of subflows at 3 s and at the end must not change by accident. A
+//! new case is a trace with its labels in `fixtures/bottleneck`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -80,7 +80,8 @@ fn a_report_names_the_method_unless_it_is_the_default_one() {
     assert!(!replay(&[]).contains("judged by"));
 }
 
-/// 20 Mbit/s with a class and a queue of 10 ms for each of two subflows (htb), reno: for most of 12 s, one subflow gains what the other loses.
+/// Two reno subflows share 20 Mbit/s (htb), each with a class and a queue of 10 ms. For most of 12 s, one gains the rate that the other
+/// loses.
 #[test]
 fn one_rate_with_a_queue_per_subflow_is_a_shared_cap() {
     let trace = folder().join("../caps/fair-n2-20m-none-eq-reno-12s-s2.mpw");
@@ -95,7 +96,7 @@ fn one_rate_with_a_queue_per_subflow_is_a_shared_cap() {
     assert_eq!(found["pairs"][0]["verdict"], "disjoint", "there are two queues");
 }
 
-/// Equal links with other traffic on both. For seconds their delays look alike (docs/bottleneck.md reports how often).
+/// Traces of equal links with cross traffic, whose delays are similar for seconds (docs/bottleneck.md reports how often).
 const KNOWN_TO_BE_WRONG: [&str; 1] = ["disjoint-n2-20m-cross-eq-cubic-5s-s0"];
 
 #[test]

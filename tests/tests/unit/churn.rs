@@ -69,7 +69,7 @@ fn churn(connections: u32) {
     let sums: [i64; 3] =
         database.query_row(sums, [], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?])).unwrap();
     let totals_sent_received = ["mpwatch_host_sent_bytes_total", "mpwatch_host_received_bytes_total"];
-    assert_eq!(sums[0], i64::from(turns * PER_SNAPSHOT), "each has one row");
+    assert_eq!(sums[0], i64::from(turns * PER_SNAPSHOT), "each connection has one row");
     assert_eq!(
         sums[1..],
         totals_sent_received.map(|series| value(&text, series)),
@@ -87,7 +87,7 @@ fn series_stay_bounded_and_totals_equal_the_database() {
 }
 
 #[test]
-#[ignore = "takes half a minute; the one above does the same with fewer: cargo test -p mpwatch-tests --test unit churn -- --ignored"]
+#[ignore = "takes half a minute; the test above does the same with fewer connections: cargo test -p mpwatch-tests --test unit churn -- --ignored"]
 fn a_hundred_thousand_short_connections() {
     churn(100_000);
 }

@@ -119,7 +119,7 @@ fn a_file_that_is_not_a_recording_is_refused_with_a_reason() {
     assert_fails(&replay(&compressed(&"x".repeat(3 << 20))), 1, &["not a recording"]);
 }
 
-/// A stored recording without its last bytes, or with some bytes changed.
+/// Replays a stored recording without its last bytes, and one with some bytes changed.
 #[test]
 fn a_damaged_recording_is_replayed_up_to_the_damage_with_exit_code_1() {
     let stored = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/events/two_paths.mpw");
@@ -138,7 +138,7 @@ fn a_damaged_recording_is_replayed_up_to_the_damage_with_exit_code_1() {
         assert!(outcome.stderr.contains("the output has everything before that"), "{}", outcome.stderr);
         assert!(outcome.stdout.contains("RECORDING CUT SHORT"), "{}", outcome.stdout);
         let reported = mpwatch(&["report", "--db", db.to_str().unwrap()]);
-        assert_eq!((reported.code, reported.stdout), (Some(0), outcome.stdout), "the database knows it too");
+        assert_eq!((reported.code, reported.stdout), (Some(0), outcome.stdout), "the same from the database");
     }
 }
 

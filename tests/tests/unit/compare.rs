@@ -64,7 +64,7 @@ fn text_and_html_have_the_medians_and_a_sentence_for_each_row() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), ""), "{outcome:?}");
     let page = std::fs::read_to_string(page).unwrap();
     for outside in ["http://", "https://", "<script", "<link", "<img"] {
-        assert!(!page.contains(outside), "{outside} is in it");
+        assert!(!page.contains(outside), "{outside} is in the page");
     }
     assert!(page.contains("too few connections to compare: "));
 }
@@ -131,7 +131,7 @@ fn two_labels_select_runs_of_a_database() {
     assert_fails(
         &compare(&[&[database.as_str()], &labels[..]].concat()),
         1,
-        &["no run in ", "has the label cc=cubic", "none has any", "record --label"],
+        &["no run in ", "has the label cc=cubic", "no run has any label", "record --label"],
     );
     assert_fails(&compare(&[&[REQUESTS], &labels[..]].concat()), 1, &["is not a database"]);
     assert_fails(&compare(&[&[database.as_str()], &labels[..2]].concat()), 2, &["two labels"]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the BPF object against the BTF of other kernels: it loads on each, and lacks exactly the listed fields and hooks.
 //! Needs no privileges, only the fixtures of `tests/refresh-btf`. Tests in virtual machines check that the counters are right.
-#![allow(clippy::unwrap_used, reason = "a test fails where it is")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
 use std::io::Write as _;
@@ -56,7 +56,11 @@ fn every_fixture_names_its_package_and_has_a_test() {
 fn the_object_loads_on_every_supported_kernel() {
     for series in ["6.1", "6.12", "7.2"] {
         let report = check(series);
-        assert_eq!(report.unguarded_missing, [], "Linux {series} lacks fields that are read without a check");
+        assert_eq!(
+            report.unguarded_missing,
+            [],
+            "fields that Linux {series} does not have are read without a check"
+        );
         assert_eq!(report.plan.obstacles, [""; 0], "Linux {series}");
         let loaded = |hook: &&Hook| report.plan.programs.contains(&hook.program);
         let mut lacking = HOOKS.iter().filter(|hook| !loaded(hook)).map(|hook| hook.target);

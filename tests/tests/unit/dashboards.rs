@@ -31,7 +31,7 @@ fn yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Names that can be queried, and whether each is a counter.
+/// Names of series that can be queried, and whether each is a counter.
 fn exported() -> Vec<(String, bool)> {
     let sections = sections();
     let all = sections.iter().flat_map(|section| &section.families);
@@ -104,7 +104,7 @@ fn every_panel_says_what_it_shows_and_in_which_unit() {
     for board in all_dashboards() {
         let mut ids = BTreeSet::new();
         for panel in list(&file(board), "panels") {
-            assert!(ids.insert(panel["id"].as_u64().unwrap()), "an id twice");
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have the same id");
             assert!(!text(panel, "title").is_empty());
             if text(panel, "type") == "row" {
                 continue;
@@ -234,7 +234,7 @@ fn every_alert_has_a_severity_a_runbook_and_a_test() {
         assert_eq!(
             outcomes,
             BTreeSet::from([false, true]),
-            "{name} is not seen both to fire and to keep quiet"
+            "{name} needs a test in which it fires and a test in which it does not fire"
         );
     }
     for heading in headings {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Generated documents are current: documents from the code, and the tables of docs/kernel.md from the records of kernels. After a change,
-//! run this with MPWATCH_BLESS=1, which writes them, and read the difference as a user would.
-#![allow(clippy::unwrap_used, reason = "a test's own files")]
+//! run this test with MPWATCH_BLESS=1, which writes the documents, and read the difference as a user would.
+#![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::expect_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON output is valid by the published schemas, for every kind of connection. Root tests check the output of the program.
+//! JSON output of every kind of connection conforms to the published schemas. Root tests check the output of the program.
 #![allow(clippy::expect_used, reason = "the fixtures are known")]
 
 use mpwatch_fixtures as fixture;
@@ -18,7 +18,7 @@ fn schema_errors(schema: &Value, instance: &Value) -> Vec<String> {
     validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-/// Asserts that a text is valid by a schema.
+/// Asserts that a text conforms to a schema.
 fn parse_valid(schema: &Value, text: &str) -> Value {
     let instance = serde_json::from_str(text).expect("valid JSON");
     assert_eq!(schema_errors(schema, &instance), Vec::<String>::new());
@@ -30,7 +30,7 @@ fn with_all_events() -> Connection {
     let mut connection = fixture::connection(0x9f3c_0a1b, 2);
     let subflow = connection.subflows[0].id;
     let address = connection.remote;
-    let removal = fixture::elimination::removal(&connection).expect("it has subflows");
+    let removal = fixture::elimination::removal(&connection).expect("the connection has subflows");
     let events = [
         TimelineEvent::Opened,
         TimelineEvent::Adopted,
@@ -84,7 +84,7 @@ fn all_kinds() -> Vec<Connection> {
 fn a_snapshot_is_valid_by_its_schema() {
     let mut snapshot = fixture::snapshot(all_kinds());
     snapshot.host.missing.push(fixture::missing_hook());
-    let text = json::text(&snapshot, Layout::Line).expect("it can be written");
+    let text = json::text(&snapshot, Layout::Line).expect("a snapshot can be written");
     assert!(!text.contains('\n'), "one line");
     let value = parse_valid(&snapshot_schema(), &text);
     let connection = &value["connections"][3];
@@ -95,7 +95,7 @@ fn a_snapshot_is_valid_by_its_schema() {
     assert_eq!(connection["timeline"][11]["gap_us"], 412_300);
     parse_valid(
         &snapshot_schema(),
-        &json::text(&fixture::snapshot(Vec::new()), Layout::Pretty).expect("it can be written"),
+        &json::text(&fixture::snapshot(Vec::new()), Layout::Pretty).expect("a snapshot can be written"),
     );
 }
 
@@ -103,13 +103,13 @@ fn a_snapshot_is_valid_by_its_schema() {
 fn a_report_is_valid_by_its_schema() {
     parse_valid(
         &report_schema(),
-        &json::text(&fixture::report(all_kinds()), Layout::Pretty).expect("it can be written"),
+        &json::text(&fixture::report(all_kinds()), Layout::Pretty).expect("a report can be written"),
     );
 }
 
 #[test]
 fn the_schema_rejects_invalid_values() {
-    let text = json::text(&fixture::report(all_kinds()), Layout::Line).expect("it can be written");
+    let text = json::text(&fixture::report(all_kinds()), Layout::Line).expect("a report can be written");
     let valid: Value = serde_json::from_str(&text).expect("valid JSON");
     let invalid_values: [(&str, Value); 6] = [
         ("/connections/0/id", json!("nonsense")),

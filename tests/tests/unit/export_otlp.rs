@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export otlp`: one event, or one span with a child for each subflow, for each closed connection and end, both ends in one trace,
-//! also when the server fails. Names follow the semantic conventions where these define one.
+//! `mpwatch export otlp` sends one event, or one span with a child for each subflow, for each end of a closed connection. Both ends are in
+//! one trace, also when the server fails. Names follow the semantic conventions if these define one.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,5 +192,8 @@ fn names_follow_the_semantic_conventions() {
     assert!(own.len() > 50 && conventional.len() >= 17, "{own:?} {conventional:?}");
     let first = |prefix: &str| prefix.trim_end_matches('.').split('.').next().unwrap().to_owned();
     let namespaces: BTreeSet<&str> = known.iter().filter_map(|name| name.split('.').next()).collect();
-    assert!(OWN.iter().all(|prefix| !namespaces.contains(first(prefix).as_str())), "no namespace of theirs");
+    assert!(
+        OWN.iter().all(|prefix| !namespaces.contains(first(prefix).as_str())),
+        "our prefixes are not in a namespace of the conventions"
+    );
 }

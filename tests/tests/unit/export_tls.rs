@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exports over TLS: the server's certificate is checked, a client certificate and secrets from files are sent, and no output shows them.
+//! Exports over TLS: mpwatch checks the server's certificate, sends a client certificate and secrets from files, and never prints a secret.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;
@@ -145,7 +145,7 @@ fn certificates_are_checked_on_both_sides_and_secrets_are_never_shown() {
         assert!(!outcome.stderr.contains("hunter2"), "{outcome:?}");
     }
     assert!(requests.try_recv().is_err(), "nothing reached the server");
-    // A certificate for another name.
+    // The server has a certificate for another name.
     authority.sign("server", "elsewhere");
     let (port, requests) = authority.serve();
     let outcome = export(&db, port, &good);

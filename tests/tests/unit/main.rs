@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests that need nothing but mpwatch and the packages of `./dev test`, unprivileged. One program, because linking many takes longer than
-//! running them: each file is a module.
+//! Unprivileged tests that need only mpwatch and the packages of `./dev test`. Each file is a module of one program, because linking many
+//! programs takes longer than running them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod architecture;

@@ -2,7 +2,7 @@
 //! Modules are layered: no module imports from a module that imports it, directly or through others, and no module imports from the file
 //! of its parent. Shared types belong in a module of their own, below both.
 //!
-//! Read from the text of the sources: paths that begin with `crate`, `super`, `self` or the name of a child module. Tests are exempt.
+//! The test reads the text of the sources: paths that begin with `crate`, `super`, `self` or the name of a child module. Tests are exempt.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ fn without_tests(text: &str) -> String {
     code
 }
 
-/// All paths in the text that begin with this name, braces expanded.
+/// All paths in the text that begin with this name, with braces expanded.
 fn paths_from(text: &str, head: &str) -> Vec<Vec<String>> {
     let pattern = format!("{head}::");
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':' || c == '$';
@@ -162,7 +162,7 @@ fn expand(text: &mut Characters<'_>, mut path: Vec<String>, paths: &mut Vec<Vec<
     }
 }
 
-/// A way from a module back to itself.
+/// A cycle of imports from a module back to itself. `None`: there is no cycle.
 fn cycle(from: &Module, imports: &BTreeMap<Module, BTreeSet<Module>>) -> Option<Vec<Module>> {
     let mut ways = vec![vec![from.clone()]];
     let mut seen = BTreeSet::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packaging: the systemd unit is valid and sandboxed, and the examples are valid. host_package.rs tests installing and purging the package,
-//! kubernetes.rs the DaemonSet and the chart.
+//! kubernetes.rs tests the DaemonSet and the chart.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 use std::fs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings of connections with one to three paths, several loads and incidents (`tests/progress/record.py`). The test compares the
-//! report with `truth.tsv`: the kernel's timeouts in a row on each path, and the longest time in which the receiving program got nothing.
+//! report with `truth.tsv`: the kernel's timeouts in a row on each path, and the longest time in which the receiving program received
+//! nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +12,17 @@ use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::Micros;
 use mpwatch_tests::mpwatch;
 
-/// The program reads up to one interval of the sender's load late, on a machine that records eight cells at a time.
+/// Allowed difference between a stall and the program's gap. On a machine that records eight cells at a time, the program may read late by
+/// up to one interval of the sender.
 const TOLERANCE: Micros = Micros(250_000);
-/// A shorter gap is not an outage.
+/// Shortest gap of the program that is an outage.
 const MIN_OUTAGE: Micros = Micros(200_000);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/progress")
 }
 
-/// Compares a recording with the truth. Returns what differs.
+/// Compares the replay of a recording with the row of `truth.tsv`. Returns the differences.
 fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
     let recording = folder().join(format!("{cell}.mpw"));
     let outcome = mpwatch(&["replay", recording.to_str().unwrap(), "--format", "json"]);
@@ -55,7 +57,7 @@ fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
         });
         let longest = stalls.max().unwrap_or_default();
         if !outages.is_empty() && (gap < MIN_OUTAGE || longest.0 > gap.0 + TOLERANCE.0) {
-            found.push(format!("{cell}: {outages:?}, the program waited for {gap:?}"));
+            found.push(format!("{cell}: outages {outages:?}, the program waited for {gap:?}"));
         }
     }
     found

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scraped metrics: as documented in METRICS.md, accepted by promtool, bounded, and never decreasing.
+//! The scraped metrics are as documented in METRICS.md, accepted by promtool, and bounded; counters never decrease.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::float_cmp, reason = "a test; counts are exact")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ fn service() -> Service {
     }
 }
 
-/// A daemon's sums, fed with snapshots a second apart.
+/// A daemon's sums over snapshots that are one second apart.
 struct Scraped {
     totals: Totals,
     at: Timestamp,
@@ -68,7 +68,7 @@ impl Scraped {
         self.tick_with(connections, Vec::new())
     }
 
-    /// A snapshot that omits connections because they are idle.
+    /// Adds a snapshot that does not list some connections because they are idle.
     fn tick_with(&mut self, connections: Vec<Connection>, idle: Vec<Connection>) -> String {
         self.at += SignedDuration::from_secs(1);
         let idle = fixture::idle(idle);
@@ -91,7 +91,7 @@ fn series(text: &str) -> Series {
     });
     let all: Vec<_> = parsed.collect();
     let by_name: Series = all.iter().cloned().collect();
-    assert_eq!(all.len(), by_name.len(), "a series stands twice in {text}");
+    assert_eq!(all.len(), by_name.len(), "a series occurs twice in {text}");
     by_name
 }
 
@@ -100,7 +100,7 @@ fn sum(series: &Series, family: &str) -> f64 {
     series.iter().filter(|(name, _)| is_of(name)).map(|(_, value)| value).sum()
 }
 
-/// Connections with as many different peers.
+/// This number of connections, each with a peer of its own.
 fn many(count: u32) -> Vec<Connection> {
     let with_peer = |n: u32| {
         let mut connection = fixture::connection(n + 1, 2);
@@ -162,7 +162,10 @@ fn scraped_metrics_are_as_metrics_md_describes() {
         sections.iter().flat_map(|section| &section.families).map(|metric| metric.name.as_str()).collect();
     let missing: Vec<_> = told.difference(&scraped).collect();
     let untold: Vec<_> = scraped.difference(&told).collect();
-    assert!(missing.is_empty() && untold.is_empty(), "told, not scraped: {missing:?}; not told: {untold:?}");
+    assert!(
+        missing.is_empty() && untold.is_empty(),
+        "documented, not scraped: {missing:?}; not documented: {untold:?}"
+    );
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn counters_stay_when_flows_end() {
         }
         previous = now;
     }
-    // The last connection had been forgotten, so it counts as a new one.
+    // The state of the last connection was deleted, so the connection counts as a new one.
     let again = carried + many(1)[0].bytes_sent.unwrap().0 as f64;
     assert_eq!(previous["mpwatch_host_sent_bytes_total"].to_bits(), again.to_bits());
 }
@@ -233,7 +236,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
         series(&before)
             [&format!("mpwatch_interface_rtt_seconds_bucket{{interface=\"{interface}\",le=\"{bound}\"}}")]
     };
-    // 21.3 and 42.6 ms.
+    // The RTTs are 21.3 and 42.6 ms.
     assert_eq!(["0.01", "0.025", "+Inf"].map(|bound| bucket("eth1", bound)), [0.0, 1.0, 1.0]);
     assert_eq!(["0.025", "0.05"].map(|bound| bucket("eth2", bound)), [0.0, 1.0]);
     let after = scraped.tick(vec![fixture::failover(1)]);
@@ -242,7 +245,7 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     assert_eq!(counts(&after, "subflows"), [0.0, 1.0, 1.0]);
     assert_eq!(counts(&after, "stale_subflows"), [0.0, 1.0, 0.0]);
     assert_eq!(counts(&after, "backup_subflows"), [0.0, 0.0, 1.0]);
-    assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "it gets no RTT");
+    assert!(!after.contains("mpwatch_interface_srtt_seconds{interface=\"eth2\"}"), "a failed path: no RTT");
     assert!((value(&after, "srtt_seconds", "eth3") - 0.062_4).abs() < 1e-9);
     assert!((sum(&series(&after), "mpwatch_host_outages_total") - 1.0).abs() < 1e-9);
     assert!((sum(&series(&after), "mpwatch_host_outage_seconds_total") - 0.412_3).abs() < 1e-9);
@@ -279,7 +282,7 @@ fn series_do_not_grow_with_the_number_of_flows() {
     let by_default = series(&Scraped::new(0).tick(grouped(10_000))).len();
     assert!(by_default < 3_500, "{by_default} series; docs/runbook.md names the bound");
     let none = Scraped::new(0).tick(many(200));
-    assert!(!none.contains("connection=\""), "single flows only for those who ask");
+    assert!(!none.contains("connection=\""), "single flows have no series by default");
 }
 
 #[test]
@@ -351,7 +354,7 @@ fn a_connection_that_closed_is_in_every_histogram_once() {
     let all = buckets(&then, duration);
     assert!(all.len() > 5 && all.last().unwrap().0.is_infinite(), "{all:?}");
     for (bound, count) in all {
-        assert_eq!(count > 0.5, age <= bound, "{count} up to {bound}, it lived {age}");
+        assert_eq!(count > 0.5, age <= bound, "{count} up to {bound} s, age {age} s");
     }
 }
 
@@ -376,7 +379,7 @@ fn the_round_trip_time_counts_where_there_is_a_new_sample() {
     assert_eq!(all["mpwatch_host_rtt_seconds_bucket{le=\"0.0005\"}"].to_bits(), 2_f64.to_bits());
 }
 
-/// As [`many`], with a control group for each connection but the first, whose group is unknown.
+/// The same as [`many`], with a control group for each connection except the first, whose group is unknown.
 fn grouped(count: u32) -> Vec<Connection> {
     let mut all = many(count);
     for (n, connection) in all.iter_mut().enumerate() {

@@ -23,7 +23,7 @@ fn replay(case: &str, arguments: &[&str]) -> String {
     outcome.stdout
 }
 
-/// Compares the report with its snapshot. It has the version of the recorder, so it does not depend on the program's version.
+/// Compares the report with its snapshot. The report has the version of the recorder, so it does not depend on the program's version.
 fn assert_golden(case: &str) {
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(format!("replay_{case}"), replay(case, &[]));

@@ -20,8 +20,8 @@ const REMOVED: &[&str] = &[
     "dummy",
     "stale",
 ];
-/// Keys whose meaning changed: rates of connections are the sums of their subflows', and ratios are of the observed part.
-/// The interval of the first snapshot was 0, and is now unknown.
+/// Keys whose meaning changed: the rate of a connection is the sum of its subflows' rates, and ratios describe the observed part of a
+/// connection. The interval of the first snapshot was 0, and is now unknown.
 const REDEFINED: &[&str] = &["send_bps", "receive_bps", "j_per_gb", "excess_ratio", "interval_s"];
 /// Keys whose value was corrected for closed connections: time after the close no longer counts.
 const CORRECTED_AFTER_CLOSE: &[&str] = &["jain_index"];
@@ -30,7 +30,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
-/// Stored recordings: folder, name.
+/// Paths of the stored recordings.
 fn recordings() -> Vec<PathBuf> {
     let folders = ["events", "bottleneck", "caps"].map(|folder| fixtures().join(folder));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
@@ -112,7 +112,7 @@ fn a_value_that_differs_is_found() {
     assert_eq!(differences, [".a[1].b: 2 is now 3", ".c: null is now 0"]);
 }
 
-/// Bounds of derived values for any traffic.
+/// Asserts bounds of derived values that hold for any traffic.
 fn check_bounds(connection: &Value) {
     let subflows = connection["subflows"].as_array().unwrap();
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
@@ -139,7 +139,7 @@ fn check_bounds(connection: &Value) {
     }
 }
 
-/// The payload of a report is carried while a connection is open, which is a part of the period.
+/// Asserts that the goodput over the period is at most the goodput while a connection was open, which is a part of the period.
 fn check_goodput(report: &Value) {
     let [over_period, while_open] = ["goodput_bps", "open_goodput_bps"].map(|key| report[key].as_f64());
     let is_empty = report["connections"].as_array().unwrap().is_empty();

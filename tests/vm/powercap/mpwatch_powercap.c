@@ -86,7 +86,7 @@ static struct reading measure(const struct counter *counter)
 static int get_energy_uj(struct powercap_zone *powercap, u64 *energy_uj)
 {
 	const struct counter *counter = container_of(powercap, struct counter, powercap);
-	/* Until the wrap, in counts. */
+	/* Counts until the wrap. */
 	u32 left = div64_u64(wrap_mj * NSEC_PER_SEC, COUNT_PJ * counter->divisor);
 	struct reading now;
 
@@ -95,7 +95,7 @@ static int get_energy_uj(struct powercap_zone *powercap, u64 *energy_uj)
 	if (nr_readings < MAX_READINGS)
 		readings[nr_readings++] = now;
 	mutex_unlock(&readings_lock);
-	/* A register of 32 bits. */
+	/* RAPL's register has 32 bits. */
 	*energy_uj = (u32)(div64_u64(now.energy_pj, COUNT_PJ) - left) * COUNT_PJ / USEC_PER_SEC;
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared bottlenecks as cells: each group has a letter, and a bracket that connects its rows.
+//! Cells of shared bottlenecks: each group of subflows or paths has a letter, and a bracket connects the rows of the group.
 
 use mpwatch_model::finding::{shared_groups, working_subflows};
 use mpwatch_model::flow::bottleneck::Verdict;

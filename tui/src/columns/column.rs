@@ -10,7 +10,7 @@ use super::row::{Row, Subject};
 use crate::aggregate::Aggregate;
 use crate::text::Text;
 
-/// The rows that have values in a column.
+/// The kind of rows that have values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     Flows,
@@ -20,48 +20,48 @@ pub(crate) enum RowKind {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
-    /// Its name in the configuration.
+    /// Name of the column in the configuration.
     pub(crate) key: &'static str,
     pub(crate) title: &'static str,
-    /// One phrase for lists of columns.
+    /// Description in one phrase, for lists of columns.
     pub(crate) help: &'static str,
     pub(crate) min: usize,
     pub(crate) max: usize,
-    /// Numbers align to the right, and are never cut.
+    /// Numbers are aligned to the right and never cut.
     pub(crate) is_number: bool,
     pub(crate) rows: RowKind,
     pub(super) value: Value,
 }
 
-/// How to read a cell.
+/// How the content of a cell is computed.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
-    /// The text of a row at a width, and the value that it sorts by.
+    /// Functions that return the cell's text for a width in characters, and the value by which the row is sorted.
     Cell(fn(&Row<'_>, usize) -> Text, fn(&Row<'_>) -> Order),
-    /// A word about a connection or a subflow. `None`: nothing to show.
+    /// Text about a connection or a subflow. `None`: the cell is empty.
     Word(fn(&Row<'_>, &Connection) -> Option<String>),
     /// Like `Word`, but empty in the rows of subflows.
     Own(fn(&Row<'_>, &Connection) -> Option<String>),
     /// A value of an aggregate.
     Sum(Unit, fn(&Aggregate) -> Option<f64>),
-    /// The metric of a connection, and the same metric of a subflow.
+    /// A metric of connections, and the same metric of subflows. `None`: rows of this kind have no such metric.
     Metric(Option<&'static Metric<Connection>>, Option<&'static Metric<Subflow>>),
 }
 
 /// Key, title and help.
 type Names = (&'static str, &'static str, &'static str);
 
-/// A column of words with its narrowest and widest useful width.
+/// A column of text. `min` and `max` are its narrowest and widest useful width in characters.
 pub(super) const fn words(names: Names, (min, max): (usize, usize), rows: RowKind, value: Value) -> Column {
     Column { key: names.0, title: names.1, help: names.2, min, max, is_number: false, rows, value }
 }
 
-/// A column of numbers that are usually this wide.
+/// A column of numbers that are usually `width` characters wide.
 pub(super) const fn numbers(names: Names, width: usize, rows: RowKind, value: Value) -> Column {
     Column { is_number: true, ..words(names, (width, width + 1), rows, value) }
 }
 
-/// A column of words about connections or subflows, at most 50 characters wide.
+/// A column of text about connections or subflows, at most 50 characters wide.
 pub(super) const fn word(names: Names, read: fn(&Row<'_>, &Connection) -> Option<String>) -> Column {
     words(names, (names.1.len(), 50), RowKind::Flows, Value::Word(read))
 }
@@ -82,7 +82,7 @@ pub(super) const fn sum(
 }
 
 impl Column {
-    /// The text of a cell at this width.
+    /// The text of the cell in `row`, for a width in characters.
     pub(crate) fn text(&self, row: &Row<'_>, width: usize) -> Text {
         match (self.value, row.subject) {
             (Value::Cell(text, _), _) => text(row, width),
@@ -103,7 +103,7 @@ impl Column {
         }
     }
 
-    /// The value that a row sorts by. A connection without the metric sorts by its largest subflow.
+    /// The value by which a row is sorted. If only subflows have the metric, this value is the largest among the open subflows.
     pub(crate) fn order(&self, row: &Row<'_>) -> Order {
         match (self.value, row.connection()) {
             (Value::Cell(_, order), _) => order(row),
@@ -121,7 +121,7 @@ impl Column {
     }
 }
 
-/// A value in the units of the user; `~` marks estimated energy.
+/// Formats a value in the units that the user chose; `~` marks estimated energy.
 pub(super) fn shown(row: &Row<'_>, unit: Unit, value: Option<f64>) -> Text {
     let mark = if unit.is_energy() && value.is_some() { row.estimate_mark() } else { "" };
     Text::plain(format!("{mark}{}", row.context.units.compact(unit, value)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of connections, subflows and aggregates as cells, with unusual states.
+//! Cells with the names of connections, subflows and aggregates, and with unusual states such as a failed path.
 
 use std::net::SocketAddr;
 
@@ -108,7 +108,7 @@ fn flow(row: &Row<'_>, width: usize) -> Text {
     Text::first_that_fits(forms, width)
 }
 
-/// The name of the process, and the name with its id; behind the mask both are its pseudonym.
+/// The name of the process, and the name with the process id. While names are masked, both are the pseudonym of the process.
 fn process(mask: &Mask, connection: &Connection) -> [String; 2] {
     let Some(process) = connection.process else { return ["-", "-"].map(str::to_owned) };
     let name = mask.name("process", &process.comm.text());
@@ -128,7 +128,7 @@ fn address(row: &Row<'_>, address: Option<SocketAddr>) -> String {
     address.map_or_else(|| "-".to_owned(), |address| row.context.mask.address(address))
 }
 
-/// Process and addresses of a connection in full, and with the remote address only.
+/// A connection in two forms: process with local and remote address, and process with the remote address only.
 pub(crate) fn full_names(mask: &Mask, connection: &Connection) -> [String; 2] {
     let [_, process] = process(mask, connection);
     let [local, remote] = [connection.local, connection.remote]
@@ -166,7 +166,7 @@ fn connection_forms(row: &Row<'_>, connection: &Connection, fold: Fold) -> Vec<T
         if connection.is_open() { all } else { all.all(Ink::Faint) }
     };
     let form = |text: String, ends: String| with(" partly", text, ends);
-    // An IPv4 address after a part of the name is more useful than the name alone. IPv6 addresses are too long for that.
+    // A shortened name with an IPv4 address is more useful than the full name alone. An IPv6 address is too long to append.
     let widths: &[usize] =
         if connection.remote.is_some_and(|end| end.is_ipv4()) { &[99, 6, 3, 0] } else { &[99] };
     let cut = widths.iter().map(|width| {
@@ -213,7 +213,7 @@ fn subflow_forms(row: &Row<'_>, connection: &Connection, index: usize, subflow: 
     ]
 }
 
-/// The unusual state of a subflow, in two lengths.
+/// The state of a subflow as a long and as a short text; both are empty for an established subflow.
 fn tags(connection: &Connection, subflow: &Subflow) -> [(String, Ink); 2] {
     if outage::has_failed(connection, subflow) {
         let failure = outage::path_failure(connection, subflow);

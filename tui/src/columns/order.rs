@@ -14,7 +14,7 @@ impl Order {
         value.map_or(Self::Unknown, Self::Number)
     }
 
-    /// A number rounded to steps of about a quarter, so that similar rows do not change places all the time.
+    /// Rounds a number to three steps per factor of two, so that rows with similar values keep their order between snapshots.
     pub(crate) fn in_steps(self) -> Self {
         match self {
             Self::Number(value) if value > 0.0 => Self::Number(((value.log2() * 3.0).round() / 3.0).exp2()),
@@ -23,7 +23,7 @@ impl Order {
     }
 }
 
-/// The rank of each value, the lowest first; equal values have equal ranks. Integers sort fast.
+/// The rank of each value: the lowest rank comes first, equal values have equal ranks. Ranks sort faster than `Order`.
 pub(crate) fn ranks(orders: &[Order], reverse: bool) -> Vec<u64> {
     let mut words: Vec<&str> = orders
         .iter()
@@ -34,7 +34,7 @@ pub(crate) fn ranks(orders: &[Order], reverse: bool) -> Vec<u64> {
     let directed = |rank: u64| if reverse { !rank } else { rank };
     let rank = |order: &Order| match order {
         Order::Unknown => u64::MAX,
-        // Descending: the bits of a positive float grow with its value, the bits of a negative float shrink.
+        // Larger numbers come first. Read as integers, positive floats keep their order, and negative floats have the reverse order.
         Order::Number(value) => {
             let bits = value.to_bits();
             let ascending = if value.is_sign_negative() { !bits } else { bits | 1 << 63 };

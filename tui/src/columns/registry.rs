@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All columns: the screen's own, and a column for every metric.
+//! All columns: the columns that this crate defines, and a column for every metric.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use super::column::{Column, RowKind, Value, numbers};
 use super::row::Row;
 use super::{bottleneck, cost, identity, traffic};
 
-/// Width of a cell without a limit, in characters.
+/// Width in characters at which no cell is shortened.
 pub(crate) const UNLIMITED: usize = 120;
 
 pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
@@ -17,14 +17,14 @@ pub(crate) static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     own.into_iter().chain(metrics()).collect()
 });
 
-/// A column for each metric of subflows, with the same metric of connections; then the metrics that only connections have.
+/// A column for each metric of subflows (with the same metric of connections), then for each metric that only connections have.
 fn metrics() -> Vec<Column> {
     let key = |name: &'static str| name.splitn(3, '_').nth(2).unwrap_or(name);
     let column = |name, title, help, unit, value| {
         let width = if matches!(unit, Unit::Count | Unit::Segments) { 5 } else { 7 };
         numbers((key(name), title, help), width, RowKind::Flows, value)
     };
-    // The column `share` draws this metric.
+    // The column `share` displays the metric `sent_share_ratio`.
     let of_subflows = SUBFLOW.iter().filter(|metric| key(metric.name) != "sent_share_ratio").map(|metric| {
         let same = CONNECTION.iter().find(|other| key(other.name) == key(metric.name));
         column(metric.name, metric.title, metric.help, metric.unit, Value::Metric(same, Some(metric)))
@@ -46,7 +46,7 @@ pub(crate) fn search_text(row: &Row<'_>) -> String {
     columns.map(|column| column.text(row, UNLIMITED).string()).collect::<Vec<_>>().join(" ")
 }
 
-/// The columns of `names` that exist, each with whether it is shown.
+/// The columns of `names` that exist. The flag states whether the user shows the column.
 pub(crate) fn known(names: &[(String, bool)]) -> Vec<(&'static str, bool)> {
     names.iter().filter_map(|(name, shown)| Some((find(name)?.key, *shown))).collect()
 }

@@ -16,7 +16,7 @@ pub(crate) enum Fold {
     Open,
     /// Subflows are hidden.
     Folded,
-    /// The table never shows them.
+    /// The row has no fold marker: the user cannot fold or unfold the subflows.
     Never,
 }
 
@@ -30,9 +30,9 @@ pub(crate) enum Subject<'a> {
     },
     Aggregate {
         sums: &'a Aggregate,
-        /// Rate over time; empty unless the row is drawn.
+        /// Rate in each tick; empty unless the row is drawn.
         rates: &'a [f32],
-        /// Mean of the latest rates; zero unless rows are sorted by it.
+        /// Mean of the latest rates; zero unless rows are sorted by this mean.
         recent: f64,
     },
 }
@@ -45,7 +45,7 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// An aggregate without values over time.
+    /// A row of an aggregate without rates over time.
     pub(crate) fn aggregate(context: Context<'a>, sums: &'a Aggregate, recent: f64) -> Self {
         Self { context, subject: Subject::Aggregate { sums, rates: &[], recent } }
     }
@@ -85,12 +85,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// `~` where energy is an estimate.
+    /// `~` if the energy is an estimate, otherwise empty.
     pub(super) fn estimate_mark(&self) -> &'static str {
         self.energy().map_or("", |energy| energy.source.mark())
     }
 
-    /// Current power. `None`: unknown, or closed.
+    /// Current power above idle, in watts. `None`: unknown or closed.
     pub(super) fn watts(&self) -> Option<f64> {
         match self.subject {
             _ if self.is_closed() => None,
@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Rate over time, and the rates of the whole connection, which set the scale so that subflows can be compared.
+    /// The row's rate over time, and the connection's rate over time. The scale is the connection's, so that subflows are comparable.
     pub(super) fn trend(&self) -> (Vec<f32>, Vec<f32>) {
         if let Subject::Aggregate { rates, .. } = self.subject {
             return (rates.to_vec(), rates.to_vec());
@@ -127,7 +127,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether its connection or subflow has closed.
+    /// Whether the connection or subflow of this row has closed.
     pub(crate) fn is_closed(&self) -> bool {
         let subflow_closed =
             matches!(self.subject, Subject::Subflow { subflow, .. } if subflow.closed.is_some());

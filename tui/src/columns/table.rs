@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Columns with the widths that fit, and rows as lines of text.
+//! Fits columns to the available width and formats rows as lines of text.
 
 use super::column::Column;
 use super::registry::{UNLIMITED, find};
@@ -18,7 +18,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The chosen columns as far as they fit, as wide as these rows need.
+    /// Selects the `choices` that fit into `room` characters, each as wide as `rows` need.
     pub(crate) fn new(choices: &[Choice], room: usize, rows: &[Row<'_>]) -> Self {
         let chosen: Vec<(&Column, Choice)> =
             choices.iter().filter_map(|choice| Some((find(choice.key)?, *choice))).collect();
@@ -62,7 +62,7 @@ impl Table {
         }))
     }
 
-    /// The column at a horizontal position.
+    /// The column at `x` characters from the left edge. `None`: `x` is right of the last column.
     pub(crate) fn column_at(&self, x: usize) -> Option<&'static str> {
         let mut left = 0;
         let ends = self.columns.iter().map(|(column, _, width)| {
@@ -76,7 +76,7 @@ impl Table {
 fn demand(column: &Column, choice: Choice, natural: usize) -> Demand {
     let min = column.min.max(column.title.chars().count());
     let max = natural.clamp(min, column.max.max(min));
-    // A name can be cut; the beginning of a number or a range would mislead.
+    // A name can be cut; a reader would misread a cut number or range.
     let min = if column.is_number || column.key == "bounds" { max } else { min };
     Demand { min, max, rank: choice.rank, is_extra: choice.is_extra }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic as cells: share, rate and trend; for aggregates also RTT, bytes and retransmissions.
+//! Cells of traffic: share, rate and trend; for aggregates also RTT, bytes and retransmissions.
 
 use mpwatch_model::metric::{self, Unit};
 use mpwatch_model::unit::Micros;
@@ -11,7 +11,7 @@ use crate::aggregate::{Aggregate, TREND};
 use crate::text::{Text, bar, pad, sparkline};
 use crate::theme::Ink;
 
-/// Paths with a larger retransmitted share are marked.
+/// An aggregate with at least this retransmitted share has the colour of warnings.
 const HIGH_LOSS: f64 = 0.02;
 
 pub(super) const COLUMNS: &[Column] = &[

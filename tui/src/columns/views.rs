@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
     pub(crate) key: &'static str,
-    /// Columns of a lower rank get their width first.
+    /// Columns with a lower rank get their width first.
     pub(crate) rank: u8,
-    /// Shown only when every other column has its full width.
+    /// Whether the column is shown only if every column that is not extra has its full width.
     pub(crate) is_extra: bool,
 }
 
@@ -60,7 +60,7 @@ view! {
 }
 
 view! {
-    /// `mpwatch ls`. Scripts read these columns: their order stays.
+    /// `mpwatch ls`. Scripts read these columns by position: do not change their order.
     LIST: id 0 protocol 1 state 2 role 3 netns 4 process 5 local 6 remote 7 subflows 8 send_bits_per_second 9
       receive_bits_per_second 10 sent_bytes_total 11 received_bytes_total 12 retransmitted_bytes_total 13 age_seconds 14
       cpu_seconds_total 15 active_joules_total 16 joules_per_gigabyte 17 observed 18
@@ -79,7 +79,7 @@ pub(crate) fn is_of_energy(key: &str) -> bool {
 /// The rank of columns that the user adds.
 const LAST: u8 = u8::MAX;
 
-/// The columns of a view after the user has shown or hidden some.
+/// The columns of a view, after columns were added and removed as the user chose.
 pub(crate) fn chosen(usual: &[Choice], by_user: &[(&'static str, bool)]) -> Vec<Choice> {
     let mut choices: Vec<Choice> =
         usual.iter().filter(|choice| !by_user.contains(&(choice.key, false))).copied().collect();

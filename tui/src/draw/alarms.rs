@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines below the tabs: missing or simulated data, most important first.
+//! Lines below the tabs that report missing or simulated data, most important first.
 
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::endpoint::printable;
@@ -36,7 +36,7 @@ pub(crate) fn lines(app: &App) -> Vec<Text> {
     lines
 }
 
-/// A line for each kind of data that is missing or simulated; `true`: the health view has more.
+/// A line for each kind of data that is missing or simulated. The flag states whether the health view shows more about this data.
 pub(crate) fn alarms(snapshot: &Snapshot) -> Vec<(String, Ink, bool)> {
     let mut lines = Vec::new();
     if snapshot.losses.any() {

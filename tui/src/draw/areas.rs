@@ -8,13 +8,13 @@ use super::{alarms, energy, footer};
 use crate::state::app::App;
 use crate::state::view::Tab;
 
-/// The smallest usable screen.
+/// The smallest usable screen, in columns and rows.
 pub(crate) const SMALLEST: (u16, u16) = (60, 10);
 
 /// Maximum number of lines of alarms.
 const MAX_ALARMS: usize = 3;
 
-/// Height of the charts below the table. They grow in steps, so that a new row does not move them.
+/// Height of the charts below the table, in rows. It changes in steps, so that a new table row rarely moves the charts.
 const CHARTS: std::ops::RangeInclusive<usize> = 8..=36;
 const CHARTS_STEP: usize = 4;
 
@@ -35,7 +35,7 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    /// Rows of the table that fit.
+    /// Number of table rows that fit.
     pub(crate) fn page(&self) -> usize {
         usize::from(self.body.height.saturating_sub(1))
     }

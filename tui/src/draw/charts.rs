@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of subflows over time with axes: a line for each subflow in its colour.
+//! Charts of values over time, with a coloured line for each subflow.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -19,7 +19,7 @@ use crate::state::view::Tab;
 use crate::text::Text;
 use crate::theme::{Ink, Theme};
 
-/// Maximum number of lines of an aggregate; more could not be distinguished.
+/// Maximum number of lines in the chart of an aggregate. More lines could not be distinguished.
 const MAX_LINES: usize = 7;
 
 /// A line of a chart: its subflow, and its name in the legend.
@@ -58,10 +58,10 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Co
     both(app, frame, area, &subjects.collect::<Vec<_>>(), connection.subflows.len());
 }
 
-/// Runs of known values of a line, as pairs of time and value, each run with the index of its line.
+/// Each run: the index of a line, and consecutive known values of this line as pairs of time and value.
 type Runs = Vec<(usize, Vec<(f64, f64)>)>;
 
-/// The rate at the left, the RTT at the right; in the energy view the power. Both have the same time axis, which ends at the latest value.
+/// Draws two charts with one time axis, which ends at the latest value: rate at the left, RTT (in the energy view: power) at the right.
 fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], all: usize) {
     if area.height < 4 || subjects.is_empty() {
         return;
@@ -85,7 +85,7 @@ fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], al
     }
 }
 
-/// The name of a chart with its legend, from the longest form to the shortest.
+/// The title of a chart (its name and legend), from the longest form to the shortest.
 fn titles(name: &str, subjects: &[ChartLine], left_out: usize) -> [Text; 3] {
     let title = |legend: fn(&str) -> &str| {
         let text =
@@ -133,7 +133,7 @@ fn chart(app: &App, frame: &mut Frame<'_>, area: Rect, (series, window): (Series
     frame.render_widget(chart, area);
 }
 
-/// Without colours, and in ASCII, lines differ by their marker.
+/// Without colours, and in ASCII, lines differ only by their marker.
 fn marker(app: &App, index: usize) -> Marker {
     match (app.settings.theme, app.settings.ascii, index % 3) {
         (_, true, 0) | (Theme::Mono, _, 1) => Marker::Dot,
@@ -143,7 +143,7 @@ fn marker(app: &App, index: usize) -> Marker {
     }
 }
 
-/// A value at an axis, without the zeros after its decimal point.
+/// The label of a value at an axis, without trailing zeros after the decimal point.
 fn written(app: &App, series: Series, value: f64) -> String {
     if value <= 0.0 {
         return "0".to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection in full: its ends and totals, its subflows, findings, rate and RTT over time, and its timeline.
+//! The detail view of one connection: its end points and totals, its subflows, findings, rate and RTT over time, and its timeline.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{is_failure, outages};
@@ -106,7 +106,7 @@ fn subflows(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     put_lines(app, frame, area, lines);
 }
 
-/// The timeline, the latest event last and in view at first.
+/// Draws the timeline. The latest event is the last line; it is visible until the user scrolls.
 fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connection) {
     if area.height < 2 {
         return;

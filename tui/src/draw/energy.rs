@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The upper part of the energy view: a bar for each zone and its parts, the source of the figures, and the cost of extra subflows.
+//! The upper part of the energy view: a bar for each energy zone and its consumers, the source of the figures, the cost of extra subflows.
 
 use mpwatch_model::host::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
 use mpwatch_model::metric::watts;
@@ -92,7 +92,7 @@ fn zone_lines(app: &App, energy: &SnapshotEnergy, zone: &ZoneEnergy, width: usiz
     [title, stacked(&amounts, width, theme)].into_iter().chain(legend).collect()
 }
 
-/// The cost of extra subflows over all connections.
+/// A line with the number and the energy of extra subflows (they share a bottleneck and add no throughput) in all connections.
 fn extra_subflows(app: &App, width: usize) -> Text {
     let Totals { extra, wasted, .. } = app.totals();
     if extra == 0 {

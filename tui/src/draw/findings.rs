@@ -19,13 +19,13 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put_lines(app, frame, below, fitting(app, connection, below));
 }
 
-/// The findings that fit into an area; `…` ends the last line if some do not.
+/// The findings that fit into an area. If some do not fit, the last line ends in `…`.
 pub(super) fn fitting(app: &App, connection: &Connection, area: Rect) -> Vec<Text> {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     truncated(lines(app, connection, width), (width, height), Ink::Faint)
 }
 
-/// The findings of a connection as lines of this width.
+/// The findings of a connection, wrapped to lines of `width` characters.
 pub(super) fn lines(app: &App, connection: &Connection, width: usize) -> Vec<Text> {
     let findings = finding::of_connection(connection);
     let mut lines = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn lines(app: &App, connection: &Connection, width: usize) -> Vec<Tex
     lines
 }
 
-/// A sentence as lines of this width, the first with a mark.
+/// A sentence wrapped to lines of `width` characters. The first line begins with the mark.
 fn marked((mark, ink): (&str, Ink), sentence: &str, width: usize) -> Vec<Text> {
     let lines = wrapped(sentence, width.saturating_sub(4)).into_iter().enumerate();
     lines

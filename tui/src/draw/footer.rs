@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The last lines: the text that the user types with its error, a notice, or the most useful keys.
+//! The last lines of the screen: the text that the user types and its error, or a notice, or the most useful keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -13,7 +13,7 @@ use crate::state::view::{Mode, Prompt};
 use crate::text::{Text, count, truncated, wrapped};
 use crate::theme::Ink;
 
-/// Maximum height. A longer message is cut.
+/// Maximum height of the footer, in lines. A longer message is cut.
 const MAX_HEIGHT: usize = 4;
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
@@ -25,7 +25,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// All lines at the width of the screen, at least one.
+/// The lines of the footer, wrapped to the width of the screen; at least one line.
 pub(super) fn lines(app: &App) -> Vec<Text> {
     if let Mode::Type(prompt, edit) = &app.mode {
         input(app, *prompt, edit)
@@ -42,7 +42,7 @@ fn below(app: &App, message: &str, ink: Ink, height: usize) -> Vec<Text> {
     truncated(lines.collect(), (width, height), ink)
 }
 
-/// The line that the user types. An error follows it, or is below it if it does not fit.
+/// The line that the user types. An error follows on the same line if it fits, otherwise on the lines below.
 fn input(app: &App, prompt: Prompt, edit: &Edit) -> Vec<Text> {
     let typed = Text::new(prompt.as_str(), Ink::Accent).and(edit.text(), Ink::Strong);
     let suggestions = if prompt == Prompt::Filter { edit.suggestions() } else { Vec::new() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text on a frame.
+//! Helpers that draw text, rules and scroll bars on a frame, and divide areas.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -22,14 +22,14 @@ pub(super) fn put(app: &App, frame: &mut Frame<'_>, area: Rect, text: Text) {
     frame.render_widget(styled(text.clipped(area.width.into()), app.settings.theme), area);
 }
 
-/// Writes lines from the top of an area, as far as they fit.
+/// Writes lines from the top of an area; lines that do not fit are left out.
 pub(super) fn put_lines(app: &App, frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = Text>) {
     for (line, y) in lines.into_iter().zip(area.top()..area.bottom()) {
         put(app, frame, Rect { y, height: 1, ..area }, line);
     }
 }
 
-/// Divides an area from top to bottom: each call returns the next part, of the requested height, or what is left.
+/// Divides an area from top to bottom: each call returns the next part, of the requested height or, if less is left, the remainder.
 pub(super) fn stack(area: Rect) -> impl FnMut(usize) -> Rect {
     let mut top = area.y;
     move |height| {

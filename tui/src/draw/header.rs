@@ -23,7 +23,7 @@ use crate::text::{Text, clip, count};
 use crate::theme::Ink;
 use crate::units::Units;
 
-/// The power in the title is the mean over this time, nanoseconds, so that it does not jump.
+/// The power in the title is the mean over this time in nanoseconds, so that it does not jump between snapshots.
 const POWER_WINDOW: i128 = 5_000_000_000;
 
 pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
@@ -43,7 +43,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     put_lines(app, frame, areas.alarms, alarms::lines(app));
 }
 
-/// Marks a snapshot that is old, recorded or the last.
+/// Text that marks a snapshot as old, as recorded, or as the last one. Empty for a current snapshot.
 fn badge(app: &App) -> Text {
     match (&app.link, app.frozen) {
         (Link::Gone(_), _) => Text::new(" DAEMON GONE ", Ink::Alarm),
@@ -93,7 +93,7 @@ pub(crate) fn titles(
     ]
 }
 
-/// The snapshots of the latest seconds; the first is the one on the screen.
+/// The snapshots of the last `POWER_WINDOW`, the latest first; the first is the snapshot on the screen.
 fn recent(app: &App) -> Vec<&Snapshot> {
     let frames = (0..=app.tick()).rev().map_while(|tick| app.history.frame(tick));
     let snapshots = frames.map(|frame| &*frame.snapshot);
@@ -101,7 +101,7 @@ fn recent(app: &App) -> Vec<&Snapshot> {
     snapshots.take_while(|snapshot| newest - snapshot.at.as_nanosecond() < POWER_WINDOW).collect()
 }
 
-/// The mean power of the machine over some snapshots, and its source. `None`: unknown in all of them.
+/// The mean power of the machine over `snapshots`, and its source. `None`: the power is unknown in all of them.
 fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
     let (mark, source) = match snapshots.first()?.energy.as_ref()?.source {
         EnergySource::Absent => return Some(("no energy counter".to_owned(), "")),
@@ -120,7 +120,7 @@ fn power(snapshots: &[&Snapshot]) -> Option<(String, &'static str)> {
     mean.map(|mean| (format!("{mark}{}", watts(mean)), source))
 }
 
-/// The tabs with their text and their first column.
+/// Each tab with its text and the screen column at which the text begins.
 fn tab_texts() -> impl Iterator<Item = (Tab, String, u16)> {
     Tab::ALL.into_iter().zip(1..).scan(0, |left, (tab, number)| {
         let text = format!(" {number} {} ", tab.as_str());
@@ -149,7 +149,7 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let note = note(app);
     let forms = problems(app).into_iter().flat_map(|problems| {
         let with_note = problems.clone().and("  ", Ink::Normal).join(note.clone());
-        // Problems do not hide a filter, nor the grouping.
+        // A filter and the grouping of the peers view stay visible even if the problems need the room.
         let is_hidden = app.filter_text.is_empty() && app.tab != Tab::Peers;
         std::iter::once(with_note).chain(is_hidden.then_some(problems))
     });
@@ -157,7 +157,7 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     put(app, frame, rest, Text::first_that_fits(forms, rest.width.into()).fitted(rest.width.into(), true));
 }
 
-/// The problems of all connections of the snapshot, from the longest form to the shortest. Empty: there are none.
+/// The problems of all connections of the snapshot, from the longest form to the shortest. Empty: no problem.
 fn problems(app: &App) -> Vec<Text> {
     let Some(frame) = app.digested().filter(|frame| !frame.digest.problems.is_empty()) else {
         return Vec::new();

@@ -77,7 +77,7 @@ fn source(app: &App, snapshot: &Snapshot) -> Vec<Text> {
     ]
 }
 
-/// Time between two snapshots, in seconds. The last interval of a run is short, so this is the longer of the last two.
+/// Time between two snapshots, in seconds: the longer of the last two intervals, because the last interval of a run is short.
 fn interval(app: &App, snapshot: &Snapshot) -> Option<f64> {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let before = before.and_then(|before| before.snapshot.interval_s);
@@ -123,7 +123,7 @@ fn hooks(snapshot: &Snapshot, width: usize) -> Vec<Text> {
     lines
 }
 
-/// Consumers of CPU time, with the share of mpwatch.
+/// The consumers of CPU time, including mpwatch: a bar, then a line for each.
 fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     let Some(cpus) = snapshot.cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
         return vec![Text::new("  not accounted for (--ledger off, or a hook is missing)", Ink::Warning)];
@@ -147,7 +147,7 @@ fn cpu_time(snapshot: &Snapshot, width: usize, theme: Theme) -> Vec<Text> {
     lines
 }
 
-/// The estimated share of mpwatch in the machine's CPU time, and the budget.
+/// The estimated share of mpwatch in the machine's CPU time, and the configured limit of this share.
 fn cost(snapshot: &Snapshot) -> String {
     let Some(overhead) = snapshot.overhead else { return "not measured".to_owned() };
     let percent = |ratio: f64| format!("{:.2} %", ratio * 100.0);
@@ -160,7 +160,7 @@ fn cost(snapshot: &Snapshot) -> String {
     format!("about {} of the machine's CPU time; {limit}{reduced}", percent(overhead.ratio))
 }
 
-/// CPU time of the BPF programs over the latest interval; each run is shown as an event.
+/// CPU time of the BPF programs in the latest interval. Each run of a program counts as an event.
 fn programs(app: &App, snapshot: &Snapshot) -> String {
     let before = app.tick().checked_sub(1).and_then(|tick| app.history.frame(tick));
     let measured = before.and_then(|before| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draws the state: reads it and changes nothing. One file for each part of the screen.
+//! Draws the state of the screen without changing it. Each part of the screen has a file.
 
 mod alarms;
 pub(crate) mod areas;

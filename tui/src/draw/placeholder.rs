@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Replaces the table when there are no rows: the reason, and what to try.
+//! The text that replaces the table when there are no rows: the reason, and what to try.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ use crate::state::view::ClosedFilter;
 use crate::text::{Text, count, wrapped};
 use crate::theme::Ink;
 
-/// Drawn when this process cannot trace and there is no daemon.
+/// Draws the text for the case that this process cannot trace and there is no daemon.
 pub(super) fn blocked(app: &App, frame: &mut Frame<'_>, area: Rect, why: &[String]) {
     let width = usize::from(area.width).saturating_sub(4);
     let mut lines =
@@ -25,7 +25,7 @@ pub(super) fn blocked(app: &App, frame: &mut Frame<'_>, area: Rect, why: &[Strin
     put_lines(app, frame, area, lines);
 }
 
-/// Drawn before the first snapshot.
+/// Draws the text that is visible before the first snapshot.
 pub(super) fn waiting(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let text = match &app.link {
         Link::Gone(why) => format!("The daemon is gone: {why}. Trying again ..."),
@@ -44,7 +44,7 @@ const HELP: [(&str, &str); 6] = [
     ("See an example", "mpwatch demo"),
 ];
 
-/// Drawn when no connection exists, or none passes the filter.
+/// Draws the text for the case that no connection exists, or none passes the filter.
 pub(super) fn no_rows(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let connections = app.snapshot().map_or(0, |snapshot| snapshot.connections.len());
     let lines = if connections > 0 { no_match(app, connections) } else { no_connection(app) };
@@ -67,7 +67,7 @@ fn no_match(app: &App, connections: usize) -> Vec<Text> {
     lines
 }
 
-/// A recording does not depend on the settings of this machine.
+/// Text for a recording: does not mention the MPTCP settings of this machine, because a recording does not depend on them.
 fn no_recorded_connection(app: &App) -> Vec<Text> {
     let keys = &app.settings.keys;
     let (back, forward) = (keys.key(Action::StepBack), keys.key(Action::StepForward));

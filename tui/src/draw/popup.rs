@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Boxes above the screen: the help, and lists to choose from.
+//! Boxes drawn over the screen: the help, and lists from which the user chooses.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -14,17 +14,17 @@ use crate::state::view::Pick;
 use crate::text::{Text, clip, pad, wrapped};
 use crate::theme::Ink;
 
-/// Columns for the keys of the help.
+/// Width of the column of keys in the help, in characters.
 const KEYS: usize = 19;
-/// Width from which the help has two columns, and the space between them.
+/// Minimum width at which the help has two columns, and the gap between them, in characters.
 const TWO_COLUMNS: usize = 110;
 const COLUMN_GAP: usize = 3;
-/// Columns for the mark of a choice.
+/// Width of the mark before a choice, in characters.
 const MARK: usize = 2;
-/// Maximum width of the text of a list.
+/// Maximum width of the text of a list, in characters.
 const MAX_LIST_WIDTH: usize = 80;
 
-/// A box for text of this size, in the middle of the screen.
+/// The area of a centred box for text of this width and height.
 fn centred(app: &App, (width, height): (usize, usize)) -> Rect {
     let (columns, rows) = app.size;
     let width = u16::try_from(width + 4).unwrap_or(u16::MAX).min(columns);
@@ -46,7 +46,7 @@ fn boxed(app: &App, frame: &mut Frame<'_>, area: Rect, title: &str) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-/// The help at this width: its sections, each a list of lines.
+/// The sections of the help, each as lines wrapped to `width` characters.
 fn help_sections(app: &App, width: usize) -> Vec<Vec<Text>> {
     let mut sections = Vec::new();
     for section in BINDINGS.chunk_by(|a, b| a.section == b.section) {
@@ -72,7 +72,7 @@ fn help_sections(app: &App, width: usize) -> Vec<Vec<Text>> {
     sections
 }
 
-/// A line of terms with their meaning. If it is too wide, the meaning is below the terms.
+/// Wraps a line of terms with their meaning. If the line is too wide, the meaning follows below the terms.
 fn hanging(line: &str, width: usize) -> Vec<String> {
     const INDENT: &str = "      ";
     if line.width() <= width {
@@ -86,7 +86,7 @@ fn hanging(line: &str, width: usize) -> Vec<String> {
     terms.chain(below.into_iter().map(|line| format!("{INDENT}{line}"))).collect()
 }
 
-/// All lines of the help: the sections below each other, on a wide screen in two columns.
+/// All lines of the help, on a wide screen in two columns.
 fn help_lines(app: &App) -> Vec<Text> {
     let width = usize::from(app.size.0).saturating_sub(4);
     if width < TWO_COLUMNS {
@@ -132,14 +132,14 @@ pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {
     scrollbar(app, frame, Rect { width: area.width + 1, ..area }, (rows, scroll));
 }
 
-/// A list as it is drawn.
+/// The layout of a list.
 struct List {
     outer: Rect,
     /// Width of the names.
     names: usize,
-    /// For each line the number of its choice, and its part of the help.
+    /// For each line: the index of its choice, and the part of the choice's help text on this line.
     lines: Vec<(usize, String)>,
-    /// The first visible line.
+    /// Index of the first visible line.
     offset: usize,
 }
 
@@ -159,7 +159,7 @@ fn list_of(app: &App, pick: Pick, selected: usize, choices: &[ListItem]) -> List
     List { outer, names, lines, offset }
 }
 
-/// The choice of a list at a position of the screen.
+/// The index of the choice at a position of the screen. `None`: the position is outside the choices.
 pub(crate) fn line_at(app: &App, pick: Pick, line: usize, (column, row): (u16, u16)) -> Option<usize> {
     let List { outer, lines, offset, .. } = list_of(app, pick, line, &choices(app, pick));
     let is_inside = (outer.left() + 1..outer.right().saturating_sub(1)).contains(&column)

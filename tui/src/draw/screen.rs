@@ -13,7 +13,7 @@ use crate::state::message::Link;
 use crate::state::view::{Mode, Tab};
 use crate::text::Text;
 
-/// Draws everything. If the terminal was resized and the event is still pending, draws nothing.
+/// Draws the whole screen. Draws nothing if the terminal was resized and `app` has not processed the event yet.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
     if app.size != (frame.area().width, frame.area().height) {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table. Builds only the rows on the screen.
+//! Draws the table. Only the visible rows are built.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -23,7 +23,7 @@ fn on_screen(app: &App, area: Rect) -> std::ops::Range<usize> {
     offset..offset + usize::from(area.height.saturating_sub(1))
 }
 
-/// The rows on the screen. `aggregates`: the result of [`aggregates`].
+/// The rows on the screen. The parameter is the result of the function [`aggregates`].
 fn visible<'a>(app: &'a App, area: Rect, aggregates: &'a [ShownAggregate]) -> Vec<Row<'a>> {
     if let Rows::Flows(flows) = &app.rows {
         let rows = on_screen(app, area).map_while(|row| flows.get(row));
@@ -77,7 +77,7 @@ pub(crate) fn row_text(app: &App, row: usize) -> String {
     }
 }
 
-/// The column whose title is at a column of the screen.
+/// The table column whose title is at the screen column `x`.
 pub(crate) fn column_at(app: &App, x: u16) -> Option<&'static str> {
     let area = areas(app).body;
     table(app, area, &visible(app, area, &aggregates(app, area))).column_at(usize::from(x).checked_sub(1)?)

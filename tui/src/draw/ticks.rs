@@ -3,21 +3,21 @@
 
 use mpwatch_model::metric::round_up;
 
-/// Lengths of time axes, seconds.
+/// Possible lengths of a time axis, in seconds.
 const WINDOWS: [f64; 13] =
     [2.0, 4.0, 10.0, 20.0, 30.0, 40.0, 60.0, 120.0, 240.0, 600.0, 1200.0, 3600.0, 7200.0];
 
-/// The shortest time axis that contains this many seconds.
+/// The length in seconds of the shortest time axis that covers `seconds`.
 pub(super) fn window(seconds: f64) -> f64 {
     WINDOWS.into_iter().find(|window| *window >= seconds).unwrap_or(seconds)
 }
 
-/// A number of at least `max` whose half is round too.
+/// A round number of at least `max` whose half is also round.
 pub(super) fn above(max: f64) -> f64 {
     round_up(max, &[1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 }
 
-/// A time on the axis; the latest value is at 0.
+/// The label of a time that is `seconds` before the latest value.
 pub(super) fn ago(seconds: f64) -> String {
     match seconds {
         0.0 => "0 s".to_owned(),

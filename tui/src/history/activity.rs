@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recent activity in steps with hysteresis. Rows are sorted by these steps, so that small changes of a rate do not reorder them.
+//! The recent rate of a flow, rounded to steps with hysteresis. Sorted by these steps, rows keep their order if rates change little.
 
-/// Width of a step, half a power of two, in units of [`level`].
+/// Width of a step in units of [`level`]: half of a factor of two.
 const STEP: i16 = 16;
 
-/// The logarithm of a rate in 32nds of a power of two, roughly: the upper bits of a float.
+/// About 32 times the binary logarithm of a rate plus a constant: the upper bits of the float.
 fn level(rate: f32) -> i16 {
     i16::try_from(rate.max(0.0).to_bits() >> 18).unwrap_or(i16::MAX)
 }
 
-/// The activity of a flow, or of several together.
+/// The activity of a flow, or of several flows together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Activity {
-    /// Exponential moving average of the rate. `None` before the first rate.
+    /// Exponential moving average of the rate, bit/s. `None`: no rate was added.
     mean: Option<f32>,
     /// 0 for an idle flow.
     pub(crate) step: i16,
 }
 
 impl Activity {
-    /// Adds the rate of one more tick, bit/s.
+    /// Adds the rate of the next tick, in bit/s.
     pub(crate) fn add(&mut self, rate: f32) {
         let mean = self.mean.map_or(rate, |mean| mean + (rate - mean) * 0.25);
         self.mean = Some(mean);
         let level = level(mean);
-        // Hysteresis: a flow near the edge of its step stays in it.
+        // Hysteresis: the step changes only if the level is more than half a step outside it.
         if (level - self.step - STEP / 2).abs() > STEP {
             self.step = level / STEP * STEP;
         }

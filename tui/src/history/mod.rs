@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The history of the screen: the latest values of every flow, the latest snapshots, and closed connections. Everything is bounded.
+//! The history of the screen: the latest values of every flow, the latest snapshots, and closed connections. Their numbers are bounded.
 
 mod activity;
 mod series;
@@ -18,13 +18,13 @@ pub(crate) use series::{Series, Span, Tick};
 pub(crate) use tracks::Track;
 use tracks::{FlowValues, Tracks};
 
-/// Maximum number of snapshots that can be stepped through.
+/// Maximum number of snapshots kept, through which the user can step.
 const MAX_FRAMES: usize = 600;
-/// Maximum number of connections in all these snapshots.
+/// Maximum total number of connections in the kept snapshots.
 const MAX_FRAME_CONNECTIONS: usize = 20_000;
 /// Maximum number of closed connections that are remembered.
 pub(crate) const MAX_CLOSED: usize = 1_000;
-/// Ticks between two searches for flows that are gone.
+/// Number of ticks between two searches for flows that have left the snapshots.
 const FORGET_EVERY: Tick = 16;
 
 /// A closed connection that is remembered.
@@ -44,20 +44,19 @@ impl ClosedConnection {
     }
 }
 
-/// Everything that is remembered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     connections: Tracks<ConnectionId>,
     pub(crate) subflows: Tracks<SubflowId>,
     frames: VecDeque<Arc<Digested>>,
-    /// Connections of all frames.
+    /// Number of connections in all frames.
     held: usize,
     /// Frames to free after the next drawing.
     retired: Vec<Arc<Digested>>,
     ticks: Tick,
     closed: VecDeque<ClosedConnection>,
     closed_ids: HashSet<ConnectionId>,
-    /// Number of closed connections that were dropped.
+    /// Number of closed connections that were dropped, and so the number that identifies the oldest remembered connection.
     forgotten: u32,
 }
 
@@ -82,7 +81,7 @@ impl History {
         tick
     }
 
-    /// Frees snapshots that are no longer needed. With ten thousand flows this takes longer than drawing.
+    /// Frees the retired snapshots. With ten thousand flows this takes longer than drawing a frame.
     pub(crate) fn tidy(&mut self) {
         self.retired.clear();
     }
@@ -103,7 +102,7 @@ impl History {
 
     fn remember(&mut self, connection: &Connection) {
         if !self.closed_ids.insert(connection.id) {
-            // A second record has the final values.
+            // A later record of a closed connection has the final values.
             if let Some(old) = self.closed.iter_mut().rev().find(|old| old.connection.id == connection.id) {
                 *old = ClosedConnection::new(connection);
             }
@@ -118,7 +117,7 @@ impl History {
         }
     }
 
-    /// Drops the values of flows that are gone.
+    /// Every [`FORGET_EVERY`] ticks, drops the values of flows that left the snapshots, except remembered closed flows.
     fn forget(&mut self, tick: Tick) {
         if tick.is_multiple_of(FORGET_EVERY) {
             let old = tick.saturating_sub(FORGET_EVERY);
@@ -130,7 +129,7 @@ impl History {
         }
     }
 
-    /// The tick of the latest snapshot; 0 before the first.
+    /// The tick of the latest snapshot. 0: no snapshot has arrived.
     pub(crate) fn latest(&self) -> Tick {
         self.ticks
     }
@@ -140,7 +139,7 @@ impl History {
         self.ticks + 1 - self.frames.len() as Tick
     }
 
-    /// The snapshot of a tick. `None`: not kept.
+    /// The snapshot of a tick. `None`: the snapshot is no longer kept, or no snapshot has this tick.
     pub(crate) fn frame(&self, tick: Tick) -> Option<&Arc<Digested>> {
         let back = usize::try_from(self.ticks.checked_sub(tick)?).ok()?;
         self.frames.len().checked_sub(back + 1).and_then(|place| self.frames.get(place))
@@ -159,7 +158,7 @@ impl History {
         self.closed.iter().map(|closed| &closed.connection)
     }
 
-    /// Closed connections with their numbers, which do not change.
+    /// Closed connections with their numbers. The number of a connection never changes.
     pub(crate) fn closed_with_numbers(&self) -> impl Iterator<Item = (u32, &ClosedConnection)> {
         let numbers = (0..).map(|place: u32| self.forgotten.wrapping_add(place));
         numbers.zip(&self.closed)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Storage of values over time: a column for each tick.
+//! Stores values over time: a column with the values of all flows for each tick.
 
 use std::collections::VecDeque;
 
-/// Number of values kept of each flow.
+/// Number of ticks for which the values of a flow are kept.
 pub(crate) const SAMPLES: usize = 120;
 
-/// The number of a snapshot, counted from the first.
+/// The number of a snapshot; the first snapshot of a run has number 1.
 pub(crate) type Tick = u64;
 
 /// A kind of value, and its index in [`Values`].
@@ -16,17 +16,17 @@ pub(crate) enum Series {
     Rate,
     /// Smoothed RTT, seconds.
     Rtt,
-    /// Energy above idle over the interval, watts.
+    /// Mean power above idle in the interval, watts.
     Watts,
 }
 
-/// Begin and end of the interval of a tick, seconds since 1970.
+/// Begin and end of the interval of a tick, in seconds since 1970.
 pub(crate) type Span = (f64, f64);
 
-/// The values of a flow in a tick, by [`Series`]; `NaN`: unknown.
+/// The values of a flow in a tick, indexed by [`Series`]. `NaN`: unknown.
 pub(super) type Values = [f32; 3];
 
-/// The values of a tick by slot. Slots added later are missing.
+/// The values of a tick, indexed by the slot of the flow. Slots that were added in a later tick are missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TickColumn {
     pub(super) span: Span,
@@ -36,7 +36,7 @@ pub(super) struct TickColumn {
 }
 
 impl TickColumn {
-    /// Makes room for this many slots; the new ones are unknown.
+    /// Makes room for `slots` flows. The values of new slots are unknown.
     pub(super) fn resize(&mut self, slots: usize) {
         self.step.resize(slots, 0);
         self.values.iter_mut().for_each(|values| values.resize(slots, f32::NAN));
@@ -47,7 +47,7 @@ impl TickColumn {
     }
 }
 
-/// The latest columns; the last column belongs to `tick`.
+/// The latest [`SAMPLES`] columns. The last column belongs to `tick`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TickColumns {
     pub(super) tick: Tick,
@@ -65,7 +65,7 @@ impl TickColumns {
         self.tick = tick;
     }
 
-    /// The columns of some ticks, as far as they are kept.
+    /// The columns of the ticks `from` to `to` that are still kept.
     pub(super) fn between(
         &self,
         from: Tick,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of each action.
+//! What each action changes.
 
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::connection::Connection;
@@ -53,7 +53,7 @@ impl App {
         None
     }
 
-    /// Actions that change what the table shows.
+    /// Performs the actions that change the content of the table or its format.
     fn show(&mut self, action: Action) {
         let has_table = self.tab != Tab::Health && self.detail.is_none();
         match action {
@@ -129,7 +129,7 @@ impl App {
         self.rebuild();
     }
 
-    /// Opens the selected connection, or the connections of the selected aggregate.
+    /// Opens the detail view of the selected connection, or filters by the selected aggregate.
     pub(super) fn open(&mut self) {
         match self.table().selected {
             _ if self.detail.is_some() || self.tab == Tab::Health => {}
@@ -197,7 +197,7 @@ impl App {
         self.rebuild();
     }
 
-    /// An export of the selected connection, or of the connections of the selected aggregate.
+    /// A request to export the selected connection or the connections of the selected aggregate. `None`: nothing is selected.
     pub(super) fn export(&mut self, format: ExportFormat) -> Option<Request> {
         let connections: Vec<Connection> = match (&self.detail, &self.table().selected) {
             (None, Some(RowKey::Aggregate(key))) => {

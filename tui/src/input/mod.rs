@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of events on the state. Uses the areas of the screen; returns requests for the caller.
+//! Changes the state of the screen on events, and returns requests to the caller. Mouse events are matched to the areas of the screen.
 
 mod act;
 mod mouse;

@@ -12,7 +12,7 @@ use crate::state::key::Action;
 use crate::state::message::Request;
 use crate::state::view::Mode;
 
-/// Rows that the wheel scrolls.
+/// Number of rows by which a step of the wheel scrolls.
 const WHEEL: isize = 3;
 
 impl App {

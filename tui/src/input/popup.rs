@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Actions in the help and in the lists to choose from.
+//! Actions while the help, or a list from which the user chooses, is open.
 
 use crate::draw::popup::help_height;
 use crate::state::app::App;
@@ -27,7 +27,7 @@ impl App {
                 self.table_mut().reverse = !self.table().reverse;
                 self.rebuild();
             }
-            // The space bar chooses too, as in other lists of check boxes.
+            // The space bar (`Pause`) also chooses, as in other lists of check boxes.
             Action::Open | Action::Pause => return self.choose(pick, line),
             Action::Quit => return Some(Request::Quit { keep: false }),
             _ => self.mode = moved(line, action, 10, last).map_or(Mode::Table, |line| Mode::Pick(pick, line)),
@@ -58,7 +58,7 @@ impl App {
         None
     }
 
-    /// Sorts by a column; the same column again reverses the order.
+    /// Sorts by a column. If the table is already sorted by this column, reverses the order.
     pub(super) fn sort_by(&mut self, key: Option<&'static str>) {
         let table = self.table_mut();
         table.reverse = table.sort == key && key.is_some() && !table.reverse;
@@ -67,7 +67,7 @@ impl App {
     }
 }
 
-/// The position after an action that moves it; at most `max`. `None`: another action.
+/// The position after an action that moves, at most `max`. `None`: the action is not a movement.
 fn moved(at: usize, action: Action, page: usize, max: usize) -> Option<usize> {
     Some(match action {
         Action::Up => at.saturating_sub(1),

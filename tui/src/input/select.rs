@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The selected row, and the visible part of the table.
+//! Selects rows and scrolls the table.
 
 use std::mem;
 
@@ -10,7 +10,7 @@ use crate::state::app::App;
 use crate::state::view::Tab;
 
 impl App {
-    /// Builds the rows and finds the selected one in them.
+    /// Builds the rows again and finds the previously selected row among them.
     pub(super) fn rebuild(&mut self) {
         let before = mem::take(&mut self.rows);
         self.rows = self.build_rows(before);
@@ -33,7 +33,7 @@ impl App {
         isize::try_from(areas(self).page().max(2) - 1).unwrap_or(1)
     }
 
-    /// Moves the selection, or scrolls a view without one.
+    /// Moves the selection by `rows`, or scrolls a view without a selection.
     pub(super) fn step(&mut self, rows: isize) {
         if let Some(mut shown) = self.detail {
             let scroll = shown.scroll.saturating_add_signed(rows.saturating_neg());
@@ -70,7 +70,7 @@ impl App {
         table.offset = table.offset.min(rows.saturating_sub(page));
     }
 
-    /// Selects the next or the previous row whose names contain the search text.
+    /// Selects the next or previous row whose names contain the search text. `from_here`: the selected row is tried first.
     pub(super) fn find_row(&mut self, forward: bool, from_here: bool) {
         if self.search.is_empty() || self.detail.is_some() {
             return;

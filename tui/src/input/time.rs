@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time: freezing, stepping through the history, and the interval.
+//! Actions on time: pause, step through the history, change the interval.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::state::key::Action;
 use crate::state::message::Request;
 use crate::state::settings::Origin;
 
-/// Intervals that the actions `slower` and `faster` choose from, milliseconds.
+/// The intervals that the actions `slower` and `faster` select, in milliseconds.
 const INTERVALS: [u64; 9] = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
 
 impl App {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How events change the state.
+//! Changes the state when an event arrives.
 
 use mpwatch_model::filter::Filter;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -11,7 +11,7 @@ use crate::state::message::{Event, Feed, Link, Notice, Request};
 use crate::state::view::{ClosedFilter, Mode, Prompt};
 
 impl App {
-    /// Handles an event.
+    /// Handles an event. Returns a request that the caller must fulfil. `None`: no request.
     pub fn update(&mut self, event: Event) -> Option<Request> {
         match event {
             Event::Key(key) if key.kind == KeyEventKind::Release => return None,
@@ -36,13 +36,13 @@ impl App {
                 }
                 let before = self.history.latest();
                 let tick = self.history.add(frame);
-                // The user stepped forward from the newest snapshot of a replay: this is the next one.
+                // A replay that is paused at the newest snapshot delivers a snapshot only if the user steps forward: show this snapshot.
                 if self.is_replay() && self.frozen == Some(before) {
                     self.frozen = Some(tick);
                 }
                 match self.frozen {
                     None => self.rebuild(),
-                    // The frozen snapshot is no longer kept: the oldest one replaces it.
+                    // The frozen snapshot is no longer kept: show the oldest kept snapshot.
                     Some(frozen) if frozen < self.history.oldest() => {
                         self.frozen = Some(self.history.oldest());
                         self.rebuild();
@@ -55,7 +55,7 @@ impl App {
                 if let Link::Up(origin) = &link {
                     self.settings.origin.clone_from(origin);
                 }
-                // At its end, most connections of a recording have closed.
+                // Most connections of a recording have closed when it ends, so show closed connections too.
                 if link == Link::Ended && self.is_replay() && self.closed == ClosedFilter::Recent {
                     self.closed = ClosedFilter::All;
                     self.rebuild();
@@ -75,7 +75,7 @@ impl App {
         self.act_in_mode(action)
     }
 
-    /// Handles a key of an input line. The filter applies while it is typed, as far as it is valid.
+    /// Handles a key in an input line. A filter takes effect while the user types, whenever the text is a valid filter.
     fn type_key(&mut self, prompt: Prompt, mut edit: Edit, key: KeyEvent) {
         let is_cancel = key.code == KeyCode::Esc
             || (key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL));

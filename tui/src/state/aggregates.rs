@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the paths and peers views, up to one per flow. Only members and rates are stored; sums are computed for the rows on the screen
-//! and for the column to sort by. An aggregate keeps its number from snapshot to snapshot. No aggregate has an allocation of its own.
+//! The rows of the paths and peers views, up to one per flow. Only members and rates are stored. Sums are computed for the rows on screen
+//! and for the sort column. An aggregate has the same number in every snapshot. All aggregates share a few vectors, to save allocations.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::digest::Entry;
 use crate::history::{Activity, Tick};
 use crate::state::view::{ClosedFilter, Tab};
 
-/// Which flows are aggregated, and by what. The numbers of aggregates stay valid while the scope is unchanged.
+/// Which flows are aggregated, and by which property. Aggregates keep their numbers while the scope is unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) tab: Tab,
@@ -28,8 +28,8 @@ pub(crate) struct Scope {
 struct Numbers {
     keys: Vec<AggregateKey>,
     of_key: HashMap<AggregateKey, u32>,
-    /// Expected number of the next key. Aggregates mostly arrive in the order of the previous snapshot, so that this guess saves most lookups
-    /// in `of_key`.
+    /// The number that the next key probably has. Keys mostly arrive in the order of the previous snapshot, so this guess saves most
+    /// lookups in `of_key`.
     next: u32,
 }
 
@@ -57,17 +57,17 @@ pub(crate) struct Aggregates {
     /// Tick at which `activities` were last updated.
     tick: Tick,
     numbers: Numbers,
-    /// Rate in both directions, bit/s, by number.
+    /// Sum of send and receive rate of each aggregate, bit/s, indexed by its number.
     rates: Vec<u64>,
     activities: Vec<Activity>,
-    /// The subflows in the order of the snapshot, with the numbers of their aggregates.
+    /// The subflows in the order of the snapshot, each with the number of its aggregate.
     found: Vec<(u32, Member)>,
-    /// The subflows grouped by aggregate, in the order of numbers; and where each group begins and ends.
+    /// The subflows grouped by aggregate, in the order of numbers. Group `n` is `members[ends[n]..ends[n + 1]]`.
     members: Vec<Member>,
     ends: Vec<u32>,
-    /// Paths that share a bottleneck, by number; empty where there are none.
+    /// The bottleneck group of each path, indexed by its number. Empty: no paths share a bottleneck.
     shared: Vec<Option<SharedPath>>,
-    /// The aggregate of each row.
+    /// The number of the aggregate in each row.
     order: Vec<u32>,
 }
 
@@ -119,10 +119,10 @@ impl Aggregates {
         self.shared.get(number as usize).copied().flatten()
     }
 
-    /// Removes all subflows. Aggregates keep their numbers if the scope is unchanged and few aggregates are gone.
+    /// Removes all subflows. Aggregates keep their numbers if the scope is unchanged and most aggregates still have members.
     fn emptied(mut self, scope: Scope) -> Self {
         let live = self.order.len();
-        // Aggregates that are gone must not fill the memory.
+        // Bounds the memory of aggregates that no longer have members.
         if self.scope != scope || self.numbers.keys.len() > 2 * live + 1_000 {
             self = Self { scope, ..Self::default() };
         }
@@ -142,7 +142,7 @@ impl Aggregates {
         self.found.push((number, member));
     }
 
-    /// Called after all subflows were added; `links`: pairs of paths that share a bottleneck.
+    /// Must be called after all subflows were added. `links`: pairs of paths that share a bottleneck.
     fn finish(&mut self, tick: Tick, links: &[(u32, u32)]) {
         let aggregates = self.numbers.keys.len();
         by_number(&self.found, aggregates, &mut self.members, &mut self.ends);
@@ -156,7 +156,7 @@ impl Aggregates {
     }
 }
 
-/// Sorts values by the numbers of their aggregates (counting sort); `ends` receives the bounds of each aggregate.
+/// Sorts values by the number of their aggregate (counting sort). Aggregate `n` gets `sorted[ends[n]..ends[n + 1]]`.
 fn by_number<T: Copy>(values: &[(u32, T)], aggregates: usize, sorted: &mut Vec<T>, ends: &mut Vec<u32>) {
     ends.clear();
     ends.resize(aggregates + 1, 0);
@@ -179,7 +179,7 @@ fn by_number<T: Copy>(values: &[(u32, T)], aggregates: usize, sorted: &mut Vec<T
     }
 }
 
-/// The representative of a set (union-find).
+/// The representative of the set that contains `at` (union-find).
 fn root(parent: &mut [u32], mut at: u32) -> u32 {
     while parent[at as usize] != at {
         parent[at as usize] = parent[parent[at as usize] as usize];
@@ -188,7 +188,7 @@ fn root(parent: &mut [u32], mut at: u32) -> u32 {
     at
 }
 
-/// For each path, the set of linked paths that it belongs to (union-find). `None`: it has no link.
+/// For each path, its place in the set of paths that links connect (union-find). `None`: the path has no link.
 fn connected(paths: usize, links: &[(u32, u32)]) -> Vec<Option<SharedPath>> {
     if links.is_empty() {
         return Vec::new();
@@ -217,7 +217,7 @@ fn connected(paths: usize, links: &[(u32, u32)]) -> Vec<Option<SharedPath>> {
 }
 
 impl Aggregates {
-    /// The aggregates of a new snapshot, sorted. Aggregates of the same scope keep their numbers.
+    /// The aggregates of a new snapshot, sorted. If the scope is unchanged, aggregates keep their numbers.
     pub(crate) fn update<'a>(
         self,
         context: Context<'a>,
@@ -250,7 +250,7 @@ impl Aggregates {
         let numbers = 0..u32::try_from(self.numbers.keys.len()).unwrap_or(u32::MAX);
         let live: Vec<u32> = numbers.filter(|number| !self.members_of(*number).is_empty()).collect();
         let order = |number: &u32| match column {
-            // By default, rows are sorted by steps of activity: small changes of the rate do not reorder them.
+            // By default, rows are sorted by steps of activity, so that small changes of rates do not reorder them.
             None => Order::Number(f64::from(self.activities[*number as usize].step)),
             Some(column) if column.key == "rate" => Order::Number(self.rates[*number as usize] as f64),
             Some(column) => {
@@ -264,7 +264,7 @@ impl Aggregates {
         let ranks = ranks(&orders, reverse);
         if self.shared.is_empty() || column.is_some() {
             let mut order: Vec<(u64, u32)> = ranks.into_iter().zip(live).collect();
-            // A stable sort keeps equals in the order of their numbers.
+            // A stable sort keeps aggregates of equal rank in the order of their numbers.
             order.sort_by_key(|(rank, _)| *rank);
             return order.into_iter().map(|(_, number)| number).collect();
         }
@@ -278,7 +278,7 @@ fn recent(context: Context<'_>, members: &[Member]) -> f64 {
     tracks.map(|track| track.recent(context.tick)).sum()
 }
 
-/// Links the paths of a connection that share a bottleneck; `own`: its subflows with the numbers of their paths.
+/// Adds a link for the paths of a connection that share a bottleneck. `own`: its subflows with the numbers of their paths.
 fn link(connection: &Connection, own: &[(u32, Member)], links: &mut Vec<(u32, u32)>) {
     let path = |number: usize| own.get(number.checked_sub(1)?).map(|(path, _)| *path);
     for group in finding::shared_groups(connection) {
@@ -289,7 +289,7 @@ fn link(connection: &Connection, own: &[(u32, Member)], links: &mut Vec<(u32, u3
     }
 }
 
-/// Sorts paths by rank, but keeps paths that share a bottleneck together, at the position of the first of them.
+/// Sorts paths by rank, but places paths that share a bottleneck together, at the position of the best-ranked path among them.
 fn with_groups_together(all: &Aggregates, live: &[u32], ranks: &[u64]) -> Vec<u32> {
     let mut best: HashMap<u32, u64> = HashMap::new();
     for (number, rank) in live.iter().zip(ranks) {

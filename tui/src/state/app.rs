@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the screen: events change it, drawing reads it. No I/O, no clock.
+//! The state of the screen. Events change the state, drawing reads it. The state performs no I/O and reads no clock.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Rows {
     }
 }
 
-/// The state.
+/// The state of the screen.
 #[derive(Clone, Debug, Default)]
 pub struct App {
     pub(crate) settings: Settings,
@@ -73,9 +73,9 @@ pub struct App {
     pub(crate) size: (u16, u16),
     pub(crate) link: Link,
     pub(crate) history: History,
-    /// The tick that is shown while the screen is frozen.
+    /// The tick that is shown while the screen is frozen. `None`: the latest snapshot is shown.
     pub(crate) frozen: Option<Tick>,
-    /// The interval that the user asked for.
+    /// The interval that the user chose. `None`: the user has not chosen an interval.
     pub(crate) interval: Option<Duration>,
     pub(crate) tab: Tab,
     pub(crate) tables: [TableState; 5],
@@ -96,7 +96,7 @@ pub struct App {
 }
 
 impl App {
-    /// A screen of this size before the first snapshot.
+    /// The state of a screen of `size` (columns, rows) before the first snapshot.
     pub fn new(settings: Settings, size: (u16, u16)) -> Self {
         let mut app = Self { size, filter_text: settings.filter.clone(), ..Self::default() };
         for table in &mut app.tables {
@@ -117,7 +117,7 @@ impl App {
         self.frozen.unwrap_or_else(|| self.history.latest())
     }
 
-    /// The snapshot that is shown, with its digest. `None` before the first.
+    /// The snapshot that is shown, with its digest. `None`: no snapshot has arrived.
     pub(crate) fn digested(&self) -> Option<&Digested> {
         self.history.frame(self.tick()).map(AsRef::as_ref)
     }
@@ -140,7 +140,7 @@ impl App {
         }
     }
 
-    /// Frees memory that is no longer needed: call it after drawing.
+    /// Frees memory that is no longer needed. To be called after drawing, because freeing can take longer than drawing.
     pub fn tidy(&mut self) {
         self.history.tidy();
     }
@@ -153,7 +153,7 @@ impl App {
         &mut self.tables[self.tab as usize]
     }
 
-    /// The columns of the table that is shown, unless they are empty because no energy is known.
+    /// The columns of the table that is shown. While energy is unknown, energy columns are left out unless the user added them.
     pub(crate) fn columns(&self) -> Vec<Choice> {
         let by_user = &self.table().columns;
         let mut choices = chosen(self.tab.columns(), by_user);
@@ -161,7 +161,7 @@ impl App {
         choices
     }
 
-    /// The columns of the subflows in the detail view, without energy if none is known.
+    /// The columns of the subflows in the detail view, without energy columns while energy is unknown.
     pub(crate) fn detail_columns(&self) -> Vec<Choice> {
         DETAIL.iter().copied().filter(|column| self.has_values(*column)).collect()
     }
@@ -170,7 +170,7 @@ impl App {
         !is_of_energy(column.key) || self.knows_energy()
     }
 
-    /// The column that the table is sorted by if the user chose none.
+    /// The column by which the table is sorted unless the user chose another column.
     pub(crate) fn default_sort(&self) -> &'static str {
         match self.tab {
             Tab::Energy if self.knows_energy() => "watts",
@@ -179,20 +179,20 @@ impl App {
         }
     }
 
-    /// Whether energy is known, measured or estimated.
+    /// Whether the shown snapshot has energy figures, measured or estimated.
     pub(crate) fn knows_energy(&self) -> bool {
         let energy = self.snapshot().and_then(|snapshot| snapshot.energy.as_ref());
         energy.is_some_and(|energy| energy.source != EnergySource::Absent)
     }
 
-    /// The connection of the detail view, otherwise the selected connection.
+    /// The connection of the detail view or, without a detail view, the selected connection.
     pub(crate) fn selected(&self) -> Option<&Connection> {
         let id = match (self.detail, self.table().selected) {
             (Some(detail), _) => detail.id,
             (None, Some(RowKey::Flow(id, _))) => id,
             (None, Some(RowKey::Aggregate(_)) | None) => return None,
         };
-        // The selected row usually has the connection's location, which saves the search.
+        // The selected row usually has the location of the connection, so that no search is necessary.
         let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
         let found = row
             .and_then(|row| self.context().connection(row.location))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lines of the lists to choose from.
+//! The lines of the lists from which the user chooses a column or an export format.
 
 use crate::columns::{COLUMNS, Column};
 use crate::state::app::App;

@@ -30,7 +30,7 @@ impl Edit {
         if word.is_empty() { Vec::new() } else { filter::completions(word) }
     }
 
-    /// Completes the word before the cursor as far as all suggestions agree. Returns whether the text has changed.
+    /// Appends the common prefix of all suggestions to the word before the cursor. Returns whether the text has changed.
     pub(crate) fn complete(&mut self) -> bool {
         let suggestions = self.suggestions();
         let Some(first) = suggestions.first() else { return false };
@@ -46,7 +46,7 @@ impl Edit {
         !missing.is_empty()
     }
 
-    /// Handles a key; returns whether an input line uses it.
+    /// Handles a key. Returns whether the key has a meaning in an input line.
     pub(crate) fn press(&mut self, key: KeyEvent) -> bool {
         self.0.handle_event(&Event::Key(key)).is_some()
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_completed_as_far_as_they_agree() {
+    fn a_word_is_completed_by_the_common_prefix_of_its_suggestions() {
         let complete = |text: &str| {
             let mut edit = Edit::new(text);
             let changed = edit.complete();

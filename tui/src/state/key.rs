@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of keys: bindings, footer, help and the names in the configuration follow from it.
+//! The table of actions and their keys, from which key bindings, footer, help and configuration names are derived.
 
 use std::fmt;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A row of the table.
+/// A row of the table of actions.
 pub struct Binding {
-    /// Its action.
+    /// The action.
     pub action: Action,
-    /// Its heading in the help.
+    /// The heading under which the help lists the action.
     pub section: &'static str,
-    /// Its name in the configuration.
+    /// The action's name in the configuration.
     pub name: &'static str,
-    /// Its default keys.
+    /// The default keys.
     pub keys: &'static [&'static str],
-    /// Its word in the footer, for the most useful keys.
+    /// The word in the footer. `None`: the footer does not list the action.
     pub footer: Option<&'static str>,
-    /// One phrase for the help.
+    /// The description in the help, in one phrase.
     pub help: &'static str,
 }
 
@@ -179,7 +179,7 @@ impl Default for Keymap {
 }
 
 impl Keymap {
-    /// The default bindings with the `remapped` keys. A remapped key loses its default action. A key for two actions is an error.
+    /// The default bindings, changed by `remapped`. A remapped key loses its default action. It is an error to bind a key to two actions.
     pub fn with(remapped: &[(String, Vec<String>)]) -> Result<Self, String> {
         let mut map = Self::default();
         let mut given: Vec<(Chord, &'static Binding)> = Vec::new();
@@ -207,7 +207,7 @@ impl Keymap {
         Ok(map)
     }
 
-    /// The action of a key.
+    /// The action of a key. `None`: the key has no action.
     pub fn action(&self, chord: Chord) -> Option<Action> {
         self.bound.iter().find(|(bound, _)| *bound == chord).map(|(_, action)| *action)
     }

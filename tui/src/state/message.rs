@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events that reach the screen, and requests that it makes to its caller.
+//! Events that the screen handles, and requests that it returns to its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 use crate::digest::Digested;
 use crate::state::settings::Origin;
 
-/// State of the source of snapshots.
+/// The state of the source of snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Link {
-    /// Before the first snapshot.
+    /// No snapshot has arrived yet.
     #[default]
     Starting,
-    /// This process cannot trace and there is no daemon. Lines: the reason, and what to do.
+    /// This process cannot trace and no daemon runs. The paragraphs give the reason and what to do.
     Blocked(Vec<String>),
-    /// Snapshots arrive.
+    /// Snapshots arrive from this source.
     Up(Origin),
-    /// The source is gone, with the reason. The caller tries to reconnect.
+    /// The source is gone; the string is the reason. The caller tries to reconnect.
     Gone(String),
     /// The recording or the demo is over.
     Ended,
 }
 
-/// News from the source of snapshots.
+/// A message from the source of snapshots.
 #[derive(Clone, Debug)]
 pub enum Feed {
-    /// A snapshot.
+    /// A snapshot with its digest.
     Snapshot(Arc<Digested>),
-    /// The state of the source.
+    /// The state of the source has changed.
     Link(Link),
 }
 
 impl Feed {
-    /// A snapshot with its digest. With many flows this takes several frames' time: call it on the thread that delivers the snapshot.
+    /// Computes the digest of a snapshot. Call it on the thread that delivers snapshots: with many flows it takes several frames' time.
     pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         Self::Snapshot(Arc::new(Digested::new(snapshot)))
     }
@@ -51,16 +51,16 @@ pub enum Event {
     Mouse(MouseEvent),
     /// The new size of the terminal: columns, rows.
     Resize(u16, u16),
-    /// News from the source.
+    /// A message from the source of snapshots.
     Feed(Feed),
     /// The answer to a request.
     Notice(Notice),
 }
 
-/// A line for the user, shown until the next key.
+/// A line for the user, shown until the user presses a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whether it reports a failure.
+    /// Whether the line reports a failure.
     pub is_error: bool,
     /// The line.
     pub text: String,
@@ -81,7 +81,7 @@ impl ExportFormat {
     /// All formats.
     pub const ALL: [Self; 3] = [Self::Json, Self::Csv, Self::Markdown];
 
-    /// Name, and extension of the file.
+    /// The name in the list of formats, and the extension of the file.
     pub fn description(self) -> (&'static str, &'static str) {
         match self {
             Self::Json => ("JSON", "json"),
@@ -91,7 +91,7 @@ impl ExportFormat {
     }
 }
 
-/// A request to the caller.
+/// A request from the screen to its caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Quit.
@@ -103,12 +103,12 @@ pub enum Request {
     Suspend,
     /// Redraw the whole screen.
     Redraw,
-    /// Use this interval between snapshots, or between the frames of a replay.
+    /// Change the interval between snapshots, or between the frames of a replay.
     Interval(Duration),
-    /// Continue or pause a replay.
+    /// Continue (`true`) or pause (`false`) a replay.
     Play(bool),
     /// Show one more snapshot of a paused replay.
     Step,
-    /// Write this to a file and answer with its path.
+    /// Write the report to a file and answer with a notice that names the file.
     Export(Box<Report>, ExportFormat),
 }

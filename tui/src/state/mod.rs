@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the screen: its data, its rows, and the choices of the user. It does not depend on drawing.
+//! The state of the screen: data, rows, and the choices of the user. This module does not depend on `draw`.
 
 pub(crate) mod aggregates;
 pub(crate) mod app;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of the table and their order. Built when the data or the choices of the user change, never while drawing.
+//! Builds and sorts the rows of the table when the data or the choices of the user change, never while drawing.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ impl App {
         self.folded.contains(&id) != self.all_folded
     }
 
-    /// A row of flows with the data that its cells read.
+    /// The row with the data that its cells read. `None`: the connection is no longer remembered.
     pub(crate) fn flow(&self, row: FlowRow) -> Option<Row<'_>> {
         let fold = match self.tab {
             Tab::Energy => Fold::Never,
@@ -44,7 +44,7 @@ impl App {
         }
     }
 
-    /// The row of a key; for a subflow that is folded away the row of its connection.
+    /// The index of the row with this key. For a hidden subflow: the row of its connection. `None`: no such row.
     pub(crate) fn row_of(&self, key: &RowKey) -> Option<usize> {
         match (&self.rows, key) {
             (Rows::Flows(rows), RowKey::Flow(id, subflow)) => {
@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// Builds the rows; aggregates of `before` keep their numbers.
+    /// Builds the rows. Aggregates of the previous rows `before` keep their numbers.
     pub(crate) fn build_rows(&self, before: Rows) -> Rows {
         match self.tab {
             Tab::Health => Rows::None,
@@ -91,7 +91,7 @@ impl App {
         shown.chain(self.closed_before()).filter(move |(_, entry)| matches(entry))
     }
 
-    /// Connections that had closed before the snapshot that is shown, if the user asked for all.
+    /// Remembered connections that closed before the shown snapshot. Empty unless the user chose to see all closed connections.
     fn closed_before(&self) -> impl Iterator<Item = (Location, Entry<'_>)> {
         let frame = self.digested().filter(|_| self.closed == ClosedFilter::All);
         frame.into_iter().flat_map(|frame| {
@@ -134,7 +134,7 @@ impl App {
             };
             match (is_default, self.tab) {
                 (false, _) => order(),
-                // By default, connections of similar activity keep their places.
+                // By default, connections are sorted by steps of activity, so that small changes of rates do not reorder them.
                 (true, Tab::Connections) => {
                     let track = self.history.connection(entry.digest.id);
                     Order::Number(track.map_or(0.0, |track| f64::from(track.activity(context.tick))))
@@ -156,7 +156,7 @@ impl App {
     }
 }
 
-/// The values that connections are sorted by, most important first. By default closed connections come last.
+/// The values by which connections are sorted, most important first. In the default order, closed connections come last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ranking {
     is_closed: bool,
@@ -164,11 +164,11 @@ struct Ranking {
     payload: Reverse<Bytes>,
     id: ConnectionId,
     is_server: bool,
-    /// Index of the connection among those that are shown.
+    /// Index of the connection in the parameter `shown` of `rankings`.
     index: u32,
 }
 
-/// If both ends of a connection are on this machine, the server follows the client, which mostly sends and so has better data.
+/// If both ends of a connection are on this machine, places the server below the client, which mostly sends and so has more data.
 fn put_ends_together(shown: &[(Location, Entry<'_>)], rankings: &mut [Ranking]) {
     if !shown.iter().any(|(_, entry)| entry.digest.is_server) {
         return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings that the screen starts with.
+//! The initial settings of the screen.
 
 use crate::state::key::Keymap;
 use crate::theme::Theme;
@@ -8,12 +8,12 @@ use crate::units::Units;
 /// The source of the snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// This process traces.
+    /// This process traces the kernel itself.
     #[default]
     Tracer,
-    /// A daemon at this socket.
+    /// A daemon. The string is the path of its socket.
     Daemon(String),
-    /// A recording, which can be paused and stepped through.
+    /// A recording in this file. The user can pause it and step through it.
     Replay(String),
 }
 
@@ -22,24 +22,24 @@ pub enum Origin {
 pub struct Settings {
     /// Colours.
     pub theme: Theme,
-    /// Draws in ASCII only.
+    /// Whether only ASCII characters are drawn.
     pub ascii: bool,
-    /// Keys.
+    /// The key bindings.
     pub keys: Keymap,
-    /// Units.
+    /// The units of rates and energy.
     pub units: Units,
-    /// Columns that the user shows or hides: name, shown.
+    /// Columns that the user added or removed: name, and whether the column is shown.
     pub columns: Vec<(String, bool)>,
-    /// The column that connections are sorted by. `None`: by activity.
+    /// The name of the column by which connections are sorted. `None`: sorted by activity.
     pub sort: Option<String>,
     /// The filter at the start.
     pub filter: String,
-    /// Whether options of the command line have removed connections from the snapshots.
+    /// Whether command-line options (`--netns`, `--filter`) restrict the connections in the snapshots.
     pub is_narrowed: bool,
     /// The source of the snapshots.
     pub origin: Origin,
-    /// A line below the header that names the scenario of a demo.
+    /// A line below the header that names the scenario of a demo. `None`: not a demo.
     pub banner: Option<String>,
-    /// Whether MPTCP is enabled in the namespace of the screen. `None`: unknown.
+    /// Whether MPTCP is enabled in the network namespace of this process. `None`: unknown.
     pub mptcp_enabled: Option<bool>,
 }

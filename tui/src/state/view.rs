@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The view: tabs, tables, the selection, and popups above them.
+//! What the user selected: tab, sort column, row, and the open popup or input line.
 
 use mpwatch_model::id::{ConnectionId, SubflowId};
 
@@ -26,12 +26,12 @@ mpwatch_model::words! {
 }
 
 impl Tab {
-    /// The tab this many places further; after the last comes the first.
+    /// The tab that is `places` to the right; the first tab follows the last.
     pub(crate) fn after(self, places: usize) -> Self {
         Self::ALL[(self as usize + places) % Self::ALL.len()]
     }
 
-    /// The columns that its table shows by default.
+    /// The columns that the table of this tab has by default.
     pub(crate) fn columns(self) -> &'static [Choice] {
         match self {
             Self::Connections => CONNECTIONS,
@@ -42,7 +42,7 @@ impl Tab {
         }
     }
 
-    /// Whether its table can show the columns of some rows.
+    /// Whether the table of this tab can have columns for this kind of rows.
     pub(crate) fn has(self, rows: RowKind) -> bool {
         match self {
             Self::Connections | Self::Energy => rows != RowKind::Aggregates,
@@ -53,19 +53,19 @@ impl Tab {
 }
 
 mpwatch_model::words! {
-    /// The closed connections that are listed.
+    /// Which closed connections the tables list.
     #[derive(Default)]
     pub(crate) enum ClosedFilter {
-        /// Closed connections of the snapshot.
+        /// The closed connections in the shown snapshot.
         #[default]
         Recent = "recent",
-        /// All that are remembered.
+        /// All remembered closed connections.
         All = "all",
         Hidden = "none",
     }
 }
 
-/// The subject of a row; the same in every snapshot.
+/// Identifies the connection, subflow or aggregate of a row across snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Flow(ConnectionId, Option<SubflowId>),
@@ -74,33 +74,33 @@ pub(crate) enum RowKey {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TableState {
-    /// The column to sort by. `None`: by activity.
+    /// The key of the column by which rows are sorted. `None`: the default order of the tab.
     pub(crate) sort: Option<&'static str>,
     pub(crate) reverse: bool,
     pub(crate) selected: Option<RowKey>,
-    /// The user selected a row. Until then the selection is the top row.
+    /// Whether the user has selected a row. If not, the top row is selected.
     pub(crate) is_chosen: bool,
     pub(crate) index: usize,
-    /// The first row that is drawn.
+    /// Index of the first row that is drawn.
     pub(crate) offset: usize,
-    /// Columns that the user shows or hides.
+    /// Columns that the user added or removed, and whether each is shown.
     pub(crate) columns: Vec<(&'static str, bool)>,
 }
 
-/// The popup or input line above the table.
+/// Whether a popup or an input line is open and receives the keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Mode {
     #[default]
     Table,
-    /// The help, scrolled by some lines.
+    /// The help, scrolled by this number of lines.
     Help(usize),
-    /// A list to choose from, and the selected line.
+    /// A list from which the user chooses, and its selected line.
     Pick(Pick, usize),
     Type(Prompt, Edit),
 }
 
 mpwatch_model::words! {
-    /// The lists to choose from, with their titles.
+    /// The lists from which the user chooses, with their titles.
     pub(crate) enum Pick {
         Sort = "Sort by (enter; again to reverse)",
         Columns = "Columns (enter shows or hides; · if there is room)",
@@ -109,7 +109,7 @@ mpwatch_model::words! {
 }
 
 mpwatch_model::words! {
-    /// The lines of text that the user types, with the words before them.
+    /// The input lines, with the prompt before the text.
     pub(crate) enum Prompt {
         Filter = "filter: ",
         Search = "find: ",
@@ -119,6 +119,6 @@ mpwatch_model::words! {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     pub(crate) id: ConnectionId,
-    /// Lines of its timeline below the view; 0 shows the latest.
+    /// Number of lines by which the timeline is scrolled up from its latest event.
     pub(crate) scroll: usize,
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For tests of the screen: a screen without a terminal, key presses by name, and sample snapshots.
+//! Helpers for tests of the screen: a screen without a terminal, key presses by name, and sample snapshots.
 #![allow(
     dead_code,
     unreachable_pub,
     clippy::missing_panics_doc,
-    reason = "each test program uses a part of it"
+    reason = "each test program uses some of these helpers"
 )]
 
 use mpwatch_fixtures as fixture;
@@ -20,7 +20,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 
-/// A screen and its last request.
+/// A screen without a terminal, and the request that its last event returned.
 pub struct Stage {
     pub app: App,
     terminal: Terminal<TestBackend>,
@@ -118,7 +118,7 @@ pub fn shared(token: u32) -> Connection {
     connection
 }
 
-/// Four connections: healthy, with a shared bottleneck, with a failed path, fallen back.
+/// Four connections: without problems, with a shared bottleneck, with a failed path, fallen back to TCP.
 pub fn normal() -> Snapshot {
     fixture::snapshot(vec![
         fixture::connection(0x9f3c_0a1b, 2),
@@ -169,7 +169,7 @@ pub fn losses() -> Snapshot {
     snapshot
 }
 
-/// Connections with two subflows each.
+/// `count` connections with two subflows each.
 pub fn many(count: u32) -> Snapshot {
     let connection = |number: u32| {
         let mut connection = fixture::connection(0x1000_0000 + number, 2);
@@ -186,7 +186,7 @@ pub fn many(count: u32) -> Snapshot {
     fixture::snapshot((0..count).map(connection).collect())
 }
 
-/// A later snapshot with other rates.
+/// The snapshot at a time `number` seconds later, with other rates, RTTs and energy.
 pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     snapshot.at = fixture::at(12_500_000 + i64::try_from(number).unwrap() * 1_000_000);
     for (place, connection) in (1..).zip(&mut snapshot.connections) {
@@ -209,7 +209,7 @@ pub fn second(mut snapshot: Snapshot, number: u64) -> Snapshot {
     snapshot
 }
 
-/// A screen that has shown eight snapshots, one per second.
+/// A screen that has shown eight snapshots at intervals of a second.
 pub fn open(snapshot: fn() -> Snapshot, columns: u16, rows: u16) -> Stage {
     let mut stage = Stage::new(columns, rows);
     stage.link(Link::Up(Origin::Tracer));

@@ -23,7 +23,7 @@ use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
 use crate::system::stop_flag;
 
-/// Time between two snapshots, each of which evaluates the verdicts: a longer time would only delay a removal.
+/// Default time between two snapshots. Verdicts are evaluated once per snapshot, so a longer interval would delay removals.
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> {
@@ -50,7 +50,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let end = options.duration.map(|duration| Instant::now() + duration);
     session::run(&mut live, TrackerSettings::new(Closed::Forget, trace.method), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
-        // A step takes effect in the next snapshot, and none follows the last one.
+        // The effect of a step shows in the next snapshot, and no snapshot follows the last one.
         if goes_on {
             for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
                 print(&line(&step, options.json)?)?;

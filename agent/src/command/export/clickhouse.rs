@@ -25,7 +25,7 @@ pub(super) fn run(options: &ClickhouseOptions) -> anyhow::Result<()> {
     send(Sender::clickhouse(target, end_columns())?, target.batch, &options.delivery)
 }
 
-/// Reports how the server's tables differ from this version's, and prints the statements that create missing ones; fails if they differ.
+/// Compares the server's tables with this version's. If they differ, reports how, prints statements that create missing tables, and fails.
 fn check(options: &ClickhouseOptions) -> anyhow::Result<()> {
     let target = &options.target.options;
     let place = Place { database: &target.database, cluster: options.cluster.as_deref() };

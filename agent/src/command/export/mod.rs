@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export`: sends the connections of a database to other engines, one file for each engine.
+//! `mpwatch export`: sends the connections of a database to ClickHouse or an OTLP receiver, or writes Parquet files.
 
 #[cfg(feature = "clickhouse")]
 mod clickhouse;

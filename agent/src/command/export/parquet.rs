@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch export parquet`.
+//! `mpwatch export parquet`: writes connections and subflows as Parquet files.
 
 use jiff::Zoned;
 use mpwatch_exporters::parquet::{FileKey, FolderWriter};

@@ -8,7 +8,7 @@ use crate::system::paths;
 pub struct Manual {
     /// Name of the command; empty for the page of the program.
     pub command: &'static str,
-    /// The effect of a command line, and the line.
+    /// Pairs of an effect and the command line that has it.
     pub examples: &'static [(&'static str, &'static str)],
     /// Files that the command uses.
     pub files: &'static [(&'static str, &'static str)],
@@ -21,10 +21,10 @@ pub struct Manual {
 /// A file, and what it is for.
 type File = (&'static str, &'static str);
 
-/// Which environment variables have an effect.
+/// The environment variables that a page lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Environment {
-    /// None.
+    /// No variables.
     Nothing,
     /// The variables of tracing.
     Tracing,
@@ -32,12 +32,12 @@ pub enum Environment {
     Screen,
     /// The variables of the configuration.
     Daemon,
-    /// All.
+    /// All variables.
     All,
 }
 
 const BTF: File =
-    ("/sys/kernel/btf/vmlinux", "Types of the running kernel, by which the BPF programs find its fields.");
+    ("/sys/kernel/btf/vmlinux", "BTF of the running kernel: offsets of the fields that BPF programs read.");
 const COUNTERS: File = ("/sys/class/powercap", "Energy counters, if the kernel has no power PMU.");
 const SCREEN: File = ("~/.config/mpwatch/screen.toml", "Settings of the live view: keys, columns, theme.");
 const CONFIG: File = (paths::CONFIG, "Configuration of the daemon.");
@@ -51,7 +51,7 @@ const READ: &[u8] = &[RUNTIME, USAGE];
 const VIEW: &[u8] = &[RUNTIME, USAGE, KERNEL, PERMISSION];
 const SHOW: &[u8] = &[RUNTIME, USAGE, KERNEL, PERMISSION, NO_SUCH_CONNECTION];
 
-/// Rows of command, variables, exit codes and files, with examples: the effect and the line.
+/// Builds the table. A row has a command, its environment variables, exit codes and files, then its examples as `effect: command line`.
 macro_rules! manuals {
     ($($(#[$cfg:meta])? $command:literal, $environment:ident, $exit:ident, [$($file:expr),* $(,)?],
         $($(#[$when:meta])? $effect:literal: $line:literal),+;)+) => {
@@ -82,7 +82,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         "Show the connection whose token begins with 5c11": "mpwatch show 5c11";
     "daemon", Daemon, VIEW, [CONFIG, DATABASE, SOCKET, CURVE, BTF, COUNTERS],
         "Serve metrics on all addresses, without a database": "mpwatch daemon --listen [::]:9917 --db ''",
-        "Check the configuration that it would use": "mpwatch config check";
+        "Check the configuration of the daemon": "mpwatch config check";
     "config", Daemon, READ, [CONFIG],
         "Check a file before the daemon is restarted": "mpwatch config check --config new.toml",
         "Print every value in effect and where it comes from": "mpwatch config show --origin";
@@ -91,7 +91,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         "Also store connections and samples in a database": "mpwatch record run.mpw --db run.db";
     "replay", Screen, READ, [SCREEN],
         "Print the report of a recording": "mpwatch replay run.mpw",
-        "Step through it in the live view": "mpwatch replay run.mpw --screen",
+        "Step through a recording in the live view": "mpwatch replay run.mpw --screen",
         "Detect bottlenecks by the method of RFC 8382": "mpwatch replay run.mpw --method rfc8382";
     "report", Nothing, READ, [DATABASE],
         "Report a day as a page with drawings": "mpwatch report --since 2026-03-01 --until 2026-03-02 --format html -o day.html",
@@ -140,7 +140,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
             "mpwatch control eliminate --yes --stable 10s --filter peer:10.0/16",
         "Store all connections and removals for a report": "mpwatch control eliminate --yes --json --db control.db";
     "completions", Nothing, PRINT, [
-        ("/usr/share/bash-completion/completions/mpwatch", "Installed completions; zsh and fish have theirs."),
+        ("/usr/share/bash-completion/completions/mpwatch", "Completions for bash. Zsh and fish have their own files."),
     ],
         "Complete commands in this bash": "mpwatch completions bash";
     "man", Nothing, READ, [("/usr/share/man/man1/mpwatch*.1.gz", "Installed pages.")],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `mpwatch man`: a man page for the program and for each command. Options come from the command line's tree, the rest from [`manuals`].
+//! `mpwatch man`: a man page for the program and for each command. Options come from the clap commands, the rest from [`manuals`].
 
 mod manuals;
 mod roff;
@@ -108,7 +108,7 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
         .filter(|subcommand| subcommand.get_name() != "help" && !subcommand.is_hide_set())
 }
 
-/// The synopsis of the command. If the command has no effect alone, the synopses of its subcommands.
+/// The synopsis of the command, or the synopses of its subcommands if it requires one.
 fn synopses(command: &Command) -> String {
     if !command.is_subcommand_required_set() {
         return synopsis(command);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A comparison of a number of mpwatch with another source, and the table of all comparisons. Pure; `compare` has the numbers.
+//! Compares a value of mpwatch with the value of another source, and formats a table of all comparisons. `compare` supplies the values.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ pub(super) struct Check {
     name: String,
     /// Value of mpwatch: a number, a text, or `null` if it is unknown.
     ours: Value,
-    /// Value of the other source.
+    /// Value of `source`, such as the `TCP_INFO` of the kernel.
     theirs: Value,
     source: &'static str,
     pub(super) ok: bool,

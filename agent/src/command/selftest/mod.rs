@@ -29,9 +29,9 @@ use crate::system::stop_flag;
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Size of the transfer in bytes.
 const TRANSFER: u64 = 20_000_000;
-/// Enough RTT samples for a median, in well under a second.
+/// Number of requests before the transfer: enough RTT samples for a median, in well under a second.
 const REQUESTS: u64 = 40;
-/// Limit for both transfers, which take about two seconds.
+/// Maximum duration of the requests and the transfer, which take about two seconds.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Output of `--json`.
@@ -83,7 +83,7 @@ fn gather(topology: &Topology, live: &mut Live, stop: &AtomicBool) -> anyhow::Re
     })
 }
 
-/// Requests on an idle network, then the known transfer.
+/// The traffic: requests on an idle network, then the known transfer.
 struct SelftestTraffic {
     running: Option<(Transfer, Arc<Control>)>,
     outcomes: Vec<TransferOutcome>,

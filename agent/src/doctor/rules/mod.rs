@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from facts. Pure functions.
+//! Pure functions that turn facts into checks.
 
 use caps::Capability::CAP_SYS_ADMIN;
 use caps::CapsHashSet;
@@ -192,7 +192,7 @@ fn jit(facts: &Facts) -> Check {
     }
 }
 
-/// The source of energy figures, every counter, and why a better source is not used.
+/// Checks of the energy source and of every counter, and the reasons why a more accurate source is not used.
 fn energy(facts: &Energy) -> Vec<Check> {
     let source = facts.source.as_str();
     let mut checks = vec![if facts.source.is_measured() {

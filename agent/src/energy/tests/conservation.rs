@@ -26,7 +26,7 @@ const ZONES: usize = 3;
 const CPUS: u32 = 4;
 const RANGE: u64 = 65_532_610_987;
 
-/// A faulty zone, and the energy in its windows that were not lost (`truth`, microjoules).
+/// A zone with random faults. `truth`: energy of its windows that were not lost, microjoules.
 struct Wild {
     id: Arc<ZoneId>,
     counter: Counter,
@@ -84,7 +84,7 @@ impl Wild {
 
 fn random_work(random: &mut Random, ledger: &mut Ledger, alive: &[SubflowId], elapsed: Nanos) {
     ledger.clear();
-    // Sometimes no CPU works.
+    // In about one of seven windows, all CPUs are idle.
     for _ in 0..random.below(7) {
         let account = match random.below(8) {
             0 => Account::App,

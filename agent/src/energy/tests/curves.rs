@@ -49,7 +49,7 @@ fn loads(random: &mut Random, cpus: u32) -> Vec<u64> {
         .collect()
 }
 
-/// The joules that the flow adds in every order of the loads, and at the end their mean, the Shapley value.
+/// Joules that the flow adds, for each set of loads that may run before it. The last value is the mean over all orders (Shapley value).
 fn truths(machine: &SimulatedMachine, loads: &[u64]) -> Vec<f64> {
     let power = |busy: u64| machine.energy(busy, SECOND.0) as f64 / 1e12;
     let others = &loads[1..];
@@ -86,7 +86,7 @@ fn replay(rig: &mut Rig, calibration: Calibration, loads: &[u64]) -> FlowEnergy 
     rig.split.flow(flow(0)).unwrap()
 }
 
-/// Spreads a load over all CPUs: on which CPU it runs does not matter here.
+/// Spreads a load over all CPUs, because the choice of the CPU does not matter here.
 fn spread(nth: u32, load: u64, cpus: u32) -> impl Iterator<Item = BusyTime> {
     let part = move |cpu: u32| load / u64::from(cpus) + u64::from(u64::from(cpu) < load % u64::from(cpus));
     (0..cpus).map(move |cpu| BusyTime { cpu, consumer: Consumer::Flow(nth), time: part(cpu) })
@@ -198,7 +198,7 @@ fn idle_power(rig: &mut Rig) -> f64 {
 /// Lowest and highest load, thousandths.
 const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 
-/// The reason for the order in `engine/src/energy/idle.rs`: quiet windows, if there are any, are the better source.
+/// Confirms the order in `engine/src/energy/idle.rs`: quiet windows, if there are any, give a more accurate idle power than a fit.
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {
@@ -265,7 +265,7 @@ fn the_slope_of_a_fit_bounds_what_a_flow_adds() {
             after.hi.unwrap().joules() - before.hi.unwrap().joules(),
         ]
     };
-    // A tenth of the machine, 3 J, together with three tenths, 9 J: without the slope, the bounds are 0 and 12 J plus the error of idle.
+    // The flow uses a tenth of the machine (3 J), another load three tenths (9 J). Without the slope, bounds are 0 and 12 J + idle error.
     let [lo, hi] = added(&mut rig, [100, 300]);
     println!("{lo:.3} .. {hi:.3} J of 3 J");
     assert!((2.7..=3.0).contains(&lo) && (3.0..=18.0).contains(&hi), "{lo} {hi}");

@@ -15,7 +15,7 @@ fn rig(shape: Platform) -> Rig {
     Rig::calibrated(shape, SimulatedMachine { packages: shape.packages(), cpus: 2, power: POWER })
 }
 
-/// A second in which a flow has half a CPU.
+/// A second in which a flow uses half a CPU.
 fn second() -> Load {
     Load {
         elapsed: SECOND.0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios without a clock list which consumer was busy and when. Energy and its true owners are computed from that. The scenarios
-//! test the arithmetic of the attribution; another test runs the same twelve scenarios with real traffic.
+//! A scenario lists which consumer was busy in each window and for how long. The energy of each consumer is computed from the list.
+//! Scenarios test the arithmetic of the attribution; another test runs the same twelve scenarios with real traffic.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the energy in the twelve scenarios, and the formulas of other tools, with the known truth.
+//! Compares mpwatch's energy in the twelve scenarios, and the results of other tools' formulas, with the true energy.
 //! `cargo test -p mpwatch energy::tests::scenarios -- --nocapture` prints the table.
 
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
     assert!((idle_part - active_part).abs() < 0.001, "{idle_part} {active_part}");
 }
 
-/// A machine that always works and has no calibration (issue 17). A transfer follows, alone or with a process that fills a CPU.
+/// A machine without calibration is never idle (issue 17). Then a transfer runs, alone or with a process that uses a whole CPU.
 #[test]
 fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
     for scenario in ["solo", "bystander-100"] {

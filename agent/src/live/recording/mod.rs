@@ -90,7 +90,7 @@ impl Recorder {
     }
 }
 
-/// Refuses a file that a recording must not replace: anything but a recording, and a recording too unless `overwrite`.
+/// Refuses to replace a file that is not a recording, and without `overwrite` also a recording.
 pub(crate) fn check(path: &Path, overwrite: bool) -> Result<(), RecordingError> {
     // Opening a pipe would wait for its writer.
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
@@ -113,7 +113,7 @@ fn check_content(path: &Path, file: &File, overwrite: bool) -> Result<(), Record
     }
 }
 
-/// Creates the file, which only its owner may read because its content is as private as a database, or locks and empties an existing file.
+/// Creates a file that only its owner may read, because it is as private as a database, or locks and empties an existing file.
 fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.
@@ -182,7 +182,7 @@ impl<R: BufRead> Replay<R> {
         Ok(replay)
     }
 
-    /// The next event. `None`: the recording has ended, or its rest cannot be read; [`EventSource::cut_short`] returns why.
+    /// The next event. `None`: the recording has ended, or the rest cannot be read; [`EventSource::cut_short`] returns the reason.
     fn next_event(&mut self) -> Option<KernelEvent> {
         if self.cut_short.is_some() {
             return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When windows of a sampled ledger open and close: at most one per period, at a random time, so that periodic work is sampled at all its
-//! stages. An open window slows down every process of the machine; without windows the flows' CPU time is only estimated. Hence the next
-//! window opens once flows have used enough CPU time since the latest one. Pure.
+//! Decides when windows of a sampled ledger open and close: at most one per period, at a random time, so that periodic work is sampled at
+//! all its stages. An open window slows down every process of the machine, but without windows the CPU time of flows is only estimated. So
+//! the next window opens once flows have used enough CPU time since the latest window.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const DECISION_INTERVAL: Duration = Duration::from_millis(50);
 const ASSUMED_TIME: f64 = 100.0;
 const ASSUMED_WEIGHT: f64 = 10_000.0;
 
-/// Estimated CPU time of flows between two readings: their work times the CPU time per work unit in windows.
+/// Estimated CPU time of flows between two readings: their work multiplied by the CPU time per work unit that windows measured.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, never negative")]
 pub(super) fn estimated_time(before: FlowWork, now: FlowWork) -> Nanos {
     let per_unit = (now.time_in_windows.0 as f64 + ASSUMED_TIME * ASSUMED_WEIGHT)
@@ -93,8 +93,8 @@ impl Schedule {
         self.phase == Phase::Open
     }
 
-    /// The next step. A window that would not end before `tick` waits until then, because a tick may take long. It waits for one tick only,
-    /// because on a busy machine every tick is overdue.
+    /// The next step. A window that would not end before `tick` opens after it, because a tick may take long. A window waits for one tick
+    /// only, because on a busy machine every tick is overdue.
     pub(super) fn next(&mut self, now: Instant, tick: Instant) -> Next {
         if now < self.due {
             return Next::Wait;
@@ -112,8 +112,8 @@ impl Schedule {
         Next::Open
     }
 
-    /// Plans a window if it is due. `used`: estimated CPU time of flows since the latest window. `is_first`: the first flows have begun, and
-    /// windows follow each other as fast as in the beginning.
+    /// Plans a window if it is due. `used`: estimated CPU time of flows since the latest window. `is_first`: the first flows have begun, so
+    /// windows follow each other as fast as at the start.
     pub(super) fn decide(&mut self, now: Instant, used: Nanos, is_first: bool) {
         let since = now.saturating_duration_since(self.closed);
         if is_first {
@@ -162,7 +162,7 @@ mod tests {
     const STEP: Duration = Duration::from_millis(10);
     const MINUTE: Duration = Duration::from_mins(1);
 
-    /// When windows open within ten minutes after the first ones, for flows that use this share of a CPU all the time.
+    /// Times from the start at which windows open within ten minutes, for flows that use `share` of a CPU all the time.
     fn opened(share: f64, period: Duration) -> Vec<Duration> {
         let start = Instant::now();
         let (mut schedule, mut opened) = (Schedule::new(start, 7), Vec::new());
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn windows_follow_what_flows_use() {
-        // Share of a CPU, period of the budget's step, least and most windows per minute.
+        // Columns: share of a CPU, period, least and most windows per minute.
         let table = [
             (0.0, PERIOD, 3.4, 3.8),
             (0.000_5, PERIOD, 3.4, 3.8),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of the network path of flows.
+//! The dashboard of the energy that the network path uses for flows.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -7,7 +7,7 @@ use crate::dashboards::panel::{Dashboard, Source, panel};
 pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
     name: "energy",
     title: "mpwatch / Energy",
-    about: "What the network path of flows costs on this machine. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
+    about: "Energy that the network path of flows uses on this machine. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
     source: Source::Prometheus,
     rows: &[
         (
@@ -24,14 +24,14 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Power by part",
                     Stack,
                     "watt",
-                    "The power of all zones divided into parts. The parts sum to the whole, to the microjoule.",
+                    "The power of all zones, divided into parts. The sum of the parts equals the whole to the microjoule.",
                     &[("sum by (part) (rate(mpwatch_zone_part_joules_total{$m}[$r]))", "{{part}}")],
                 ),
                 panel(
                     "CPU time by account",
                     Stack,
                     "short",
-                    "Number of CPUs used by each account. The accounts sum to the number of CPUs.",
+                    "Number of CPUs used by each account. The sum of all accounts is the number of CPUs.",
                     &[(
                         "sum by (account) (rate(mpwatch_host_cpu_account_seconds_total{$m}[$r]))",
                         "{{account}}",
@@ -64,7 +64,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Joules per gigabyte",
                     Lines,
                     "short",
-                    "Energy above idle per 10^9 bytes of payload, both directions.",
+                    "Energy above idle per 10^9 bytes of payload in both directions.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_active_joules_total{$m}[$r])) / (sum by (instance) (rate(mpwatch_host_sent_bytes_total{$m}[$r])) + sum by (instance) (rate(mpwatch_host_received_bytes_total{$m}[$r]))) * 1e9",
                         "{{instance}}",
@@ -125,7 +125,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Conservation error",
                     Lines,
                     "joule",
-                    "Energy of the zones minus the sum of their parts. Anything but rounding is a bug of mpwatch.",
+                    "Energy of the zones minus the sum of their parts. A difference larger than rounding is a bug of mpwatch.",
                     &[(
                         "sum by (instance) (mpwatch_zone_joules_total{$m}) - sum by (instance) (mpwatch_zone_part_joules_total{$m})",
                         "{{instance}}",
@@ -135,7 +135,7 @@ pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
                     "Time without energy values",
                     Lines,
                     "percentunit",
-                    "Share of the time for which energy is unknown. No total includes it.",
+                    "Share of the time for which energy is unknown. No total includes the energy of this time.",
                     &[("sum by (zone) (rate(mpwatch_zone_lost_seconds_total{$m}[$r]))", "{{zone}}")],
                 ),
             ],

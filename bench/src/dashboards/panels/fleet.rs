@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many hosts: the queries of dashboards/clickhouse/queries as tables, and sums over time.
+//! The dashboard for many hosts: the queries of dashboards/clickhouse/queries as tables, and sums over time.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -11,7 +11,7 @@ macro_rules! file {
     };
 }
 
-/// Sums of a value over the connections of each interval, divided by its length in seconds.
+/// For each interval of time, the sum of a value over the connections that began in it, per second.
 macro_rules! per_second {
     ($label:literal, $value:literal, $condition:literal) => {
         concat!(
@@ -30,7 +30,7 @@ macro_rules! per_second {
 pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
     name: "fleet",
     title: "mpwatch / Fleet",
-    about: "Connections of many hosts, both ends in one row: is multipath worth it, and where does it waste energy?",
+    about: "Connections of many hosts, both ends in one row: is multipath worth its energy, and where does it waste energy?",
     source: Source::ClickHouse,
     rows: &[
         (
@@ -54,7 +54,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Payload",
                     Lines,
                     "Bps",
-                    "Payload of the connections opened in an interval, by the client's host. It counts when they are opened, not when it is sent.",
+                    "Payload of the connections opened in an interval, by the client's host. The whole payload counts at the time of opening, not when it is sent.",
                     &[(
                         per_second!(
                             "client_host",
@@ -68,7 +68,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Energy",
                     Stack,
                     "watt",
-                    "Energy above idle of the network paths of both ends, by number of subflows, where both are known.",
+                    "Energy above idle of the network paths of both ends, by number of subflows, if the energy of both ends is known.",
                     &[(
                         per_second!(
                             "concat(toString(client_subflows), ' subflows')",
@@ -95,7 +95,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
             ],
         ),
         (
-            "Is multipath worth it?",
+            "Is multipath worth its energy?",
             &[
                 panel(
                     "Waste by pair of sites",
@@ -122,7 +122,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Fairness",
                     Table,
                     "short",
-                    "How evenly subflows share the payload. Jain's index is 1 if all carry the same.",
+                    "Fairness of the subflows' payload: Jain's index is 1 if all subflows carry the same payload.",
                     file!("fairness"),
                 ),
             ],
@@ -148,14 +148,14 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "RTT from both ends",
                     Table,
                     "short",
-                    "The median RTT of each path as both ends measured it.",
+                    "The median RTT of each path, measured at both ends.",
                     file!("rtt_from_both_ends"),
                 ),
                 panel(
                     "Fallbacks",
                     Table,
                     "short",
-                    "Where MPTCP falls back to TCP, and why.",
+                    "Fallbacks from MPTCP to TCP by reason, host and remote address.",
                     file!("fallbacks"),
                 ),
             ],
@@ -163,7 +163,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
         (
             "Traffic",
             &[
-                panel("Top talkers", Table, "short", "Who sends most.", file!("top_talkers")),
+                panel("Top talkers", Table, "short", "Programs with the most payload.", file!("top_talkers")),
                 panel(
                     "Missing ends",
                     Table,

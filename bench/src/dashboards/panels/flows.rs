@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The largest connections and their subflows, each with series of its own (`metrics.top_flows`).
+//! The dashboard of the largest connections and their subflows, which have separate series (`metrics.top_flows`).
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -14,14 +14,14 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
             "Now",
             &[
                 panel(
-                    "Connections with series of their own",
+                    "Connections with separate series",
                     Stat,
                     "short",
                     "Number of connections on this dashboard. The key metrics.top_flows limits it.",
                     &[("count(mpwatch_connection_info{$f})", "")],
                 ),
                 panel(
-                    "Their share of the payload sent",
+                    "Share of all payload sent",
                     Stat,
                     "percentunit",
                     "Share of the sent payload of all connections that these connections sent. The rest is in the series __other__.",
@@ -67,7 +67,7 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
                     "Reinjected",
                     Lines,
                     "bps",
-                    "Payload that MPTCP sent on a second subflow because the first one failed or was too slow.",
+                    "Payload that MPTCP sent on a second subflow because the first subflow failed or was too slow.",
                     &[("rate(mpwatch_connection_reinjected_bytes_total{$f}[$r]) * 8", "{{connection}}")],
                 ),
                 panel(
@@ -88,11 +88,11 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
                     "Joules per gigabyte",
                     Lines,
                     "short",
-                    "Energy above idle per 10^9 bytes of observed payload, both directions.",
+                    "Energy above idle per 10^9 bytes of observed payload in both directions.",
                     &[("mpwatch_connection_joules_per_gigabyte{$f}", "{{connection}}")],
                 ),
                 panel(
-                    "Who they are",
+                    "Addresses and processes",
                     Table,
                     "short",
                     "Addresses, process and namespace of each connection.",
@@ -152,7 +152,7 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
                     &[("rate(mpwatch_subflow_active_joules_total{$f}[$r])", "{{connection}} {{subflow}}")],
                 ),
                 panel(
-                    "Which path each one takes",
+                    "Paths of the subflows",
                     Table,
                     "short",
                     "Addresses and outgoing interface of each subflow.",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Health, losses and cost of mpwatch.
+//! The dashboard of the health, losses and cost of mpwatch.
 
 use crate::dashboards::panel::Draw::{Lines, Stat, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -132,14 +132,14 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Exported bytes",
                     Lines,
                     "Bps",
-                    "Compressed size of what targets have confirmed.",
+                    "Compressed size of the data that targets have confirmed.",
                     &[("sum by (target) (rate(mpwatch_export_sent_bytes_total{$m}[$r]))", "{{target}}")],
                 ),
                 panel(
                     "Failed requests",
                     Lines,
                     "cps",
-                    "Requests that failed, and are repeated.",
+                    "Failed requests, which are repeated.",
                     &[(
                         "sum by (instance, target) (rate(mpwatch_export_failures_total{$m}[$r]))",
                         "{{instance}}, {{target}}",
@@ -149,7 +149,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Connections not exported",
                     Lines,
                     "short",
-                    "Connections that the database deleted before a target confirmed them, and connections that a target rejected for good.",
+                    "Connections that the database deleted before a target confirmed them, and connections that a target rejected permanently.",
                     &[
                         (
                             "sum by (instance, target) (increase(mpwatch_export_lost_connections_total{$m}[$r]))",
@@ -170,7 +170,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "CPU",
                     Lines,
                     "percentunit",
-                    "CPU time of the daemon, of one CPU. Time of its BPF programs is in the account self.",
+                    "CPU time of the daemon as a share of one CPU. The time of its BPF programs is in the account self.",
                     &[("sum by (instance) (rate(process_cpu_seconds_total{$m}[$r]))", "{{instance}}")],
                 ),
                 panel(
@@ -184,7 +184,7 @@ pub(in crate::dashboards) const HEALTH: Dashboard = Dashboard {
                     "Work per snapshot",
                     Lines,
                     "percentunit",
-                    "Share of the interval that the work for one snapshot takes. Near 1 the daemon falls behind.",
+                    "Share of the interval that the work for one snapshot takes. If the share is near 1, the daemon falls behind.",
                     &[(
                         "max by (instance) (mpwatch_agent_tick_work_seconds{$m} / mpwatch_agent_interval_seconds{$m})",
                         "{{instance}}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The panels, a file for each dashboard.
+//! The panels, with a file for each dashboard.
 
 mod energy;
 mod fleet;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether multipath works, and which peers and services use it.
+//! The dashboard that shows whether multipath works, and which peers and services use it.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Stat};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -70,7 +70,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Sent by peer",
                     Lines,
                     "bps",
-                    "The ten peers that receive the most. __other__ is the sum of peers without a series of their own.",
+                    "The ten peers that receive the most. __other__ is the sum of peers without a separate series.",
                     &[(
                         "topk(10, sum by (peer) (rate(mpwatch_peer_sent_bytes_total{$m}[$r])) * 8)",
                         "{{peer}}",
@@ -111,7 +111,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Fallbacks",
                     Stack,
                     "cps",
-                    "Connections per second that fell back to plain TCP, by reason. A middlebox on a path shows up here.",
+                    "Connections per second that fell back to plain TCP, by reason. A middlebox on a path causes fallbacks.",
                     &[("sum by (reason) (rate(mpwatch_host_fallbacks_total{$m}[$r]))", "{{reason}}")],
                 ),
                 panel(
@@ -134,7 +134,7 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     "Size of connections",
                     Lines,
                     "decbytes",
-                    "Payload of closed connections, both directions.",
+                    "Payload of closed connections in both directions.",
                     &[
                         (
                             "histogram_quantile(0.5, sum by (le) (rate(mpwatch_host_flow_size_bytes_bucket{$m}[$r])))",

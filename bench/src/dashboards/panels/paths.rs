@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Traffic, RTT and loss of each path, and whether a second path adds throughput.
+//! The dashboard of traffic, RTT and loss of each path, and of second paths that add no throughput.
 
 use crate::dashboards::panel::Draw::{Lines, Stack};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -47,7 +47,7 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Reinjected",
                     Lines,
                     "bps",
-                    "Payload that MPTCP sent on a second subflow because the first one failed or was too slow.",
+                    "Payload that MPTCP sent on a second subflow because the first subflow failed or was too slow.",
                     &[(
                         "sum by (instance) (rate(mpwatch_host_reinjected_bytes_total{$m}[$r])) * 8",
                         "{{instance}}",
@@ -168,7 +168,7 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                     "Pairs of subflows by verdict",
                     Stack,
                     "short",
-                    "Shared: both wait in one queue and the second one adds no throughput. Disjoint: each has its own bottleneck.",
+                    "Shared: both subflows wait in one queue, and the second subflow adds no throughput. Disjoint: each subflow has its own bottleneck.",
                     &[("sum by (verdict) (mpwatch_host_subflow_pairs{$m})", "{{verdict}}")],
                 ),
                 panel(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of elimination, one by one; and properties that hold for any sequence of snapshots.
+//! Tests of each elimination rule, and of properties that hold for any sequence of snapshots.
 
 mod network;
 mod properties;
@@ -18,7 +18,7 @@ const POLICY: EliminationPolicy = EliminationPolicy {
     max_per_minute: 10,
 };
 
-/// Runs snapshots of one second each until something is decided, at most ten. Returns the decisions and the number of seconds.
+/// Evaluates one snapshot per second, at most ten, until one causes decisions. Returns the decisions and the number of seconds.
 fn first_decisions(network: &mut Network, eliminator: &mut Eliminator) -> (Vec<Decision>, u64) {
     for second in 1..=10 {
         let decisions = network.second(eliminator);
@@ -42,7 +42,7 @@ fn all_but_the_best_subflow_of_a_group_are_removed() {
     let mut network = Network::with_rates(&[10, 30, 20]);
     network.share(&[1, 2, 3], 0.99);
     let (decisions, second) = first_decisions(&mut network, &mut Eliminator::new(POLICY));
-    assert_eq!(removed(&decisions), [1, 3], "the second one has the highest goodput");
+    assert_eq!(removed(&decisions), [1, 3], "subflow 2 has the highest goodput");
     assert_eq!(second, 4, "stable for 3 s since the first snapshot");
     let Decision::Remove(_, removal) = &decisions[0] else { panic!("{decisions:?}") };
     assert_eq!((removal.kept.subflow, removal.stable), (id(2), Micros(3_000_000)));
@@ -93,7 +93,7 @@ fn nothing_is_removed_while_the_best_subflow_makes_no_progress() {
     for _ in 0..3 {
         assert_eq!(network.second(&mut eliminator), []);
     }
-    // The path of subflow 2 fails. Over 5 s it still has the highest goodput, and the verdict is unchanged.
+    // The path of subflow 2 fails. Its mean goodput over 5 s is still the highest, and the verdict is unchanged.
     network.rates = vec![10, 0];
     assert_eq!(network.second(&mut eliminator), []);
     network.rates = vec![10, 20];
@@ -170,7 +170,7 @@ fn a_throughput_that_holds_is_confirmed_after_five_seconds() {
         panic!("{decisions:?}")
     };
     assert_eq!((throughput.before.0, throughput.after.0), (240_000_000, 224_000_000));
-    // Another extra subflow is removed later.
+    // A later extra subflow is removed as well.
     network.add(1);
     network.share(&[2, 3], 0.99);
     assert_eq!(removed(&first_decisions(&mut network, &mut eliminator).0), [3]);
@@ -197,7 +197,7 @@ fn a_dry_run_plans_no_more_than_would_be_removed() {
     let mut eliminator = Eliminator::new(POLICY);
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     assert_eq!(removed(&decisions), [1]);
-    // In the dry run, subflow 1 continues, and now carries more than subflow 2.
+    // The dry run did not remove subflow 1, which now carries more than subflow 2.
     network.rates = vec![90, 20];
     assert_eq!(first_decisions(&mut network, &mut eliminator).0, []);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection whose subflows have given rates and verdicts, second by second.
+//! A simulated connection whose subflows have given rates and verdicts, advanced one second at a time.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Network {
         Self::numbered(1, rates)
     }
 
-    /// The connection with this number.
+    /// As [`Self::with_rates`], for a connection with another number.
     pub(super) fn numbered(number: u64, rates: &[u64]) -> Self {
         let mut network = Self {
             now: Nanos(SECOND),
@@ -103,7 +103,7 @@ impl Network {
         }
     }
 
-    /// The decisions on a snapshot after a second.
+    /// Lets a second pass and returns the decisions on the snapshot after it.
     pub(super) fn second(&mut self, eliminator: &mut Eliminator) -> Vec<Decision> {
         self.pass();
         eliminator.decide(self.now, &[(&self.connection(), self.is_selected)])

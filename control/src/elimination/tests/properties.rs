@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Properties of any sequence of verdicts, rates, roles and outcomes, over two connections.
+//! Properties that hold for two connections with any sequence of verdicts, rates, roles and outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::elimination::{Decision, Eliminator};
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
 
-/// The changes of a connection in one second.
+/// Rates, roles, groups and verdicts of a connection in one second. `usable`: the subflow is not a backup.
 #[derive(Clone, Debug)]
 struct Second {
     rates: Vec<u64>,
@@ -41,7 +41,7 @@ fn second() -> impl Strategy<Value = Second> {
         .prop_map(|(rates, usable, group, verdicts)| Second { rates, usable, group, verdicts })
 }
 
-/// Each state lasts for some seconds.
+/// Pairs of states, one per connection, with the number of seconds for which they last.
 fn seconds() -> impl Strategy<Value = Vec<(Second, Second, usize)>> {
     prop::collection::vec((second(), second(), 1_usize..9), 1..12)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks from a kernel's BTF whether our object would load on that kernel. Needs no privilege and loads nothing.
+//! Checks from a kernel's BTF whether the BPF object of this build would load on that kernel. Needs no privilege and loads nothing.
 //!
 //! aya-obj relocates the object as libbpf would. If the kernel lacks a field, aya-obj poisons the instruction that reads the field. Behind a
-//! `bpf_core_field_exists` guard that is harmless; anywhere else the verifier rejects the program. `records` lists the fields that a function
-//! reads and the fields that it guards. Tests on kernels that lack a field check that each read is behind its guard.
+//! `bpf_core_field_exists` guard, such an instruction is harmless; anywhere else the verifier rejects the program. `records` lists the fields that
+//! a function reads and the fields that it guards. Tests on kernels that lack a field check that each read is behind its guard.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ pub use records::{Access, accesses};
 
 /// The invalid call by which libbpf and aya-obj replace an instruction that reads a missing field.
 const POISON: i32 = 0x0bad_2310;
-/// Fields that one kernel release added together, so that one guard serves all. The guarded field is the first (payload.bpf.h).
+/// Fields that one kernel release added together. The programs check only the first (`msk_counts_bytes()` in compat.bpf.h).
 const SAME_CHECK: [&str; 4] = [
     "mptcp_sock.bytes_sent",
     "mptcp_sock.bytes_received",
@@ -57,7 +57,7 @@ pub struct CoreReport {
 pub struct MissingField {
     /// Structure and field, such as `tcp_sock.srtt_us`.
     pub field: String,
-    /// The function of our object that reads it.
+    /// The function of the BPF object that reads the field.
     pub function: String,
 }
 
@@ -74,7 +74,7 @@ pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
     let unreadable = |error| anyhow!("cannot read {name}: {error}");
     let mut file = fs::File::open(path).map_err(unreadable)?;
     let mut btf = Vec::new();
-    // The header first: a file that is not BTF may be endless.
+    // Reads and checks the header first, because a file that is not BTF, such as a device, may be endless.
     for limit in [HEADER, MAX_BYTES] {
         file.by_ref().take(limit).read_to_end(&mut btf).map_err(unreadable)?;
         if let Some((found, advice)) = other_than_btf(&btf) {
@@ -86,12 +86,12 @@ pub fn check_file(path: &Path) -> anyhow::Result<CoreReport> {
     check(&btf, support)
 }
 
-/// Checks a kernel by its raw BTF, for the programs that its hooks allow.
+/// Checks the programs whose hooks a kernel has against the kernel's raw BTF.
 fn check(btf: &[u8], support: KernelSupport) -> anyhow::Result<CoreReport> {
     let plan = AttachPlan::from_facts(&support);
     let mut report = CoreReport { guarded_missing: Vec::new(), unguarded_missing: Vec::new(), support, plan };
     if !report.support.mptcp {
-        // The kernel has no structures of MPTCP; the plan names the obstacle.
+        // Without MPTCP, all of its structures are missing. The plan names this obstacle.
         return Ok(report);
     }
     let ours =
@@ -153,7 +153,7 @@ fn other_than_btf(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
             Some(("a compressed file", "unpack it first"))
         }
         [] => Some(("empty", copy)),
-        _ => Some(("something else", copy)),
+        _ => Some(("of an unknown format", copy)),
     }
 }
 
@@ -163,7 +163,7 @@ fn is_loaded(function: &Function, plan: &AttachPlan) -> bool {
     !is_program || plan.programs.contains(&function.name.as_str())
 }
 
-/// The constant of the instruction of an access after relocation. `None`: the access is in another function.
+/// The constant in the instruction of an access after relocation. `None`: the instruction is in another function.
 fn immediate(function: &Function, access: &Access) -> Option<i32> {
     let offset = access.offset.checked_sub(function.section_offset)?;
     let instruction = function.instructions.get(offset / INSTRUCTION_BYTES)?;

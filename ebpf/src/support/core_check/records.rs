@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CO-RE records of our object: which instruction reads which kernel field. Read from `.BTF.ext`, because libbpf and aya-obj do not expose them.
+//! Reads from `.BTF.ext` which instruction of our object reads which kernel field. libbpf and aya-obj do not expose these CO-RE records.
 
 use libbpf_rs::btf::types::{Array, Composite};
 use libbpf_rs::btf::{Btf, BtfType, TypeId};
@@ -24,7 +24,7 @@ pub struct Access {
     pub section: usize,
     /// Offset of the instruction in the section, in bytes.
     pub offset: usize,
-    /// Whether it checks that the field exists, instead of reading it.
+    /// Whether the instruction checks that the field exists, instead of reading it.
     pub is_guard: bool,
     /// Offsets in the object of the record's kind and of the instruction's constant, in bytes.
     pub at: (usize, usize),
@@ -32,7 +32,7 @@ pub struct Access {
     pub field: String,
 }
 
-/// All accesses of an object; `None` if it is not a 64-bit little-endian ELF file with BTF.
+/// All accesses of an object. `None`: the object is not a 64-bit little-endian ELF file with BTF.
 pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     let elf = ElfFile64::<LittleEndian>::parse(object).ok()?;
     let (ext, btf) =
@@ -47,7 +47,7 @@ pub fn accesses(object: &[u8]) -> Option<Vec<Access>> {
     let mut found = Vec::new();
     while !rest.is_empty() {
         let section = elf.section_by_name(text(strings, word(rest, 0)?)?)?;
-        // `None`: a section without bytes in the file.
+        // `None`: the section has no bytes in the file.
         let code = usize::try_from(section.file_range()?.0).ok()?;
         let place = |part: &[u8]| part.as_ptr() as usize - object.as_ptr() as usize;
         let (records, behind) = rest.get(8..)?.split_at_checked(word(rest, 4)? * record_bytes)?;
@@ -73,7 +73,7 @@ fn access(record: &[u8], section: usize, strings: &[u8], types: &Btf<'_>) -> Opt
     Some(Access { section, offset: word(record, 0)?, is_guard, at: (0, 0), field })
 }
 
-/// Follows an access path such as `0:3:1`: the first number indexes the pointer, the others members or elements.
+/// Follows an access path such as `0:3:1`: the first number indexes the pointer, later numbers index members or elements.
 fn field_name<'a>(types: &'a Btf<'a>, root: BtfType<'a>, path: &str) -> Option<String> {
     let mut name = type_name(&root);
     let mut at = root.skip_mods_and_typedefs();

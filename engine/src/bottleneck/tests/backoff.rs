@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Evaluation is suspended while verdicts do not change, and resumes when traffic does.
+//! Evaluation is suspended while verdicts do not change, and resumes when traffic changes.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::bottleneck::concordance::Concordance;
 use crate::bottleneck::method::Method;
 use crate::bottleneck::{Detector, PairEvaluation};
 
-/// mpwatch's own method; counts its evaluations.
+/// mpwatch's own method, with a count of its evaluations.
 struct Counted {
     method: Concordance,
     count: Arc<Mutex<usize>>,
@@ -41,7 +41,7 @@ impl Method for Counted {
 
 /// The result of a run.
 struct Outcome {
-    /// Each verdict on the first pair, and when it was reached: seconds since the start.
+    /// Each verdict on the first pair, with the time at which it was reached, in seconds since the start.
     verdicts: Vec<(f64, Verdict)>,
     evaluations: usize,
 }
@@ -70,7 +70,7 @@ fn run_detector(batches: &[SampleBatch]) -> Outcome {
     Outcome { verdicts, evaluations }
 }
 
-/// One run after the other, on the same sockets.
+/// Appends a run to another run on the same sockets.
 fn then(before: &[Vec<DelaySample>], after: &[Vec<DelaySample>]) -> Vec<Vec<DelaySample>> {
     let end = before.iter().flatten().map(|sample| sample.at.0).max().unwrap_or(0) - SECOND;
     let joined = |(before, after): (&Vec<DelaySample>, &Vec<DelaySample>)| {
@@ -102,7 +102,7 @@ fn stable_verdicts_are_rarely_evaluated() {
         let outcome = run_detector(&batches(&run(links, senders, SECONDS, 2)));
         let (since, last) = outcome.last();
         assert!(last == verdict && since < 20.0, "{:?}", outcome.verdicts);
-        // Without backoff there are four per second.
+        // Without backoff there are four evaluations per second.
         assert!(outcome.evaluations < 150, "{} evaluations in {SECONDS} s", outcome.evaluations);
     }
 }
@@ -123,7 +123,7 @@ fn a_change_of_routes_during_a_backoff_is_noticed() {
 
 #[test]
 fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_backoff() {
-    // The two links together are as fast as the one before, and have the same delay.
+    // The two links together are as fast as the single link before, and have the same delay.
     let half = Link { mbit: 10, ..BUSY };
     let rows = then(&run(&[BUSY], &on(0, 2), 24, 3), &run(&[half, half], &separate(), 60, 4));
     let outcome = run_detector(&batches(&rows));
@@ -133,7 +133,7 @@ fn a_change_of_routes_that_changes_no_rate_is_noticed_after_the_backoff() {
 #[test]
 fn traffic_that_begins_during_a_backoff_is_evaluated_soon() {
     const IDLE: u64 = 100;
-    // A segment of each subflow every two seconds, and none after a while.
+    // Each subflow sends a segment every two seconds, until `silent_from`.
     let idle = |silent_from: u64| -> Vec<Vec<DelaySample>> {
         let at_times = (0..IDLE / 2).take_while(|turn| turn * 2 < silent_from);
         let row = at_times.map(|turn| sample(1_000 + turn * 2_000, 10_000, u32::try_from(turn).unwrap()));
@@ -164,7 +164,7 @@ fn a_subflow_that_joins_during_a_backoff_is_evaluated() {
 
 #[test]
 fn a_pair_that_becomes_decidable_is_decided_after_a_backoff() {
-    // Until 61 s at most five samples per second are kept, too few to decide; then all samples, of the same traffic.
+    // Until 61 s only five samples per second are kept, too few to decide; after that, all samples of the same traffic.
     let mut rows = run(&[BUSY], &on(0, 2), 110, 2);
     for row in &mut rows {
         let mut last = Nanos(0);
@@ -190,7 +190,7 @@ fn a_segment_now_and_then_does_not_end_a_backoff() {
     assert!(evaluations < usize::try_from(SECONDS).unwrap(), "{evaluations} evaluations in {SECONDS} s");
 }
 
-/// A method whose verdict on two subflows depends on time and on the number of evaluations only.
+/// A method whose verdict on two subflows depends only on the time and the number of evaluations.
 struct Scripted<F> {
     verdict: F,
     evaluated: Arc<Mutex<Vec<Nanos>>>,

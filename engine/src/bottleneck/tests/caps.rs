@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rate caps without a common queue, on samples made by hand: those that must be found, and similar cases that are not caps.
+//! Rate caps without a common queue, on synthetic samples: caps that must be found, and similar cases that are not caps.
 
 use std::f64::consts::TAU;
 
@@ -13,10 +13,10 @@ use crate::bottleneck::{Cap, Detector};
 /// Segments per second, as a function of the time in seconds.
 type Rate<'a> = &'a dyn Fn(f64) -> f64;
 
-/// The cap, in segments per second.
+/// The rate cap, in segments per second.
 const CAP: f64 = 4_000.0;
 
-/// A path: its rate in segments per second, its queueing delay in microseconds, and its losses.
+/// A path; `queue` is its queueing delay in microseconds.
 struct Path<'a> {
     rate: Rate<'a>,
     queue: Rate<'a>,
@@ -41,7 +41,7 @@ fn samples_of(path: &Path, seconds: u32) -> Vec<DelaySample> {
     samples
 }
 
-/// Rises and falls like a congestion window; each seed differently.
+/// Rises and falls like a congestion window, differently for each seed.
 fn wave(seed: u32, at: f64) -> f64 {
     let phase = f64::from(seed) * 1.7;
     let faster = 1.0 + f64::from(seed % 7) * 0.23;
@@ -52,7 +52,7 @@ fn queue(seed: u32) -> impl Fn(f64) -> f64 {
     move |at| 6_000.0 + 4_000.0 * wave(seed, at)
 }
 
-/// The largest number of caps found at a time, and those at the end.
+/// The largest number of caps found in one evaluation, and the caps found in the last evaluation.
 fn caps(rows: &[Vec<DelaySample>]) -> (usize, Vec<Cap>) {
     let mut detector = Detector::default();
     let mut max = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The results of mpwatch's own method, for all these tests.
+//! Runs mpwatch's own method on samples, for the tests in this directory.
 
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::kernel::sample::DelaySample;

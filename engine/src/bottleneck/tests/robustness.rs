@@ -10,7 +10,7 @@ use mpwatch_model::unit::Nanos;
 use super::detection::{detect, verdicts};
 use crate::bottleneck::{Detector, PairEvaluation};
 
-/// A subflow under load, and another one with these samples.
+/// The verdicts on a subflow under load and a subflow with these samples.
 fn verdicts_with_a_busy_subflow(other: Vec<DelaySample>) -> Vec<Verdict> {
     let mut rows = run(&[QUIET], &on(0, 1), 6, 1);
     rows.push(other);
@@ -81,7 +81,7 @@ fn detection_starts_over_after_a_jump_of_the_clock() {
             .collect();
         assert_eq!(verdicts(&forward), [Verdict::Shared], "by {jump} ns");
     }
-    // Backwards: samples from the future are discarded.
+    // A jump backwards: samples from before the jump are discarded.
     let mut detector = Detector::default();
     let later = |sample: &DelaySample| DelaySample { at: sample.at + Nanos(86_400 * SECOND), ..*sample };
     let future = |batch: &SampleBatch| SampleBatch {
@@ -110,7 +110,8 @@ fn few_of_the_pairs_of_thirty_two_subflows_are_decided_and_most_of_them_correctl
     };
     let decided = found.iter().filter(|pair| pair.verdict != Verdict::Unknown).count();
     let wrong = found.iter().filter(is_wrong).count();
-    // Sixteen subflows on 20 Mbit/s get five segments each in 50 ms, and their queue never empties: most pairs have to stay undecided.
+    // With sixteen subflows on 20 Mbit/s, each sends five segments in 50 ms and the queue is never empty, so most pairs must stay
+    // undecided.
     assert!(decided * 4 < found.len() && wrong * 10 < found.len(), "{wrong} of {decided}");
 }
 

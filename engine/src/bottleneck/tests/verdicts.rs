@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts on simulated networks, where the truth is known.
+//! Verdicts on simulated networks with known bottlenecks.
 
 use mpwatch_fixtures::delay_samples::{SECOND, id};
 use mpwatch_fixtures::simulator::{BUSY, Link, QUIET, Sender, on, run};
@@ -10,7 +10,7 @@ use mpwatch_model::unit::{Micros, Nanos};
 use super::detection::{detect, verdicts};
 use crate::bottleneck::groups;
 
-/// Each sender on a link of its own.
+/// This many senders, each on a link of its own.
 fn spread(count: usize) -> Vec<Sender> {
     (0..count).map(|link| Sender { link, rtt_ms: 10, start_ms: 0 }).collect()
 }

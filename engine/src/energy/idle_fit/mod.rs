@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Idle power of a machine that is never idle: a line through power against load over the windows of the last hour, extrapolated to no
-//! load. Loads are binned and each bin counts by its medians, so single windows with turbo or unusual work do not move the line. Pure.
+//! Idle power of a machine that is never idle: a line through power against load over the windows of the last hour, extrapolated to no load.
+//! Windows are binned by load and each bin is represented by its medians, so single windows with turbo or unusual work do not move the line.
 
 use mpwatch_model::statistics::median;
 use mpwatch_model::unit::Nanos;
@@ -9,21 +9,21 @@ use super::baseline::IdlePower;
 use super::line::{Knot, Line};
 use super::samples::{Limits, Sample, Samples};
 
-/// Minimum length of a sample. Shorter windows are added up, because a step of the counter is a large part of a short window's energy.
+/// Minimum length of a sample. Shorter windows are added up: a step of the energy counter is a large part of their energy.
 const MIN_LENGTH: Nanos = Nanos(1_000_000_000);
-/// The samples that are kept.
+/// Maximum number and age of the samples that are kept.
 const KEPT: Limits = Limits { count: 3_600, age: Nanos(3_600 * 1_000_000_000) };
-/// Minimum number of samples of a fit, and of new ones before the next fit.
+/// Minimum number of samples for a fit, and of new samples before the next fit.
 const MIN_SAMPLES: usize = 30;
 const REFIT_AFTER: usize = 10;
-/// Number of load bins between the lowest and the highest load, and the samples that a bin needs.
+/// Number of bins between the lowest and the highest load, and the minimum number of samples in a bin that is used.
 const BINS: usize = 12;
 const MIN_IN_BIN: usize = 2;
-/// Samples beyond this number do not increase the weight of a bin: the usual load of the machine must not outweigh all others.
+/// Samples beyond this number do not increase the weight of a bin: the usual load of the machine must not outweigh all other loads.
 const FULL_BIN: usize = 16;
-/// Minimum number of bins with samples.
+/// Minimum number of bins with enough samples.
 const MIN_BINS: usize = 4;
-/// Minimum range of loads.
+/// Minimum difference between the highest and the lowest load.
 const MIN_RANGE: f64 = 0.03;
 /// Maximum distance from the lowest load to no load, as a multiple of the range of loads.
 const MAX_EXTRAPOLATION: f64 = 4.0;
@@ -34,11 +34,11 @@ const MAX_UNCERTAINTY: f64 = 0.1;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdleFit {
     samples: Samples,
-    /// Sums over windows that together are still too short: of the length, of busy part times length, and of power times length.
+    /// Sums over the latest windows, which together are shorter than `MIN_LENGTH`: of length, busy fraction times length, and power times length.
     length: Nanos,
     busy: f64,
     energy: f64,
-    /// Samples since the latest fit.
+    /// Number of samples since the latest fit.
     new_samples: usize,
     found: Option<FittedPower>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct FittedPower {
     pub(crate) slope: f64,
     pub(crate) slope_lo: f64,
     pub(crate) slope_hi: f64,
-    /// The loads that the line was fitted to.
+    /// Lowest and highest load to which the line was fitted.
     pub(crate) lowest: f64,
     pub(crate) highest: f64,
     /// Whether the lower half of the loads gives the same line.
@@ -60,10 +60,9 @@ pub(crate) struct FittedPower {
 }
 
 impl FittedPower {
-    /// Least and most power in microwatts that a load of `part` adds within `whole`, whatever the order in which the loads started.
-    /// Least: this load started last. It adds the rise of the line, or 0 if the line does not hold there.
-    /// Most: this load started first. It adds at most the power above idle at `part`. If `part` is below the lowest load of the line, the
-    /// power at the lowest load counts instead: the curve below it is unknown, but power never falls as load rises.
+    /// Minimum and maximum power in microwatts that a load of `part` adds within `whole`. It adds least if it started last: the rise of the
+    /// line, or 0 where the line does not hold. It adds most if it started first: the power above idle at `part` or, if that is below the
+    /// lowest load of the line, at the lowest load, because power never falls as load rises.
     pub(crate) fn marginal(&self, part: f64, whole: f64, idle_lo: u64) -> (f64, f64) {
         let holds = self.is_straight && whole - part >= self.lowest && whole <= self.highest;
         let least = if holds { self.slope_lo.max(0.0) * part } else { 0.0 };
@@ -79,7 +78,7 @@ impl IdleFit {
         self.found.as_ref()
     }
 
-    /// Adds a window that ended at `at`: its length, the busy part of its CPU time and its mean power in microwatts.
+    /// Adds a window that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
         if !(0.0..=1.1).contains(&busy) || !power.is_finite() {
             return;
@@ -106,7 +105,7 @@ impl IdleFit {
         samples.sort_unstable_by(|a, b| a.busy.total_cmp(&b.busy));
         let knots = knots(&samples)?;
         let line = Line::fit(&knots)?;
-        // Power is often concave. The line through the lower half of the loads shows how much that moves the intercept.
+        // Power is often concave. The line through the lower half of the loads shows how much the curvature moves the intercept.
         let middle = f64::midpoint(knots[0].x, knots[knots.len() - 1].x);
         let half = knots.partition_point(|knot| knot.x <= middle).max(MIN_BINS);
         let lower = Line::fit(&knots[..half]).unwrap_or(line);
@@ -114,8 +113,8 @@ impl IdleFit {
         let best = if is_straight { line } else { lower };
         let (mut lo, mut hi) = best.at_zero();
         if !is_straight {
-            // If power follows a parabola, the true intercept is farther from the whole line's than the lower line's, by at most the
-            // distance between these two.
+            // If power follows a parabola, the true intercept differs from the intercept of `line` in the same direction as the intercept
+            // of `lower`, by at most twice as much.
             let beyond = 2.0 * lower.intercept - line.intercept;
             lo = lo.min(beyond).min(line.intercept);
             hi = hi.max(beyond).max(line.intercept);
@@ -131,9 +130,9 @@ impl IdleFit {
     }
 }
 
-/// Medians of the samples, ascending by load, in bins of equal width. `None`: the loads are too similar, or all are too high.
+/// Medians of load and power in bins of equal width, ascending by load. `None`: the loads are too similar, or all loads are too high.
 fn knots(samples: &[Sample]) -> Option<Vec<Knot>> {
-    // One sample in fifty may be an outlier at either end.
+    // At each end, one sample in fifty is left out as a possible outlier.
     let rare = samples.len() / 50;
     let samples = &samples[rare..samples.len() - rare];
     let (lowest, highest) = (samples.first()?.busy, samples.last()?.busy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The fit against simulated power curves, whose idle power is known.
+//! Compares the fit with simulated power curves, whose idle power is known.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 const SECOND: Nanos = Nanos(1_000_000_000);
 const IDLE: f64 = 20e6;
 
-/// Numbers that look random, the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Noise(u64);
 
 impl Noise {
@@ -19,7 +19,7 @@ impl Noise {
     }
 }
 
-/// Windows of a second with the loads and powers that `window` gives.
+/// Fits windows of one second with the load and power that `window` returns.
 fn fit(seconds: u64, mut window: impl FnMut(u64, &mut Noise) -> (f64, f64)) -> Option<FittedPower> {
     let (mut fit, mut noise) = (IdleFit::default(), Noise(7));
     for nth in 0..seconds {
@@ -29,7 +29,7 @@ fn fit(seconds: u64, mut window: impl FnMut(u64, &mut Noise) -> (f64, f64)) -> O
     fit.fitted().copied()
 }
 
-/// A service that always works a little and at times more.
+/// The load of a service that is never idle.
 fn varying(nth: u64, noise: &mut Noise) -> f64 {
     0.05 + 0.1 * (1.0 + (nth as f64 / 9.0).sin()) + 0.01 * noise.next()
 }
@@ -103,7 +103,7 @@ fn a_process_that_fills_a_cpu_does_not_move_it() {
     if with_process.is_some() {
         assert_close(with_process, 3.0);
     }
-    // The process began while mpwatch ran.
+    // The process starts while mpwatch is running.
     let later = fit(240, |nth, noise| {
         let busy = varying(nth, noise) + if nth < 120 { 0.0 } else { 0.5 };
         (busy, (IDLE + 30e6 * busy) * (1.0 + 0.003 * noise.next()))
@@ -118,7 +118,7 @@ fn a_constant_load_gives_none() {
         fit(3_600, move |_, noise| (0.3 + spread * noise.next(), 29e6 * (1.0 + 0.02 * noise.next())))
     };
     assert_eq!(noisy(0.001), None);
-    // A range of loads that is short against its distance from idle.
+    // The range of loads is small compared with the distance from the lowest load to idle.
     assert_eq!(noisy(0.03), None);
 }
 
@@ -164,10 +164,10 @@ fn short_windows_are_added_up() {
     assert_close(fit.fitted().copied(), 1.0);
 }
 
-/// Real machines are concave. If the fit gives a value, its interval is honest or its error small.
+/// The power of real machines is a concave function of load. The fit must give an interval that contains the true idle power, or no result.
 #[test]
 fn a_concave_curve_gives_an_interval_that_contains_the_truth_or_none() {
-    // 20 W idle, 30 W for all CPUs, with a share of it already at low load.
+    // Idle power is 20 W. Load on all CPUs adds 30 W minus `bend`, more than in proportion at low load.
     for bend in [0.0, 5.0, 10.0, 20.0] {
         let fitted = fit(1_200, |nth, noise| {
             let busy = varying(nth, noise);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples are assigned to their connection, and its verdicts are reported.
+//! Samples are assigned to their connection, and the verdicts of the connection are reported.
 
 use mpwatch_fixtures::delay_samples::batches;
 use mpwatch_fixtures::simulator::{BUSY, on, run};

@@ -47,7 +47,7 @@ fn system_calls_are_divided_by_the_payload_of_each_subflow_since_the_last_tick()
     assert_eq!(syscalls(only(&tick(&mut tracker, 2 * SECOND))), [3_000, 1_001]);
     apply(&mut tracker, 3 * SECOND, [300, 200], [5_001, 10]);
     assert_eq!(syscalls(only(&tick(&mut tracker, 3 * SECOND))), [3_000, 2_001]);
-    // No payload since the last tick: CPU time is divided by the total payload.
+    // Without payload since the last tick, CPU time is divided in proportion to the total payload.
     apply(&mut tracker, 4 * SECOND, [300, 200], [5_006, 10]);
     assert_eq!(syscalls(only(&tick(&mut tracker, 4 * SECOND))), [3_003, 2_003]);
 }
@@ -62,8 +62,8 @@ fn final_values_that_read_as_zero_change_nothing() {
     assert_eq!(only(&after).cpu, Some(CpuTimes::from_classes([4_000, 2_000, 0, 0, 10], true)));
 }
 
-/// Payload and CPU time are observed from the same instant on. Before it the ledger had charged 1 us to each subflow and 4.01 us to the
-/// connection. Payload in flight at that instant counts as observed, because its acknowledgements are observed.
+/// Payload and CPU time are observed from the first tick on. Before, the ledger had charged 1 us to the subflow and 4.01 us to the
+/// connection. Payload in flight at the first tick counts as observed, because its acknowledgements are observed.
 #[test]
 fn of_an_older_connection_time_before_the_first_tick_is_not_charged() {
     let mut tracker = tracker(Closed::Forget);
@@ -132,7 +132,7 @@ fn window(energy: Microjoules) -> EnergyWindow {
     EnergyWindow { source, elapsed, zones: vec![zone], ..EnergyWindow::default() }
 }
 
-/// Which flow gets an indivisible microjoule must be the same in a replay, where hash maps have another order.
+/// In a replay, hash maps have another order, but the same flow must get an indivisible microjoule.
 #[test]
 fn charges_do_not_depend_on_the_order_of_hash_maps() {
     let run = || {
@@ -161,7 +161,7 @@ fn charges_do_not_depend_on_the_order_of_hash_maps() {
     assert!((0..20).all(|_| run() == first));
 }
 
-/// On a machine so busy that no window of the sampled ledger closes, CPU time stays unknown, but memory does not grow.
+/// If the machine is so busy that no window of the sampled ledger closes, CPU time stays unknown, but memory must not grow.
 #[test]
 fn a_closed_connection_waits_for_a_window_of_the_ledger_for_a_limited_time() {
     let mut tracker = tracker(Closed::Forget);

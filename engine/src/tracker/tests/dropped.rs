@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer opens and closes subflows without end: the connection lists a bounded number of ended subflows, and its sums contain all of them.
+//! A peer opens and closes subflows without end: the connection lists a bounded number of ended subflows, and its sums include all subflows.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::subflow::MAX_ENDED;
@@ -13,7 +13,7 @@ use super::idle::energy;
 use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
-/// Ten times the bound.
+/// Number of joins: ten times the maximum number of ended subflows that are listed.
 const JOINS: u64 = 10 * MAX_ENDED as u64;
 const CPU: u64 = 1_000;
 
@@ -22,7 +22,7 @@ fn only(snapshot: &Snapshot) -> &Connection {
     &snapshot.connections[0]
 }
 
-/// A subflow that joined and ended. Every third carries nothing.
+/// A subflow that joined and ended. Every third such subflow has no payload.
 fn left(nth: u64, at: u64) -> SubflowRecord {
     let mut record = subflow(100 + nth, at, if nth.is_multiple_of(3) { 0 } else { nth });
     (record.mp_join, record.mp_capable) = (true, false);
@@ -34,7 +34,7 @@ fn left(nth: u64, at: u64) -> SubflowRecord {
     record
 }
 
-/// The initial subflow and one that joined first, both open.
+/// Opens the initial subflow and the first joined subflow.
 fn open(tracker: &mut Tracker, at: u64) {
     let cpu = Some(CpuTimes::from_classes([0, CPU, 0, 0, 0], true));
     tracker.apply(&KernelEvent::Connection(connection(at, 1_000_000)));
@@ -45,7 +45,7 @@ fn open(tracker: &mut Tracker, at: u64) {
     }
 }
 
-/// `each` subflows join and end in each of the following seconds; energy is charged at each tick.
+/// In each of the following seconds, `each` subflows join and end; energy is charged at each tick.
 fn come_and_go(tracker: &mut Tracker, joins: u64, each: u64) -> Snapshot {
     let mut last = None;
     for second in 0..joins / each {
@@ -61,7 +61,7 @@ fn come_and_go(tracker: &mut Tracker, joins: u64, each: u64) -> Snapshot {
     last.unwrap()
 }
 
-/// The sums over all subflows, of which none was dropped.
+/// The sums over all subflows, including dropped subflows.
 fn expected(joins: u64) -> (Bytes, CpuTimes) {
     let retransmitted = (0..joins).filter(|nth| !nth.is_multiple_of(3)).count() as u64;
     (Bytes(retransmitted), CpuTimes::from_classes([0, (2 + joins) * CPU, 0, 0, 0], true))
@@ -72,7 +72,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
     let each = MAX_ENDED as u64;
     let mut tracker = tracker(Closed::Keep);
     let snapshot = come_and_go(&mut tracker, JOINS, each);
-    // All that ended in the last second have been reported before any of them is dropped.
+    // All subflows that ended in the last second are reported before any of them is dropped.
     let reported = only(&snapshot);
     assert_eq!(reported.subflows.len() as u64, 2 + 2 * each);
     assert_eq!((reported.bytes_retransmitted, reported.cpu.unwrap()), expected(JOINS));
@@ -99,7 +99,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
     let shares: f64 = connection.subflows.iter().filter_map(|subflow| subflow.share_sent).sum();
     let dropped_share = dropped.observed.bytes_sent.0 as f64 / (1_000_500 + sent) as f64;
     assert!((shares + dropped_share - 1.0).abs() < 1e-9, "{shares} {dropped_share}");
-    // Open subflows stay, and of the ended ones the last that carried payload.
+    // Open subflows are kept, and the latest ended subflows with payload.
     let [initial, joined, ended @ ..] = &connection.subflows[..] else {
         panic!("{}", connection.subflows.len())
     };
@@ -107,7 +107,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
     assert!(ended.iter().all(|subflow| subflow.bytes_sent > Bytes(0)), "empty ones go first");
     assert_eq!(ended.last().unwrap().id.cookie.0, 100 + JOINS - 1);
     assert!(ended.iter().all(|subflow| subflow.id.cookie.0 >= 100 + JOINS - 3 * each / 2));
-    // Places do not change.
+    // The places of the kept subflows do not change.
     let places: Vec<u64> = ended.iter().map(|subflow| u64::from(subflow.place)).collect();
     assert_eq!(places, ended.iter().map(|subflow| subflow.id.cookie.0 - 100 + 3).collect::<Vec<_>>());
 }
@@ -118,7 +118,7 @@ fn a_late_record_of_a_dropped_subflow_is_not_counted_again() {
     let expected = come_and_go(&mut tracker, JOINS, JOINS / 2);
     open(&mut tracker, 100 * SECOND);
     let before = tick(&mut tracker, 100 * SECOND);
-    // All final records again, some without the mark of the last one.
+    // All final records arrive again, half of them without the mark `last`.
     for nth in 0..JOINS {
         let late = SubflowRecord { last: nth.is_multiple_of(2), ..left(nth, 3 * SECOND) };
         tracker.apply(&KernelEvent::Subflow(late));

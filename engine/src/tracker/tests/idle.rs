@@ -48,7 +48,7 @@ pub(super) fn energy(flow: u64) -> (EnergyWindow, Vec<CpuAccounts>) {
     (window, vec![CpuAccounts { flow: Nanos(flow), ..CpuAccounts::default() }])
 }
 
-/// A tracker with its input: at every tick the records of all connections (`repeats`), or only records that have changed.
+/// A tracker with its input. At every tick it gets the records of all connections (`repeats`), or only records that have changed.
 struct Fed {
     tracker: Tracker,
     repeats: bool,
@@ -60,7 +60,7 @@ impl Fed {
         Self { tracker, repeats, sent: [0; CONNECTIONS as usize] }
     }
 
-    /// Idle sockets are listed in every eighth second.
+    /// Applies one second of traffic. Idle sockets are listed in every eighth second.
     fn tick(&mut self, second: u64, step: Step) -> Snapshot {
         let at = second * SECOND;
         for (number, sends) in (0..CONNECTIONS).zip(step) {
@@ -98,7 +98,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    // Each case compares some sixty snapshots of three trackers.
+    // Few cases, because each compares about sixty snapshots of three trackers.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
@@ -119,7 +119,7 @@ proptest! {
 #[test]
 fn idle_connections_are_shared_by_snapshots_and_counted() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
-    // Until the idle power of the zone is known, which changes the energy of idle connections too.
+    // The loop ends after the idle power of the zone has become known, which also changes the energy of idle connections.
     let snapshots: Vec<Snapshot> = (2..40).map(|second| fed.tick(second, [None, None])).collect();
     let [.., before, last] = &snapshots[..] else { panic!("snapshots") };
     assert_eq!((last.connections.len(), last.idle.len()), (0, 2));
@@ -133,7 +133,7 @@ fn idle_connections_are_shared_by_snapshots_and_counted() {
     assert_eq!(woken.open_counts(), last.open_counts());
 }
 
-/// Waking all idle connections at each step of the budget would cost more than the budget allows.
+/// If each reduction by the budget woke all idle connections, the cost would exceed the budget.
 #[test]
 fn idle_connections_stay_idle_when_the_budget_changes_what_is_missing() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
@@ -187,11 +187,11 @@ fn a_name_that_is_learned_later_is_that_of_idle_connections_too() {
     assert_eq!(snapshot.complete().connections[0].netns, "job");
 }
 
-/// As a structure, an idle connection takes 3 400 bytes, and there may be 100 000 of them.
+/// Unpacked, an idle connection takes 3 400 bytes, and there may be 100 000 idle connections.
 #[test]
 fn an_idle_connection_with_two_subflows_takes_little_memory() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
-    // After days, times and counters need more bytes.
+    // The test starts after days, because larger times and counters take more bytes.
     let steps = (1_000_000..1_000_100).map(|second| (second, (second < 1_000_010).then_some(60_000)));
     let last = steps.map(|(second, sends)| fed.tick(second, [sends; 2])).last().unwrap();
     assert_eq!((last.connections.len(), last.idle.len()), (0, 2));

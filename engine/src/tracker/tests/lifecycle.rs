@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections and subflows from the first record to the last, in any order of records.
+//! Connections and subflows from the first record to the last, with records in any order.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::timeline::TimelineEvent;
@@ -90,7 +90,7 @@ fn times_follow_a_calendar_that_is_set_later() {
     tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 500)));
     tracker.apply(&closed_subflow(11, 3 * SECOND, 500));
     tracker.apply(&closed_connection(3 * SECOND, 500));
-    // The connection is in the archive of the report before the calendar is set.
+    // The connection is in the archive of the report before the wall clock is set.
     (4..14).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
     let at = Nanos(14 * SECOND);
     let day_ns = 86_400 * i64::try_from(SECOND).unwrap();
@@ -131,7 +131,7 @@ fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
     let first = tick(&mut tracker, 2 * SECOND);
     assert_eq!(first.connections[0].send, None, "earlier bytes do not count");
     assert_eq!(first.connections[0].observed.unwrap().bytes, Bytes(0));
-    // 25 000 bytes are sent a second time on the other subflow.
+    // 25 000 of these bytes are sent on both subflows.
     tracker.apply(&KernelEvent::Connection(connection(3 * SECOND, 1_125_000)));
     tracker.apply(&path(11, 3 * SECOND, 700_000));
     tracker.apply(&path(12, 3 * SECOND, 450_000));
@@ -176,7 +176,7 @@ fn an_unchanged_flow_neither_vanishes_nor_has_a_rate() {
     for second in 2..16 {
         tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(7)));
         tracker.apply(&KernelEvent::SubflowUnchanged(subflow(11, 0, 0).id));
-        // These are unknown: reported before the stream began, or discarded.
+        // The tracker has no state of these sockets: they were reported before the stream began, or were discarded.
         tracker.apply(&KernelEvent::ConnectionUnchanged(SocketCookie(70)));
         tracker.apply(&KernelEvent::SubflowUnchanged(subflow(70, 0, 0).id));
         tick(&mut tracker, second * SECOND);
@@ -279,7 +279,7 @@ fn a_namespace_that_reuses_an_inode_does_not_get_the_earlier_name() {
     assert_eq!(reported(&mut tracker, 9), "net:[2]");
 }
 
-/// TCP closes the subflows of a connection after its MPTCP socket, a failed one minutes later.
+/// TCP closes the subflows of a connection after its MPTCP socket, failed subflows minutes later.
 #[test]
 fn fairness_does_not_count_the_time_after_the_connection_closed() {
     let end_of = |second: u64| {
@@ -294,7 +294,7 @@ fn fairness_does_not_count_the_time_after_the_connection_closed() {
     assert_eq!((end_of(3), end_of(8)), (1.0, 1.0));
 }
 
-/// The payload of a subflow that closed before tracing began is in the kernel's total of the connection; its wire bytes are in no total.
+/// The payload of a subflow that closed before tracing began is in the kernel's total of the connection, but its wire bytes are unknown.
 #[test]
 fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
     let mut tracker = tracker(Closed::Forget);
@@ -315,7 +315,7 @@ fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
         tracker.apply(&event);
     }
     let observed = tick(&mut tracker, 3 * SECOND).connections.remove(0);
-    // 100 segments with 66 bytes of headers and 24 of MPTCP's option.
+    // 100 segments, each with 66 bytes of headers and 24 bytes of MPTCP options.
     let wire = 100_000 + 100 * (66 + 24);
     assert_eq!(observed.observed.unwrap().wire_bytes_estimate, Bytes(wire));
     let expected = 1.0 - 100_000.0 / wire as f64;
@@ -345,7 +345,7 @@ fn time_in_which_the_machine_was_suspended_is_no_stall() {
             _ => None,
         });
         assert_eq!(found, stall);
-        // 1 000 bytes in the 11 s between the ticks in which the machine ran.
+        // 1 000 bytes in 11 s: the time between the ticks without the suspension.
         assert_eq!(report.connections[0].send, Some(BitsPerSecond(727)));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tracker on event streams made by hand.
+//! Tests of the tracker on synthetic event streams.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bottleneck;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When an outage begins and ends, as evaluated at ticks and as recorded by the subflows.
+//! Start and end of outages, as evaluated at ticks and as recorded by the subflows.
 
 use jiff::Timestamp;
 use mpwatch_model::flow::progress::Progress;
@@ -11,14 +11,14 @@ use super::records::{connection, msk, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
 const MS: u64 = 1_000_000;
-/// When data is sent on the first path, and on the second one, in milliseconds.
+/// When data is sent on the first path (`SENT`) and on the second path, in milliseconds.
 const SENT: u64 = 10_000;
 const AGAIN: u64 = 10_200;
-/// When the first path acknowledges data, and when the second one does, in milliseconds.
+/// When data is acknowledged on the first path (`ANSWERED`) and on the second path, in milliseconds.
 const ANSWERED: u64 = 10_870;
 const ANSWERED_AGAIN: u64 = 11_060;
 
-/// The records of both paths at a time, with the stalls that the first one has recorded.
+/// Applies the records of both paths at a time, with the stalls that the first path has recorded.
 fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
     let waits = (SENT..ANSWERED).contains(&now);
     let view = MskView {
@@ -86,7 +86,7 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
 }
 
-/// A peer of Linux 6.18 with a full receive buffer: TCP acknowledges each segment, MPTCP none.
+/// A peer with Linux 6.18 and a full receive buffer: TCP acknowledges each segment, MPTCP acknowledges none.
 #[test]
 fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
     let state = |window: u64| {
@@ -117,7 +117,7 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
     let (found, ended) = state(100_000);
     assert_eq!(found, [None, None, None, None, since, since, since, since, None, None]);
     assert_eq!(ended, [(12_000, 17_990)]);
-    // The receiver has closed its window: it does not read.
+    // No outage is reported if the receiver has closed its window.
     assert_eq!(state(100).0, [None; 10]);
 }
 
@@ -140,7 +140,7 @@ fn a_path_that_worked_when_it_was_read_works_at_a_tick_seconds_later() {
     }
 }
 
-/// A stall is recorded when two segments arrive, which can be after a later pause of the receiver.
+/// A stall is recorded when two segments arrive. This can be after a later pause of the receiver.
 #[test]
 fn a_later_pause_of_the_receiver_does_not_hide_a_stall() {
     let stalls_after_a_pause = |stall: Stall| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A table of simulated connections: number of paths, load and incident. The simulation records when a path has missed three retransmission
-//! timeouts in a row, and when data waits because no path delivers; the tracker must report exactly these failures and outages, at each tick.
+//! Simulated connections for all combinations of number of paths, load and incident. The simulation records when a path has missed three
+//! consecutive retransmission timeouts, and when data waits because no path delivers. The tracker must report exactly these failures and
+//! outages.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::outage::{outages, path_failures};
@@ -13,7 +14,8 @@ use super::records::{SECOND, connection, msk, subflow, tracker};
 use crate::tracker::{Closed, Tracker};
 
 const MS: u64 = 1_000_000;
-/// Times in milliseconds: step of the simulation, start of the incident, end of the simulation, tick of the tracker, timeout, suspension.
+/// Times in milliseconds: step of the simulation, start of the incident, end of the simulation, interval of ticks, retransmission timeout,
+/// suspension.
 const STEP: u64 = 50;
 const INCIDENT: u64 = 6_000;
 const END: u64 = 26_000;
@@ -52,7 +54,7 @@ struct Path {
     last_ack: u64,
     busy_since: Option<u64>,
     next_timeout: u64,
-    /// When the path missed its third timeout, and when data was acknowledged again.
+    /// When the path missed its third timeout, and when data was acknowledged after that.
     missed_third: Option<u64>,
     works_again: Option<u64>,
     closed: Option<u64>,
@@ -62,11 +64,11 @@ struct Simulation {
     load: Load,
     incident: Incident,
     paths: Vec<Path>,
-    /// Segments that were not sent on any path, and segments that were sent on a dead path only.
+    /// Number of segments that were not sent on any path, and of segments that were sent only on a dead path.
     unsent: u32,
     lost: u32,
     window: u64,
-    /// Since when data waits and no path delivers, and the longest such wait, in milliseconds.
+    /// Start of the current wait, in which data waits and no path delivers, and the longest such wait, in milliseconds.
     waits_since: Option<u64>,
     longest_wait: u64,
 }
@@ -98,7 +100,7 @@ impl Simulation {
             }
     }
 
-    /// Segments that the application writes in this step.
+    /// Number of segments that the application writes in this step.
     fn written(&self, now: u64) -> u32 {
         match self.load {
             Load::Full => 20,
@@ -121,7 +123,7 @@ impl Simulation {
         if self.paths.iter().all(|path| path.closed.is_some()) {
             return;
         }
-        // The send buffer is bounded.
+        // The send buffer has room for 200 segments.
         self.unsent = (self.unsent + self.written(now)).min(200);
         for place in 0..self.paths.len() {
             let is_dead = self.is_dead(place, now);
@@ -152,7 +154,7 @@ impl Simulation {
         self.longest_wait = self.longest_wait.max(since.map_or(0, |since| now - since));
     }
 
-    /// The scheduler: free paths in turn, a backup only if nothing else works. Lost data is retransmitted after the first timeout.
+    /// The scheduler: uses free paths in turn, a backup path only if no other path works. Retransmits lost data after the first timeout.
     fn send(&mut self, now: u64) {
         let is_backup = |place: usize| self.incident == Incident::BackupTakesOver && place > 0;
         let main_works =
@@ -199,7 +201,7 @@ impl Simulation {
             record.waiting = Waiting {
                 in_flight: path.in_flight,
                 window: Bytes(self.window),
-                // While the window is closed, the kernel doubles the interval of its probes, and each is answered.
+                // While the window is closed, the kernel doubles the interval between its probes, and each probe is answered.
                 backoff: if self.window == 0 { 4 } else { path.backoff },
                 probes: 0,
                 last_ack: Some(boot(path.last_ack.max(1))),
@@ -226,8 +228,8 @@ impl Simulation {
     }
 }
 
-/// Runs one cell of the table. Returns the last state of the connection, when each path was first reported as failed, whether an outage was
-/// reported while it lasted, and all states that were reported.
+/// Runs one simulation. Returns the last state of the connection, when each path was first reported as failed, whether an outage was
+/// reported, and all reported states of paths.
 fn run(simulation: &mut Simulation) -> (Connection, Vec<Option<u64>>, bool, Vec<Progress>) {
     let mut tracker: Tracker = tracker(Closed::Keep);
     let mut noticed = vec![None; simulation.paths.len()];
@@ -247,7 +249,7 @@ fn run(simulation: &mut Simulation) -> (Connection, Vec<Option<u64>>, bool, Vec<
         if !now.is_multiple_of(TICK) {
             continue;
         }
-        // The kernel's timer stops during a suspension, so its earlier times appear later by that duration.
+        // The kernel's timer stops during a suspension, so earlier times appear later by the duration of the suspension.
         let boot = |at: u64| Nanos(SECOND + (at + if is_asleep { SUSPENDED } else { 0 }) * MS);
         for event in simulation.events(now, boot) {
             tracker.apply(&event);
@@ -320,7 +322,7 @@ fn check(paths: usize, load: Load, incident: Incident) {
         let recovered = failures.first().and_then(|failure| failure.recovered);
         assert_eq!(recovered.is_some(), path.works_again.is_some(), "{cell}");
     }
-    // The simulation measures the wait to two steps.
+    // The simulation measures the wait with an error of two steps.
     let must = simulation.longest_wait > RTO + TICK + 2 * STEP;
     let may = simulation.longest_wait + 2 * STEP >= RTO;
     assert!(had_outage || !must, "{cell}: waited for {} ms, no outage", simulation.longest_wait);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Events made by hand.
+//! Synthetic events.
 
 use mpwatch_model::host::energy::power::MachinePower;
 use mpwatch_model::host::machine::Host;

@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use super::records::{SECOND, closed_connection, closed_subflow, connection, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
-/// Token of the second connection. The first one has the token of the records made by hand.
+/// Token of the second connection. The first connection has the token of `records::msk`.
 const AGAIN: Token = Token(0xbeef);
 
-/// The same record of the socket's second connection, opened at second 4. `token`: unknown if it fell back before its SYN.
+/// Moves a record to the socket's second connection, opened at second 4. `token` is 0 if that connection fell back before its SYN.
 fn of_second(event: KernelEvent, token: Token) -> KernelEvent {
     let opened = Some(Nanos(4 * SECOND));
     match event {
@@ -58,7 +58,7 @@ fn a_subflow_whose_record_comes_before_that_of_its_connection_does_not_join_the_
     }
 }
 
-/// Both connections were adopted when the kernel destroyed their last subflow and had cleared their tokens.
+/// The first records of both connections arrive when the kernel destroys their last subflow and has cleared their tokens.
 #[test]
 fn connections_without_token_and_cookie_have_different_ids() {
     let mut tracker = tracker(Closed::Keep);
@@ -74,7 +74,7 @@ fn connections_without_token_and_cookie_have_different_ids() {
 }
 
 proptest! {
-    /// A joined subflow of the first connection, which TCP closes later, and everything of the second one.
+    /// The late record belongs to a joined subflow of the first connection, which TCP closes after the second connection was opened.
     #[test]
     fn late_records_of_the_first_connection_stay_with_it(order in Just(vec![0, 1, 2]).prop_shuffle()) {
         let mut tracker = tracker(Closed::Keep);

@@ -61,7 +61,7 @@ fn idle_clients_do_not_lock_out_others() {
     let (server, _) = start();
     let mut idle: Vec<TcpStream> = (0..300).map(|_| connect(&server)).collect();
     assert!(get(&server, "/healthz", "").0.starts_with("http/1.1 200"));
-    // Their number is limited: the first ones were disconnected, so reading returns the end of the stream.
+    // The number of clients is limited: the first clients were disconnected, so reading returns the end of the stream.
     assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0);
 }
 

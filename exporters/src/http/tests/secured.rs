@@ -176,7 +176,7 @@ fn with_tls_plain_http_is_refused() {
     assert!(get_tls(&server, Authority::new().client(None, &TLS13), "").is_err(), "another authority");
     let plain = exchange(&server, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(!plain.starts_with(b"HTTP"), "plain HTTP was answered");
-    // Clients that do not finish the handshake do not lock out others.
+    // Clients that do not finish the handshake cannot lock out other clients.
     let _stuck: Vec<TcpStream> = (0..MAX_CLIENTS * 2).map(|_| connect(&server)).collect();
     assert!(get_tls(&server, authority.client(None, &TLS13), "").unwrap().starts_with("HTTP/1.1 200"));
 }
@@ -273,7 +273,7 @@ fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
         stream.read_to_end(&mut rest).unwrap();
         assert!(rest.ends_with(b"0,]}") && rest.len() > 32 << 20);
     }
-    // The server allows another snapshot once it has noticed that these were sent.
+    // The server sends a further snapshot once it notices that the slow clients have read everything.
     let deadline = Instant::now() + Duration::from_secs(30);
     while !get(&server, "/api/v1/flows", &right).0.starts_with("http/1.1 200") {
         assert!(Instant::now() < deadline, "still refused");

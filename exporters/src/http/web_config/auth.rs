@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use ring::digest;
 use tokio::sync::Semaphore;
 
-/// Maximum number of cached passwords. Each user has one; each change of a password adds one.
+/// Maximum number of cached passwords. Each user has one, and each change of a password adds one.
 const MAX_CACHED: usize = 100;
 
 pub(in crate::http) struct Users {

@@ -20,12 +20,12 @@ pub(super) struct WebConfig {
 pub(super) struct TlsServer {
     /// Certificate chain, PEM.
     pub(super) cert_file: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate, PEM.
     pub(super) key_file: PathBuf,
     /// Whether clients need certificates.
     #[serde(default)]
     pub(super) client_auth_type: ClientAuth,
-    /// Certificates of the authorities that sign client certificates, PEM.
+    /// Certificates of the authorities that sign client certificates, PEM. `None`: clients need no certificates.
     pub(super) client_ca_file: Option<PathBuf>,
     #[serde(default)]
     pub(super) min_version: Version,

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! TLS and basic auth from the web-config file of Prometheus exporters. Changed files are reloaded; if that fails, the previous rules stay.
 
+#[cfg(feature = "web-config")]
 mod auth;
+#[cfg(feature = "web-config")]
 mod file;
+#[cfg(feature = "web-config")]
+mod load;
+#[cfg(not(feature = "web-config"))]
+#[path = "without.rs"]
+mod load;
+#[cfg(feature = "web-config")]
 mod tls;
 
 use std::collections::BTreeMap;
@@ -11,10 +19,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio_rustls::TlsAcceptor;
-
-use auth::Users;
-use file::{ClientAuth, TlsServer};
+#[cfg(feature = "fuzz")]
+pub(super) use load::check_text;
+use load::{TlsAcceptor, Users, load};
 
 /// Why a web-config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +34,9 @@ pub struct WebConfigError {
 /// The rules of access.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// `None`: plain HTTP.
+    /// Accepts TLS connections. `None`: plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
-    /// `None`: no basic auth.
+    /// The users who may log in. `None`: no basic auth.
     pub(super) users: Option<Users>,
     /// Whether every client must authenticate.
     pub(super) is_authenticated: bool,
@@ -37,7 +44,7 @@ pub(super) struct Rules {
 
 /// A web-config file and the rules from its last valid version.
 pub struct Access {
-    /// `None`: access is unrestricted.
+    /// Path of the web-config file. `None`: access is unrestricted.
     path: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -55,7 +62,7 @@ type Versions = BTreeMap<PathBuf, Option<Version>>;
 type Version = (i64, i64, u64, u64);
 
 impl Access {
-    /// Neither TLS nor basic auth.
+    /// Access without TLS and without basic auth.
     pub fn unrestricted() -> Self {
         Self { path: None, state: Mutex::default() }
     }
@@ -82,37 +89,6 @@ impl Access {
         let outcome = loaded.map(|rules| state.rules = Arc::new(rules));
         (Arc::clone(&state.rules), Some(outcome))
     }
-}
-
-/// Loads a web-config file and the files that it names. Records the version of each file before reading it, so that no change is missed.
-fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
-    let invalid = |reason: String| WebConfigError { path: path.to_owned(), reason };
-    versions.insert(path.to_owned(), version_of(path));
-    let text = fs::read(path).map_err(|error| invalid(error.to_string()))?;
-    let parsed = file::parse(&String::from_utf8_lossy(&text)).map_err(invalid)?;
-    let tls = parsed.tls_server_config.map(|server| server.resolved(path));
-    for file in tls.iter().flat_map(TlsServer::files) {
-        versions.insert(file.clone(), version_of(&file));
-    }
-    let users = parsed.basic_auth_users.filter(|users| !users.is_empty());
-    let requires = |server: &TlsServer| server.client_auth_type == ClientAuth::RequireAndVerifyClientCert;
-    let is_authenticated = tls.as_ref().is_some_and(requires) || users.is_some();
-    let tls = tls.as_ref().map(tls::server).transpose().map_err(invalid)?;
-    Ok(Rules {
-        tls: tls.map(|server| TlsAcceptor::from(Arc::new(server))),
-        users: users.map(Users::new).transpose().map_err(invalid)?,
-        is_authenticated,
-    })
-}
-
-/// Checks the text of the web-config file at `path`, but not the files that it names.
-#[cfg(feature = "fuzz")]
-pub(super) fn check_text(path: &Path, text: &str) -> Result<(), String> {
-    let parsed = file::parse(text)?;
-    if let Some(server) = &parsed.tls_server_config {
-        server.resolved(path);
-    }
-    parsed.basic_auth_users.map(Users::new).transpose().map(drop)
 }
 
 fn version_of(file: &Path) -> Option<Version> {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes the payload of TCP segments as a middlebox does: TCP's checksum stays right, and only MPTCP's own checksum (RFC 8684 section
-//! 3.3.1) shows the change. Pure.
+//! Changes the payload of a TCP segment as a middlebox does: TCP's checksum stays correct, so only MPTCP's own checksum (RFC 8684 section
+//! 3.3.1) detects the change. No I/O.
 
 const ETHERNET: usize = 14;
 const CHECKSUM: usize = 16;
 
-/// Counts segments with payload and changes one.
+/// Counts segments with payload and changes the payload of one segment.
 #[derive(Debug, Default)]
 pub(super) struct Corrupter {
     passed: u32,
 }
 
 impl Corrupter {
-    /// Changes a frame if it is segment number `nth` with payload. Returns whether it was changed.
+    /// Changes the frame if it is the `nth` segment with payload, counted from 1. Returns whether the frame was changed.
     pub(super) fn pass(&mut self, frame: &mut [u8], nth: u32) -> bool {
         let Some((tcp, payload)) = segment(frame).filter(|_| self.passed < nth) else { return false };
         self.passed += 1;
@@ -24,7 +24,7 @@ impl Corrupter {
     }
 }
 
-/// Offsets of the TCP header and of the payload, if there are at least two bytes of payload.
+/// Offsets of the TCP header and of the payload in a frame. `None`: the frame is not TCP, or has less than two bytes of payload.
 fn segment(frame: &[u8]) -> Option<(usize, usize)> {
     const TCP: u8 = 6;
     let number = |at: usize| Some(usize::from(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?)));
@@ -39,11 +39,11 @@ fn segment(frame: &[u8]) -> Option<(usize, usize)> {
     (*protocol == TCP && end <= frame.len() && payload + 2 <= end).then_some((tcp, payload))
 }
 
-/// Changes a word of the payload and TCP's checksum with it (RFC 1624, equation 3).
+/// Changes the first 16-bit word of the payload, and TCP's checksum accordingly (RFC 1624, equation 3).
 fn corrupt(tcp: &mut [u8], payload: usize) {
     let word = |tcp: &[u8], at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
     let old = word(tcp, payload);
-    // Not inverted: in ones' complement 0 and 0xffff are equal, so a change from one to the other would keep MPTCP's checksum right.
+    // Does not invert all bits: in ones' complement 0 equals 0xffff, so MPTCP's checksum would not detect the change of 0 to 0xffff.
     let new = old ^ 0x0101;
     let checksum = !add(add(!word(tcp, CHECKSUM), !old), new);
     tcp[payload..payload + 2].copy_from_slice(&new.to_be_bytes());
@@ -60,7 +60,7 @@ fn add(a: u16, b: u16) -> u16 {
 mod tests {
     use super::*;
 
-    /// A frame over IPv4, without options, with this payload. The checksum excludes the pseudo header, which does not change.
+    /// An IPv4 frame without options, with this payload. The checksum leaves out the pseudo header, which does not change.
     fn frame(payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + 40];
         frame[12..14].copy_from_slice(&[0x08, 0x00]);

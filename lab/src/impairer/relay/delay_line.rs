@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes when the relay sends a packet, and whether it drops it. No sockets, no clocks.
+//! Computes when the relay sends a packet, and whether the relay drops the packet. Uses no sockets and no clocks.
 //! Jitter changes smoothly, so packets are never reordered.
 
 use crate::impairer::impairment::Impairment;
 use crate::random::{Random, unit_at};
 use std::time::Duration;
 
-/// Nanoseconds between two random values of the jitter, or twice the jitter if that is longer. Between them, the jitter is
-/// interpolated linearly, so it never decreases faster than time passes.
+/// Nanoseconds between two random values of the jitter (twice the maximum jitter if that is longer). In between, the jitter is
+/// interpolated linearly, so the delay never decreases faster than time passes.
 const KNOT_INTERVAL: u64 = 20_000_000;
 
-/// The delay and losses of one direction. Times are nanoseconds of any monotonic clock.
+/// Delay and losses of one direction. All times are in nanoseconds of the same monotonic clock.
 #[derive(Debug)]
 pub(super) struct DelayLine {
     pub(super) impairment: Impairment,
@@ -29,7 +29,7 @@ impl DelayLine {
         self.impairment.loss > 0.0 && self.losses.unit() < self.impairment.loss
     }
 
-    /// When to send a packet that arrived at `arrival`.
+    /// The time at which to send a packet that arrived at `arrival`.
     pub(super) fn send_time(&mut self, arrival: u64) -> u64 {
         let due = arrival + nanos(self.impairment.delay) + self.jitter_at(arrival);
         // Keeps the order of packets after a change of the impairment.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop of one direction of the relay: receive a batch, hold each frame until it is due, send a batch.
+//! The loop of one direction of the relay: receives a batch, holds each frame until it is due, sends a batch.
 //! `delay_line.rs` computes when a frame is due.
 
 use super::corruption::Corrupter;
@@ -16,18 +16,18 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The largest frame: an MTU of 9000 bytes with its headers.
+/// Size of the largest frame in bytes: an MTU of 9000 bytes, with room for headers.
 const MAX_FRAME: usize = 9216;
-/// Buffer of each packet socket in bytes: about 10 000 full frames.
+/// Size of the buffer of each packet socket in bytes, enough for about 10 000 full frames.
 const SOCKET_BUFFER: usize = 32 << 20;
-/// Maximum number of frames held in one direction: 1 s at 400 Mbit/s.
+/// Maximum number of frames held in one direction. Full frames at 400 Mbit/s reach it with a delay of 1 s.
 const MAX_HELD: usize = 1 << 15;
-/// Frames that are due within a hundredth of the delay are sent with the current batch: timers and wake-ups cost
+/// Frames that are due within a hundredth of the delay (the slack) are sent with the current batch, because timers and wake-ups cost
 /// more than forwarding a frame, above all in a virtual machine.
 const DELAY_PER_SLACK: u64 = 100;
-/// Bounds of that slack in nanoseconds.
+/// Bounds of the slack in nanoseconds.
 const SLACK: std::ops::RangeInclusive<u64> = 10_000..=100_000;
-/// While frames keep arriving, the relay receives a batch this often (in nanoseconds) and not each frame at once.
+/// While frames keep arriving, the relay receives a batch at this interval (in nanoseconds) instead of each frame on arrival.
 /// The kernel timestamps arrivals, so a late receive does not change the delay.
 const RECEIVE_INTERVAL: u64 = 200_000;
 
@@ -57,7 +57,7 @@ struct Forwarder<'a> {
 
 /// Forwards frames until the relay stops.
 pub(super) fn run(state: &DirectionState, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
-    // The default timer slack of 50 us would add to every round trip.
+    // The default timer slack of 50 µs would add to every round-trip time.
     nix::sys::prctl::set_timerslack(1).map_err(Error::os("set", "the timer slack"))?;
     let mut forwarder = Forwarder {
         state,
@@ -82,7 +82,7 @@ pub(super) fn run(state: &DirectionState, from: &OwnedFd, to: &OwnedFd) -> Resul
 }
 
 impl Forwarder<'_> {
-    /// Waits until a frame arrives or is due. Returns whether there may be arrivals.
+    /// Waits until a frame arrives or is due. Returns whether frames may have arrived.
     fn wait(&self, from: &OwnedFd) -> Result<bool> {
         let left = self.held.front().map(|first| first.due.saturating_sub(now(ClockId::CLOCK_MONOTONIC)));
         let batching = self.is_receiving && nanos(self.line.impairment.delay) > 2 * RECEIVE_INTERVAL;
@@ -112,12 +112,12 @@ impl Forwarder<'_> {
         let first = self.spare.len() - BATCH;
         let received = match sys::receive_frames(from, &mut self.spare[first..], &mut self.arrivals) {
             Ok(received) => received,
-            // The kernel reports ENETDOWN once when the interface goes down. It may come up again.
+            // The kernel reports ENETDOWN once when the interface goes down. The interface may come up again.
             Err(error) if is_transient(&error) => return Ok(()),
             Err(error) => return Err(Error::os("receive from", "a packet socket")(error)),
         };
         self.is_receiving = received > 0;
-        // The kernel's timestamps are wall-clock time, the due times monotonic time.
+        // The kernel's timestamps are in wall-clock time, due times in monotonic time.
         let now_monotonic = now(ClockId::CLOCK_MONOTONIC);
         let now_wall = now(ClockId::CLOCK_REALTIME);
         let filled = self.spare.drain(first..first + received);
@@ -175,7 +175,7 @@ impl Forwarder<'_> {
     }
 }
 
-/// Whether a later attempt may succeed: after a full queue, an interface that is down, or an interruption by a signal.
+/// Whether the relay continues after this error: a full queue, an interface that is down, a signal, or a frame longer than the MTU.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -2,7 +2,7 @@
 //! Forwards frames between two interfaces of a namespace in user space and adds delay, jitter and loss, for kernels
 //! without `netem`. One thread per direction receives from a packet socket, holds each frame until it is due, and
 //! sends it. The kernel applies the rate limit on the outgoing interface.
-//! Both interfaces and their peers need `offloads: false`.
+//! Both interfaces and their peers must have segmentation and checksum offloads switched off (`offloads: false`).
 
 mod corruption;
 mod delay_line;
@@ -16,7 +16,7 @@ use state::DirectionState;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A running relay. Dropping it stops its threads; delayed packets are lost.
+/// A running relay. When it is dropped, its threads stop and the delayed packets are lost.
 #[derive(Debug)]
 pub(super) struct Relay {
     directions: [Arc<DirectionState>; 2],
@@ -27,7 +27,7 @@ impl Relay {
     /// Starts to forward packets between interfaces `first` and `second` of a namespace.
     ///
     /// # Errors
-    /// If an interface is missing or a packet socket is refused.
+    /// If an interface is missing or a packet socket cannot be opened.
     pub(super) fn start(
         namespace: &Namespace,
         (first, second): (&str, &str),
@@ -49,7 +49,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Changes the impairment of a direction for all later packets. It never reorders packets.
+    /// Changes the impairment of a direction for all later packets. The change does not reorder packets.
     pub(super) fn set(&self, direction: Direction, impairment: Impairment) {
         self.directions[direction as usize].set(impairment);
     }
@@ -71,7 +71,7 @@ impl Drop for Relay {
             direction.stop();
         }
         for thread in self.threads.drain(..) {
-            // If a thread failed, its packets have already stopped.
+            // The error of a thread that failed is ignored: its direction has already stopped forwarding.
             let _ = netns::join(thread);
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! State that a thread of the relay shares with the relay's owner: impairment, stop flag and counters of a direction.
+//! State of one direction that its thread shares with the owner of the relay: impairment, stop flag and counters.
 
 use crate::error::{Error, Result};
 use crate::impairer::impairment::{ImpairerCounters, Impairment};
@@ -14,7 +14,7 @@ pub(super) struct DirectionState {
     impairment: Mutex<Impairment>,
     impairment_changed: AtomicBool,
     stop: AtomicBool,
-    /// The owner writes to the first socket, the thread polls the second.
+    /// To stop the thread, the owner writes to the first socket; the thread polls the second socket.
     wake: (UnixStream, UnixStream),
     pub(super) forwarded: AtomicU64,
     pub(super) forwarded_bytes: AtomicU64,
@@ -50,7 +50,7 @@ impl DirectionState {
         *self.impairment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The impairment, if it has changed since the previous call.
+    /// The new impairment. `None`: unchanged since the previous call.
     pub(super) fn changed_impairment(&self) -> Option<Impairment> {
         self.impairment_changed.swap(false, Ordering::AcqRel).then(|| self.impairment())
     }
@@ -65,7 +65,7 @@ impl DirectionState {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Becomes readable when the thread has to stop.
+    /// A file descriptor that becomes readable when the thread has to stop.
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.1.as_fd()
     }

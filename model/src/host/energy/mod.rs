@@ -40,7 +40,7 @@ pub struct FlowEnergy {
 }
 
 impl FlowEnergy {
-    /// CPU time without energy, where no energy figures are available.
+    /// CPU time without energy, if no energy figures are available.
     pub fn absent(cpu: Nanos) -> Self {
         Self { cpu, ..Self::default() }
     }
@@ -63,7 +63,7 @@ impl FlowEnergy {
         self
     }
 
-    /// The sum over subflows. Integers add up exactly; unknown plus known is unknown. The least reliable source and idle source win.
+    /// The exact sum over subflows; unknown plus known is unknown. It has the least reliable source and idle source of all parts.
     pub fn sum<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
         let parts = parts.into_iter().map(|part| Self { j_per_gb: None, ..*part });
         let sum = parts.reduce(|sum, part| Self {

@@ -17,7 +17,7 @@ pub struct CurvePoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredZone {
-    /// `package-0`, `package-0/dram`.
+    /// Name of the zone, such as `package-0` or `package-0/dram`.
     pub name: String,
     /// Idle power, watts.
     pub idle_watts: f64,
@@ -26,7 +26,7 @@ pub struct MeasuredZone {
     /// Whether the idle power was fitted because other programs used the CPUs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_fitted: bool,
-    /// Power by utilisation, ascending. Fewer than two knots: only the idle power is known.
+    /// Knots of the power curve, ascending by utilisation. With fewer than two knots, only the idle power is known.
     #[serde(default)]
     pub knots: Vec<CurvePoint>,
 }
@@ -36,6 +36,6 @@ pub struct MeasuredZone {
 pub struct MachinePower {
     /// Number of CPUs.
     pub cpus: u32,
-    /// Zones of a calibration made on this machine in its present configuration. Empty: there is none.
+    /// Zones of a calibration made on this machine in its present configuration. Empty: there is no such calibration.
     pub calibrated: Vec<MeasuredZone>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sources of energy figures, and reasons why one is missing.
+//! Sources of energy figures, and reasons for which a figure is missing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ impl EnergySource {
         matches!(self, Self::RaplPerf | Self::RaplPowercap)
     }
 
-    /// `~` before figures that are estimates.
+    /// The mark before a figure: `~` for estimates, empty otherwise.
     pub fn mark(self) -> &'static str {
         if self.is_measured() { "" } else { "~" }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of each zone between two ticks, or why it is unknown. Recorded, so that a replay charges the same energy as the live run.
+//! The energy of each zone between two ticks, or why it is unknown. It is recorded, so that a replay charges the same as the live run.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Cpus {
 }
 
 impl Cpus {
-    /// Whether it includes this CPU.
+    /// Whether the zone includes this CPU.
     pub fn contains(&self, cpu: u32) -> bool {
         match self {
             Self::All => true,
@@ -36,16 +36,16 @@ impl Cpus {
     }
 }
 
-/// Identity of a zone for the life of the agent, also when it disappears and comes back.
+/// Identity of a zone for the life of the agent. A zone that disappears and comes back keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneId {
     /// Index among the sampler's zones; never reused.
     pub index: usize,
-    /// `package-0`, `package-0/dram`; `model`.
+    /// Name of the zone, such as `package-0`, `package-0/dram` or `model`.
     pub label: String,
-    /// CPUs whose energy it includes.
+    /// CPUs whose energy the zone includes.
     pub cpus: Cpus,
-    /// Source of its energy.
+    /// Source of the energy.
     pub source: EnergySource,
 }
 
@@ -55,11 +55,11 @@ pub struct ZoneId {
 pub enum ZoneOutcome {
     /// The window is complete.
     Energy(WindowEnergy),
-    /// The counter has not advanced; the window stays open and includes the next tick.
+    /// The counter has not advanced. The window stays open until the next tick.
     Pending,
     /// The energy of the window is unknown.
     Lost {
-        /// Why.
+        /// Why the energy is unknown.
         reason: LostReason,
         /// Length of the window.
         elapsed: Nanos,
@@ -71,11 +71,11 @@ pub enum ZoneOutcome {
 pub struct WindowEnergy {
     /// Energy.
     pub energy: Microjoules,
-    /// Length of the window; more than one tick if ticks before it were pending.
+    /// Length of the window. It is longer than one interval if the outcome was pending at earlier ticks.
     pub elapsed: Nanos,
-    /// Fraction of the energy that may belong to the neighbouring windows: counter step and reading time relative to the length.
+    /// Fraction of the energy that may belong to neighbouring windows: counter step and reading time, relative to the length of the window.
     pub edge: f64,
-    /// Set if the energy is an estimate of a model.
+    /// Error bounds if the energy is an estimate of a model. `None`: the energy was measured.
     pub estimate: Option<Estimate>,
 }
 
@@ -86,7 +86,7 @@ pub struct Estimate {
     pub idle: u64,
     /// Lower bound of the true energy, as a factor of the estimate.
     pub low: f64,
-    /// Upper bound, as a factor of the estimate.
+    /// Upper bound of the true energy, as a factor of the estimate.
     pub high: f64,
 }
 
@@ -95,18 +95,18 @@ pub struct Estimate {
 pub struct ZoneWindow {
     /// The zone.
     pub zone: Arc<ZoneId>,
-    /// How often it has disappeared and come back.
+    /// How often the zone has disappeared and come back.
     pub epoch: u32,
-    /// Its energy, or why it is unknown.
+    /// The energy of the zone, or why it is unknown.
     pub outcome: ZoneOutcome,
 }
 
-/// All zones between two ticks. The reader fills the same value at every tick, so that its buffers are reused.
+/// All zones between two ticks. The same value is filled at every tick, so that its buffers are reused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergyWindow {
-    /// Source of the energy. `Absent`: none is available.
+    /// Source of the energy. `Absent`: no energy figures are available.
     pub source: EnergySource,
-    /// Time since the previous window; zero in the first.
+    /// Time since the previous window. Zero in the first window.
     pub elapsed: Nanos,
     /// Time taken to read all counters and the CPU ledger.
     pub skew: Nanos,
@@ -124,8 +124,8 @@ impl EnergyWindow {
         self.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)))
     }
 
-    /// Appends the next window, so that both are charged together. Returns `false` and changes nothing if a zone has ended, or its energy is not
-    /// known in both windows.
+    /// Appends the next window, so that both are charged together. Returns `false` and changes nothing unless the zones are the same and
+    /// each is pending in the first window or has energy in both.
     pub fn join(&mut self, next: &Self) -> bool {
         let joined = self.zones.iter().zip(&next.zones).map(|(zone, next)| zone.joined(next));
         let zones: Option<Vec<ZoneWindow>> = joined.collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoded events of the kernel: the tracker's only input, so a replay gives the same report. All times are on the boot clock; [`Start`] has the
-//! calendar time of its zero.
+//! Decoded events of the kernel. They are the tracker's only input, so a replay gives the same report. All times are on the boot clock;
+//! [`Start`] has the calendar time of boot-clock zero.
 
 mod tcp;
 mod traces;
@@ -30,22 +30,22 @@ use crate::unit::{Bytes, Micros, Nanos};
 pub use tcp::{MIN_STALL, MIN_WINDOW, Stall, TcpCounters, Waiting};
 pub use traces::Traces;
 
-/// Something that happened or was read.
+/// An event, or a value that was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "passed by reference; boxing would allocate for every record")]
 pub enum KernelEvent {
-    /// First event of every stream.
+    /// The first event of every stream.
     Start(Start),
-    /// A subflow, in a snapshot or final.
+    /// The record of a subflow, from a snapshot or final.
     Subflow(SubflowRecord),
-    /// A connection, in a snapshot or final.
+    /// The record of a connection, from a snapshot or final.
     Connection(ConnectionRecord),
-    /// A subflow has not changed since its previous record.
+    /// The subflow has not changed since its previous record.
     SubflowUnchanged(SubflowId),
-    /// A connection, by its socket's cookie, has not changed since its previous record.
+    /// The connection whose socket has this cookie has not changed since its previous record.
     ConnectionUnchanged(SocketCookie),
-    /// RTT samples of a subflow.
+    /// Delay samples of a subflow.
     Samples(SampleBatch),
     /// The name of a network namespace.
     Netns(NetnsName),
@@ -53,15 +53,15 @@ pub enum KernelEvent {
     Cgroup(CgroupName),
     /// The pod of a control group.
     Pod(PodName),
-    /// A step of elimination: not a kernel event. Recorded only by `mpwatch control` and by a daemon that eliminates.
+    /// A step of elimination. It is not a kernel event: `mpwatch control`, and a daemon with elimination, record it.
     Elimination(EliminationRecord),
-    /// The calendar was set, or is being slewed.
+    /// The calendar clock was set, or is being slewed.
     Clock(ClockChange),
     /// All events up to this time have been reported.
     Tick(Tick),
 }
 
-/// Start of the stream: the machine, the time, and the traced measurements.
+/// The start of a stream: the machine, the time, and the supported measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The machine.
@@ -90,30 +90,30 @@ impl Start {
     }
 }
 
-/// End of a sampling interval.
+/// The end of a sampling interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
-    /// Boot-clock time.
+    /// Boot-clock time of the tick.
     pub at: Nanos,
-    /// How long the machine was suspended since the previous tick.
+    /// Time in which the machine was suspended since the previous tick.
     pub suspended: Nanos,
     /// Losses since the start of tracing.
     pub losses: Losses,
     /// Host-wide counters since the start of tracing.
     pub counters: KernelCounters,
-    /// Accounts of each CPU since the start of tracing; with a sampled ledger, in its windows. Empty: there is no ledger.
+    /// Accounts of each CPU since the start of tracing. With a sampled ledger, only the time in its windows. Empty: there is no ledger.
     pub cpus: Vec<CpuAccounts>,
-    /// Input for estimates between the windows of a sampled ledger. `None`: the ledger is exact, or there is none.
+    /// Input for estimates between the windows of a sampled ledger. `None`: the ledger is exact, or there is no ledger.
     pub sampling: Option<CpuSampling>,
     /// Energy since the previous tick. `None`: energy is not measured.
     pub energy: Option<EnergyWindow>,
     /// CPU time that mpwatch itself uses. `None`: not measured.
     pub overhead: Option<Overhead>,
-    /// Upper bound of the error of the calendar clock. `None`: it is not synchronized, or the error is unknown.
+    /// Upper bound of the error of the calendar clock. `None`: the clock is not synchronized, or the error is unknown.
     pub clock_error: Option<Nanos>,
 }
 
-/// The MPTCP socket behind a subflow.
+/// The MPTCP socket of a subflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MskView {
     /// Cookie of the MPTCP socket; zero until the kernel has assigned one.
@@ -124,26 +124,25 @@ pub struct MskView {
     pub remote_token: Token,
     /// State of the MPTCP socket.
     pub state: TcpState,
-    /// This host accepted the connection. Valid once established.
+    /// Whether this host accepted the connection. Valid once the connection is established.
     pub server_side: bool,
-    /// Fell back to plain TCP.
+    /// Whether the connection fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: `bytes_are_apart`, or a fallback on a kernel before 6.5, which does not count them: its only subflow carried them
-    /// all.
+    /// Payload bytes. `None`: `bytes_are_apart`, or not counted in a fallback (kernel before 6.5), where the only subflow carries all payload.
     pub bytes: Option<MskBytes>,
-    /// The payload bytes are in the records of the MPTCP socket only, or are counted as lost.
+    /// Whether the payload bytes are only in the records of the MPTCP socket, or are counted as lost.
     pub bytes_are_apart: bool,
-    /// ADD_ADDR options that this host has sent.
+    /// Number of ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
-    /// ADD_ADDR options of the peer that were accepted.
+    /// Number of accepted ADD_ADDR options of the peer.
     pub addresses_accepted: u8,
-    /// Payload that is not assigned to a subflow yet.
+    /// Payload that is not yet assigned to a subflow.
     #[serde(default)]
     pub unsent: Bytes,
     /// Payload without a DATA_ACK.
     #[serde(default)]
     pub unacked: Bytes,
-    /// The peer's receive window, from the first byte without a DATA_ACK: data in flight does not reduce it. `None`: unknown.
+    /// The peer's receive window, counted from the first byte without a DATA_ACK, so that data in flight does not reduce it. `None`: unknown.
     #[serde(default)]
     pub window: Option<Bytes>,
     /// Last address that the peer announced, with its id.
@@ -155,13 +154,13 @@ pub struct MskView {
 /// Byte counters of an MPTCP socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MskBytes {
-    /// Payload sent, each byte once (`mptcpi_bytes_sent`).
+    /// Payload sent, each byte counted once (`mptcpi_bytes_sent`).
     pub sent: Bytes,
     /// Payload received in order (`mptcpi_bytes_received`).
     pub received: Bytes,
-    /// Acknowledged by DATA_ACK, the DATA_FIN included (`mptcpi_bytes_acked`).
+    /// Payload acknowledged by DATA_ACK, with one byte for the DATA_FIN (`mptcpi_bytes_acked`).
     pub acked: Bytes,
-    /// Retransmitted by the MPTCP timer (`mptcpi_bytes_retrans`). `None`: a kernel before 6.5.
+    /// Payload retransmitted by the MPTCP timer (`mptcpi_bytes_retrans`). `None`: a kernel before 6.5.
     pub retransmitted: Option<Bytes>,
 }
 
@@ -174,14 +173,14 @@ pub struct Process {
     pub comm: Name,
 }
 
-/// Work units of a packet. A KiB of payload is one unit.
+/// Number of work units of a packet. One KiB of payload is one work unit.
 pub const WORK_PER_PACKET: u64 = 32;
 
-/// The record of one subflow (or of one plain TCP connection).
+/// The record of one subflow, or of one plain TCP connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
 pub struct SubflowRecord {
-    /// When it was read.
+    /// When the kernel's state was read.
     pub at: Nanos,
     /// Its id.
     pub id: SubflowId,
@@ -191,51 +190,51 @@ pub struct SubflowRecord {
     pub netns_inode: u32,
     /// Control group id (inode in the cgroup2 tree) of the connection; zero: none.
     pub cgroup: u64,
-    /// The connection; `None`: plain TCP.
+    /// The MPTCP socket of its connection. `None`: plain TCP.
     pub msk: Option<MskView>,
-    /// When its SYN, or the SYN-ACK of an accepted subflow, was sent. `None`: opened before tracing began.
+    /// When its SYN was sent or, for an accepted subflow, its SYN-ACK. `None`: opened before tracing began.
     pub created: Option<Nanos>,
-    /// When it reached ESTABLISHED and, for an MP_JOIN, the peer accepted it. `None`: never, or before tracing began.
+    /// When it reached ESTABLISHED and, for an MP_JOIN, the peer accepted it. `None`: not yet, or before tracing began.
     pub established: Option<Nanos>,
-    /// When the programs first traced it.
+    /// When the BPF programs first traced it.
     pub first_seen: Nanos,
     /// When it reached CLOSE.
     pub closed: Option<Nanos>,
-    /// SYN to ESTABLISHED; for an accepted subflow SYN-ACK to ACK. `None`: not traced, or after a SYN cookie.
+    /// Time from SYN to ESTABLISHED or, for an accepted subflow, from SYN-ACK to ACK. `None`: not traced, or after a SYN cookie.
     pub handshake: Option<Micros>,
     /// Payload of the connection in both directions when this subflow was established. `None`: not traced.
     pub joined_bytes: Option<Bytes>,
     /// Payload in its SYN (TCP Fast Open), which the connection's counters do not include.
     pub syn_bytes: Bytes,
-    /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then.
+    /// When this subflow had carried a tenth of the connection's payload, and the connection's payload then. `None`: not yet, or not traced.
     pub effective: Option<(Nanos, Bytes)>,
-    /// Scheduler rounds that considered it.
+    /// Number of scheduler rounds that considered it.
     pub considered: u64,
-    /// Scheduler rounds after which it had been assigned data.
+    /// Number of scheduler rounds after which it had been assigned data.
     pub picked: u64,
-    /// Last progress of the connection on this subflow.
+    /// Time of the last progress of the connection on this subflow. `None`: no progress was observed.
     pub progress: Option<Nanos>,
     /// Whether sent data was unacknowledged at the time `progress`.
     pub unacked: bool,
-    /// Data, window and timers for which it waits. Constant after it has closed.
+    /// Data, window and timers for which it waits. They do not change after it has closed.
     #[serde(default)]
     pub waiting: Waiting,
     /// The latest stalls, oldest first.
     pub stalls: Vec<Stall>,
-    /// Segments retransmitted in recovery, without a timeout.
+    /// Number of segments retransmitted in recovery, without a timeout.
     pub retransmits_fast: u32,
-    /// Segments retransmitted after a timeout.
+    /// Number of segments retransmitted after a timeout.
     pub retransmits_timeout: u32,
-    /// Segments retransmitted as tail loss probes.
+    /// Number of segments retransmitted as tail loss probes.
     pub retransmits_probe: u32,
     /// Work since tracing began, if the ledger is sampled: [`WORK_PER_PACKET`] for each packet received (after GRO) and each change of state,
     /// and 1 for each KiB of payload in both directions.
     pub work: u64,
-    /// The part of `work` in windows of the ledger.
+    /// The part of `work` that was done in windows of the ledger.
     pub window_work: u64,
-    /// CPU time for this subflow alone; with a sampled ledger, in its windows. `None`: there is no ledger, or it was full.
+    /// CPU time for this subflow alone. With a sampled ledger, only the time in its windows. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
-    /// Kernel counters, final if `last`.
+    /// Kernel counters. Final if `last` is set.
     pub tcp: TcpCounters,
     /// Local address.
     pub local: SocketAddr,
@@ -255,31 +254,31 @@ pub struct SubflowRecord {
     pub owner: Option<Process>,
     /// Socket state.
     pub state: TcpState,
-    /// errno that the socket reported; zero: none.
+    /// errno that the socket reported; zero: no error.
     pub error: u32,
-    /// MP_TCPRST reason (RFC 8684 section 3.6); zero: none.
+    /// MP_TCPRST reason (RFC 8684 section 3.6); zero: no reason.
     pub reset_reason: u8,
-    /// TCP header with its fixed options, in bytes.
+    /// Length of the TCP header with its fixed options, in bytes.
     pub tcp_header: u16,
-    /// Its opening was traced. `false`: it was open before tracing began.
+    /// Whether its opening was traced. `false`: it was open before tracing began.
     pub seen_open: bool,
-    /// Opened the connection (MP_CAPABLE).
+    /// Whether it opened the connection (MP_CAPABLE).
     pub mp_capable: bool,
-    /// Joined the connection, or asked to (MP_JOIN).
+    /// Whether it joined the connection or requested to join (MP_JOIN).
     pub mp_join: bool,
-    /// Asked for MPTCP in its SYN, or accepted by an MPTCP listener.
+    /// Whether its SYN requested MPTCP, or an MPTCP listener accepted it.
     pub asked_mptcp: bool,
-    /// Accepted by this host.
+    /// Whether this host accepted it.
     pub passive: bool,
-    /// The peer or this host asked to use it as a backup only.
+    /// Whether the peer or this host requested to use it only as a backup.
     pub backup: bool,
-    /// The kernel no longer waits for acknowledgements here and reinjects elsewhere.
+    /// Whether the kernel no longer waits for acknowledgements on it and reinjects its data on other subflows.
     pub stale: bool,
-    /// A final record.
+    /// Whether this is the final record.
     pub last: bool,
     /// How it ended.
     pub end: EndFlags,
-    /// Histogram of its RTTs.
+    /// Histogram of its RTT samples.
     pub rtts: RttHistogram,
 }
 
@@ -287,23 +286,23 @@ pub struct SubflowRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "flags of the kernel, decoded")]
 pub struct EndFlags {
-    /// A reset was sent.
+    /// Whether a reset was sent.
     pub reset_sent: bool,
-    /// A reset was received.
+    /// Whether a reset was received.
     pub reset_received: bool,
-    /// This host's FIN came first.
+    /// Whether this host's FIN came first.
     pub fin_sent_first: bool,
-    /// The peer's FIN came first.
+    /// Whether the peer's FIN came first.
     pub fin_received_first: bool,
-    /// The connection was still established when the subflow ended.
+    /// Whether the connection was still established when the subflow ended.
     pub alone: bool,
-    /// The peer had removed its address (REMOVE_ADDR).
+    /// Whether the peer had removed the address of the subflow (REMOVE_ADDR).
     pub removed_by_peer: bool,
-    /// This host had removed its address (REMOVE_ADDR).
+    /// Whether this host had removed the address of the subflow (REMOVE_ADDR).
     pub removed_by_us: bool,
-    /// The handshake never completed.
+    /// Whether the handshake never completed.
     pub never_established: bool,
-    /// The peer's FIN has arrived.
+    /// Whether the peer's FIN has arrived.
     #[serde(default)]
     pub fin_received: bool,
 }
@@ -311,7 +310,7 @@ pub struct EndFlags {
 /// The record of one MPTCP socket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionRecord {
-    /// When it was read.
+    /// When the kernel's state was read.
     pub at: Nanos,
     /// Cookie of its network namespace.
     pub netns: NetnsCookie,
@@ -321,18 +320,18 @@ pub struct ConnectionRecord {
     pub cgroup: u64,
     /// When it was opened. `None`: before tracing began.
     pub opened: Option<Nanos>,
-    /// When the programs first traced it.
+    /// When the BPF programs first traced it.
     pub first_seen: Nanos,
     /// When it reached CLOSE.
     pub closed: Option<Nanos>,
     /// The socket.
     pub msk: MskView,
-    /// CPU time for the connection as a whole. `None`: there is no ledger, or it was full.
+    /// CPU time spent on the connection but on no particular subflow. `None`: there is no ledger, or it was full.
     pub cpu: Option<CpuTimes>,
-    /// The process that connected it, or has it open, or closed it. `None`: unknown so far.
+    /// The process that connected the socket, has it open, or closed it. `None`: unknown so far.
     pub owner: Option<Process>,
-    /// A final record.
+    /// Whether this is the final record.
     pub last: bool,
-    /// Local and remote address of the initial subflow. `None`: the kernel has none yet.
+    /// Local and remote address of the initial subflow. `None`: the socket has no addresses yet.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
 }

@@ -13,11 +13,11 @@ pub struct TcpCounters {
     pub bytes_sent: Bytes,
     /// Payload of attempts to send that a queue of this host refused. The kernel counts it as sent.
     pub bytes_refused: Bytes,
-    /// Payload in `bytes_sent` that a queue of this host dropped from larger packets: it was not on the wire.
+    /// Payload in `bytes_sent` that a queue of this host dropped from larger packets, so that it was not on the wire.
     pub bytes_dropped: Bytes,
-    /// Acknowledged; the SYN of an active open and a FIN count as one byte each (`tcpi_bytes_acked`).
+    /// Payload acknowledged (`tcpi_bytes_acked`). The SYN of an active open and a FIN count as one byte each.
     pub bytes_acked: Bytes,
-    /// Received; a FIN counts as one byte (`tcpi_bytes_received`).
+    /// Payload received (`tcpi_bytes_received`). A FIN counts as one byte.
     pub bytes_received: Bytes,
     /// Retransmitted payload (`tcpi_bytes_retrans` without refused attempts).
     pub bytes_retransmitted: Bytes,
@@ -31,59 +31,59 @@ pub struct TcpCounters {
     pub rtt: Micros,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
-    /// Segments ever marked lost.
+    /// Number of segments marked lost so far.
     pub lost: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,
-    /// Segments delivered.
+    /// Number of segments delivered.
     pub delivered: u32,
-    /// Last rate sample: segments delivered.
+    /// Number of segments delivered in the last rate sample.
     pub rate_delivered: u32,
-    /// Last rate sample: its duration.
+    /// Duration of the last rate sample.
     pub rate_interval: Micros,
     /// Maximum segment size for sending.
     pub mss: u32,
-    /// Segments sent.
+    /// Number of segments sent.
     pub segments_out: u32,
-    /// Segments received.
+    /// Number of segments received.
     pub segments_in: u32,
-    /// Segments sent with data.
+    /// Number of segments with data sent.
     pub data_segments_out: u32,
-    /// Segments received with data.
+    /// Number of segments with data received.
     pub data_segments_in: u32,
-    /// Retransmission timeouts. `None`: a kernel before 6.7.
+    /// Number of retransmission timeouts. `None`: a kernel before 6.7.
     pub timeouts: Option<u32>,
 }
 
 /// Data, window and timers for which a subflow waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Segments sent and not acknowledged (`tcpi_unacked`).
+    /// Number of segments sent and not acknowledged (`tcpi_unacked`).
     pub in_flight: u32,
     /// The peer's receive window (`tcpi_snd_wnd`).
     pub window: Bytes,
-    /// Retransmission timeouts in a row (`tcpi_backoff`).
+    /// Number of consecutive retransmission timeouts (`tcpi_backoff`).
     pub backoff: u8,
-    /// Unanswered keepalive or zero-window probes (`tcpi_probes`).
+    /// Number of unanswered keepalive or zero-window probes (`tcpi_probes`).
     pub probes: u8,
-    /// When the last ACK arrived, to the precision of a timer tick. `None`: unknown.
+    /// When the last ACK arrived, with the precision of a timer tick. `None`: unknown.
     pub last_ack: Option<Nanos>,
-    /// Since when data has been queued or in flight, to the precision of a timer tick. `None`: nothing is.
+    /// Time since which data is queued or in flight, with the precision of a timer tick. `None`: no data is queued or in flight.
     pub busy_since: Option<Nanos>,
 }
 
 /// An interval without progress of a connection, as recorded on one of its subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// Last progress before it.
+    /// Time of the last progress before the stall.
     pub from: Nanos,
-    /// First progress after it.
+    /// Time of the first progress after the stall.
     pub to: Nanos,
-    /// Sent data was unacknowledged when it began, so the application was not just idle. `None`: the subflow had nothing in flight.
+    /// Whether sent data was unacknowledged at the start. If not, the application was idle. `None`: the subflow had no data in flight.
     pub unacked: Option<bool>,
 }
 
-/// A receive window smaller than this counts as closed: it admits no segment, even on a path with the minimum MTU of IPv6.
+/// A receive window smaller than this counts as closed: it has no room for a segment, even on a path with the minimum MTU of IPv6.
 pub const MIN_WINDOW: Bytes = Bytes(1_280);
 
 /// Minimum length of a stall.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Measurements that need a hook that a kernel may lack. `false`: outputs show `null`.
+/// Measurements that need a hook that some kernels lack. `false`: outputs show `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools, reason = "one for each hook")]
 pub struct Traces {
@@ -11,18 +11,18 @@ pub struct Traces {
     pub retransmits: bool,
     /// Scheduler rounds (`mptcp_subflow_get_send`, with the ledger).
     pub scheduler: bool,
-    /// RTT samples, stalls (`tcp_probe`).
+    /// RTT histograms and stalls (`tcp_probe`).
     pub segments: bool,
     /// CPU time (`sched_switch` and others).
     pub ledger: bool,
     /// CPU time of system calls (`sock_send_length`, `sock_recv_length`).
     pub calls: bool,
-    /// RTT samples, from which bottlenecks are found (`tcp_probe`, and a setting).
+    /// Delay samples, from which bottlenecks are found (`tcp_probe`, if detection is enabled).
     pub samples: bool,
 }
 
 impl Traces {
-    /// A kernel that has every hook.
+    /// The measurements of a kernel that has every hook.
     pub const ALL: Self =
         Self { retransmits: true, scheduler: true, segments: true, ledger: true, calls: true, samples: true };
 }

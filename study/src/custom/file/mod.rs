@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of a user's experiment (docs/study.md): two machines, the traffic between them, factors and quantities. Pure except for reading the
-//! file.
+//! The file of a user's experiment (docs/study.md): two machines, the traffic between them, factors and quantities. Only reads the
+//! file; no other I/O.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::data::quantity::Quantity;
 use crate::data::{Description, DetailPlot, Factor, Plot};
 use crate::experiment::{Cell, Experiment, Work};
 
-/// Quantities that need the lab: its queues, its switches, or loads that a file cannot describe.
+/// Quantities that only the lab can measure, because they need the lab's queues or switches, or loads that a file cannot describe.
 const LAB_ONLY: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::CoreUse,
@@ -29,16 +29,16 @@ const LAB_ONLY: [Quantity; 8] = [
     Quantity::ShortCompletion,
     Quantity::DeadlinesMissed,
 ];
-/// Maximum number of cells; more are probably a mistake.
+/// Maximum number of cells of an experiment. A file with more cells is probably a mistake.
 const MAX_CELLS: usize = 1_000;
 
-/// An experiment that a file describes.
+/// An experiment that a user's file describes.
 #[derive(Debug)]
 pub(crate) struct CustomExperiment {
     pub(crate) experiment: Experiment,
     pub(crate) client: Endpoint,
     pub(crate) server: Endpoint,
-    /// Runs of each cell. `None`: the default.
+    /// Number of runs of each cell. `None`: the default number.
     pub(crate) repeat: Option<u32>,
     /// The text of the file.
     pub(crate) text: String,
@@ -74,7 +74,7 @@ struct FilePlot {
     log: bool,
 }
 
-/// The table `traffic`, in which the factors of a cell replace values.
+/// The table `traffic` of the file. The factors of a cell replace its values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 struct TrafficTable {
@@ -117,7 +117,7 @@ fn one_minute() -> u64 {
 }
 
 impl CustomExperiment {
-    /// Reads a file. `taken`: names that it must not have.
+    /// Reads a file. `taken`: names that the experiment must not have.
     pub(crate) fn read(path: &Path, taken: &[&str]) -> Result<Self, Failure> {
         let name = path.display();
         let text = fs::read_to_string(path).map_err(|error| {
@@ -128,7 +128,7 @@ impl CustomExperiment {
         Self::parse(&text, taken).map_err(|error| Failure::usage(format!("{name}{error}")))
     }
 
-    /// The error begins with the line, if it is known, and a colon.
+    /// Parses the text of a file. An error begins with the line number, if it is known, and a colon.
     fn parse(text: &str, taken: &[&str]) -> Result<Self, String> {
         let file: ExperimentFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -201,7 +201,7 @@ fn check_name(name: &str, taken: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The address and port that the client connects to.
+/// The address and port to which the client connects.
 fn address_of(client: &Endpoint, server: &Endpoint) -> Result<SocketAddr, String> {
     if client.address.is_some() || client.port.is_some() {
         return Err(
@@ -240,7 +240,7 @@ fn values<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], String> {
     }
 }
 
-/// Every combination of factors, the first factor slowest.
+/// Every combination of the factors' values. The value of the last factor changes first.
 fn combinations(factors: &Table) -> Result<Vec<Vec<(&String, &Value)>>, String> {
     let mut all = vec![Vec::new()];
     for (name, value) in factors {
@@ -322,7 +322,7 @@ fn traffic(table: &Table, factors: &[(&String, &Value)], server: SocketAddr) -> 
     Ok(spec)
 }
 
-/// The setup in a sentence.
+/// A sentence that describes the setup.
 fn method(file: &ExperimentFile, server: SocketAddr) -> String {
     let here = |command: &[String]| {
         if command.is_empty() {

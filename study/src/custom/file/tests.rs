@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that are accepted, and the errors of others.
+//! Tests of experiment files: valid files, and the error messages for invalid ones.
 
 use super::*;
 use crate::data::key;
@@ -40,7 +40,7 @@ fn an_empty_command_is_this_machine_and_this_program() {
 }
 
 #[test]
-fn every_error_says_what_is_wrong_and_what_to_do() {
+fn every_error_states_the_problem_and_a_remedy() {
     let cases = [
         ("name = \"racks\"", "name = \"energy\"", "choose another name"),
         ("name = \"racks\"", "name = \"My racks\"", "lower-case"),

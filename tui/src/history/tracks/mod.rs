@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latest values of many flows, a column per tick, read front to back: with ten thousand flows, any other order misses the cache.
+//! The latest values of many flows, stored as a column per tick. Read each column from front to back: any other order is slow.
 
 use std::cell::Cell;
 use std::hash::Hash;
@@ -13,18 +13,18 @@ use super::series::{Series, Span, Tick, TickColumns, Values};
 /// The values of a flow in a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowValues {
-    /// Sum of the send and receive rates. `None`: unknown.
+    /// Sum of the send and receive rates, bit/s. `None`: unknown.
     pub(super) rate: Option<BitsPerSecond>,
     pub(super) rtt: Option<Micros>,
-    /// Total energy above idle.
+    /// Total energy above idle since mpwatch observes the flow. `None`: unknown.
     pub(super) active: Option<Microjoules>,
 }
 
-/// A row of the columns and the flow that uses it. In columns before `since`, the row has values of an earlier flow.
+/// The flow that uses an index of the columns. In columns before tick `since`, the values at this index belong to an earlier flow.
 #[derive(Clone, Copy, Debug)]
 struct Slot<Id> {
     id: Id,
-    /// Its first tick; [`FREE`] for an unused slot.
+    /// The first tick with the flow; [`FREE`] for an unused slot.
     since: Tick,
     /// The latest tick with the flow.
     last: Tick,
@@ -32,42 +32,42 @@ struct Slot<Id> {
     activity: Activity,
 }
 
-/// Power is the mean over this time, seconds.
+/// The time over which power is averaged, in seconds.
 const POWER_WINDOW: f64 = 5.0;
 
 /// The `since` of an unused slot.
 const FREE: Tick = Tick::MAX;
 
-/// Values of a closed flow that is remembered.
+/// The values of a remembered closed flow, copied before its slot is freed.
 #[derive(Clone, Debug)]
 struct Kept {
     last: Tick,
-    /// The interval of each tick with its values, the latest last.
+    /// The interval of each tick and the flow's values in it, the latest last.
     values: Vec<(Span, Values)>,
 }
 
-/// The values of all flows of a kind.
+/// The values of all connections, or of all subflows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracks<Id> {
-    /// A fast hash, because tens of thousands of ids are looked up in each snapshot. The kernel assigns them, so an attacker cannot provoke collisions.
+    /// A fast hash, because each snapshot needs tens of thousands of lookups. The kernel assigns the ids: peers cannot provoke collisions.
     slot_of: FxHashMap<Id, u32>,
     slots: Vec<Slot<Id>>,
     free: Vec<u32>,
     columns: TickColumns,
     kept: FxHashMap<Id, Kept>,
-    /// The slot after the previous hit: flows are mostly looked up in the order of the snapshot.
+    /// The slot after the last one found, tried first: flows are mostly looked up in the order of their slots.
     next: Cell<usize>,
 }
 
 impl<Id: Copy + Eq + Hash> Tracks<Id> {
-    /// Starts a tick.
+    /// Begins a tick, whose interval is `span`.
     pub(super) fn begin(&mut self, tick: Tick, span: Span) {
         self.columns.begin(tick, span, self.slots.len());
         self.next.set(0);
     }
 
-    /// Adds a flow of the current tick. `interval`: time since the previous tick, in seconds.
-    #[expect(clippy::cast_possible_truncation, reason = "for drawing")]
+    /// Adds the values of a flow in the current tick. `interval`: the length of the tick's interval in seconds.
+    #[expect(clippy::cast_possible_truncation, reason = "f32 is precise enough for drawing")]
     pub(super) fn add(&mut self, id: Id, interval: f64, value: FlowValues) {
         let index = self.slot(id).unwrap_or_else(|| self.insert(id));
         let slot = &mut self.slots[index];
@@ -106,7 +106,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         index
     }
 
-    /// The slot of a flow of the latest snapshots.
+    /// The slot of a flow. `None`: the flow has no slot, because it is new or its slot was freed.
     fn slot(&self, id: Id) -> Option<usize> {
         let guess = self.next.get();
         let hit = self.slots.get(guess).is_some_and(|slot| slot.id == id && slot.since != FREE);
@@ -115,7 +115,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         Some(index)
     }
 
-    /// Frees the slots of flows that are in no snapshot since `old`. Keeps the values of flows to be remembered.
+    /// Frees the slots of flows that no snapshot since `old` contains. Copies the values of the flows for which `is_kept` is true.
     pub(super) fn forget(&mut self, old: Tick, is_kept: impl Fn(&Id) -> bool) {
         for index in 0..self.slots.len() {
             let Slot { id, since, last, .. } = self.slots[index];
@@ -134,7 +134,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         self.kept.retain(|id, _| is_kept(id));
     }
 
-    /// The sums of the known values of some flows for at most `max` ticks up to `until`, the latest last; `NaN`: all are unknown.
+    /// For at most `max` ticks up to `until`, the sum of the known values of the flows `ids`, the latest last. `NaN`: all are unknown.
     pub(crate) fn sums(
         &self,
         ids: impl Iterator<Item = Id>,
@@ -142,7 +142,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         until: Tick,
         max: usize,
     ) -> Vec<f32> {
-        // Live flows are read column by column, as they are in memory; the few remembered flows are read separately.
+        // Live flows are read column by column, in memory order; the few remembered flows are read separately.
         let (mut live, mut remembered) = (Vec::new(), Vec::new());
         for track in ids.filter_map(|id| self.get(id)) {
             match track.0 {
@@ -165,7 +165,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
         sums.split_off(max - longest)
     }
 
-    /// The values of a flow. `None`: there are none.
+    /// The values of a flow. `None`: no values of this flow are kept.
     pub(crate) fn get(&self, id: Id) -> Option<Track<'_>> {
         Some(Track(match self.slot(id) {
             Some(index) => {
@@ -177,7 +177,7 @@ impl<Id: Copy + Eq + Hash> Tracks<Id> {
     }
 }
 
-/// The sum of the known values; `NaN`: both are unknown.
+/// The sum of the known values among `a` and `b`. `NaN`: both are unknown.
 fn known_sum(a: f32, b: f32) -> f32 {
     match (a.is_nan(), b.is_nan()) {
         (true, _) => b,
@@ -197,7 +197,7 @@ enum Source<'a> {
 }
 
 impl<'a> Track<'a> {
-    /// The intervals up to a tick with their values, the latest first.
+    /// The intervals up to tick `until` with their values, the latest first.
     fn back_from(self, until: Tick) -> impl Iterator<Item = (Span, Values)> + use<'a> {
         let (live, kept) = match self.0 {
             Source::Live { columns, index, since, last } => {
@@ -212,7 +212,7 @@ impl<'a> Track<'a> {
         live.into_iter().flatten().chain(kept.into_iter().flatten())
     }
 
-    /// The values up to a tick with their intervals, the latest last; `NaN`: unknown.
+    /// The values up to tick `until` with their intervals, the latest last. `NaN`: unknown.
     pub(crate) fn spans(self, series: Series, until: Tick) -> Vec<(Span, f32)> {
         let latest_first = self.back_from(until).map(|(span, values)| (span, values[series as usize]));
         let mut values: Vec<(Span, f32)> = latest_first.collect();
@@ -220,12 +220,12 @@ impl<'a> Track<'a> {
         values
     }
 
-    /// The values up to a tick, the latest last.
+    /// The values up to tick `until`, the latest last. `NaN`: unknown.
     pub(crate) fn values(self, series: Series, until: Tick) -> Vec<f32> {
         self.spans(series, until).into_iter().map(|(_, value)| value).collect()
     }
 
-    /// Adds the values up to a tick to `sums`, whose last element belongs to the tick. Returns the number of values.
+    /// Adds the values up to tick `until` to `sums`, whose last element belongs to `until`. Returns the number of values.
     fn add_to(self, sums: &mut [f32], series: Series, until: Tick) -> usize {
         let mut count = 0;
         for (sum, (_, values)) in sums.iter_mut().rev().zip(self.back_from(until)) {
@@ -235,7 +235,7 @@ impl<'a> Track<'a> {
         count
     }
 
-    /// Mean power over the latest seconds before a tick: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
+    /// Mean power in watts over `POWER_WINDOW`: a sampled ledger charges energy once a second, not in every tick. `None`: unknown.
     pub(crate) fn watts(self, at: Tick) -> Option<f64> {
         let (mut joules, mut seconds, mut end) = (0.0, 0.0, None);
         for ((from, to), values) in self.back_from(at) {
@@ -251,7 +251,7 @@ impl<'a> Track<'a> {
         (seconds > 0.0).then(|| joules / seconds)
     }
 
-    /// The activity step at a tick; 0 for an idle flow.
+    /// The activity step at tick `at`; 0 for an idle flow and for a closed flow without a slot.
     pub(crate) fn activity(self, at: Tick) -> i16 {
         match self.0 {
             Source::Live { columns, index, since, last } => {
@@ -262,7 +262,7 @@ impl<'a> Track<'a> {
         }
     }
 
-    /// Mean rate of the latest ten values.
+    /// Mean of the known rates in the latest ten ticks up to `until`, bit/s; 0 if none is known.
     pub(crate) fn recent(self, until: Tick) -> f64 {
         let rates = self.back_from(until).take(10).map(|(_, values)| values[Series::Rate as usize]);
         let latest = rates.filter(|rate| !rate.is_nan());

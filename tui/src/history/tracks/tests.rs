@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values of flows over time: slots are reused, sums and means contain what they should.
+//! Tests of the values of flows over time: reuse of slots, sums and means.
 
 use super::super::series::SAMPLES;
 use super::*;
@@ -13,7 +13,7 @@ fn value(rate: u64) -> FlowValues {
 }
 
 #[test]
-fn a_reused_slot_shows_nothing_of_the_flow_before() {
+fn a_reused_slot_has_no_values_of_the_previous_flow() {
     let mut tracks: Tracks<u64> = Tracks::default();
     for tick in 1..=5 {
         tracks.begin(tick, (tick as f64 - 1.0, tick as f64));
@@ -117,7 +117,7 @@ fn sums_contain_each_flow_in_its_own_time() {
     assert_eq!(sums(&[2, 1], 5, 2), [44.0, 55.0]);
     assert_eq!(sums(&[2, 9], 4, 40), [30.0, 40.0]);
     assert_eq!(sums(&[1, 3, 2], 2, 40), [101.0, 202.0]);
-    // The values of a closed flow end where the values of the others end.
+    // The values of a closed flow are aligned so that they end at the same tick as the values of live flows.
     assert_eq!(sums(&[2, 3], 5, 40), [130.0, 240.0, 350.0]);
     assert!(sums(&[], 5, 40).is_empty() && sums(&[9], 5, 40).is_empty());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The comparisons: with the application's counts, the kernel's socket information, interface counters and configured paths. Pure.
+//! Compares mpwatch's values with the application's counts, the kernel's socket information, interface counters and configured delays.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::check::Check;
 
 /// Accepted error of the wire estimate, which does not include the TCP options of each segment.
 const WIRE_TOLERANCE: f64 = 0.02;
-/// Accepted excess of a round trip over the delay of its path: processes must be scheduled too.
+/// Accepted excess of an RTT over the configured delay of its path, because an RTT includes scheduling delays.
 const RTT_TOLERANCE: f64 = 0.10;
 
 const APPLICATION: &str = "application";
@@ -24,7 +24,7 @@ const FULL_INFO: &str = "MPTCP_FULL_INFO";
 const TCP_INFO: &str = "tcp_info";
 const MIB: &str = "MPTcpExt";
 const INTERFACES: &str = "interfaces";
-/// The configuration of the path, which netem or the lab's relay implements.
+/// The source of configured delays: the configuration of the path, which netem or the lab's relay implements.
 const PATH: &str = "path";
 const PATH_AND_APPLICATION: &str = "path, application";
 
@@ -34,7 +34,7 @@ pub(super) struct TransferEnd {
     /// `client` or `server`.
     pub(super) name: &'static str,
     pub(super) netns: String,
-    /// Counts of its application, and the kernel's report on its socket.
+    /// Counts of the application at this end, and the kernel's report on its socket.
     pub(super) traffic: ConnectionReport,
     pub(super) mib: Counters,
 }
@@ -53,7 +53,7 @@ pub(super) struct Measurements {
     pub(super) idle: Snapshot,
     pub(super) report: Report,
     pub(super) ends: [TransferEnd; 2],
-    /// The client of the requests before the transfer: one small packet at a time.
+    /// The client's report on the requests before the transfer, which had one small packet in flight at a time.
     pub(super) requests: ConnectionReport,
     pub(super) paths: Vec<BuiltPath>,
     /// Bytes sent by the client's interfaces.
@@ -73,7 +73,7 @@ pub(super) fn all(measured: &Measurements) -> Vec<Check> {
     checks
 }
 
-/// Whether the transfer itself was correct; otherwise the other checks mean nothing.
+/// Checks that the transfer itself was correct. If it was not, the other checks mean nothing.
 fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
     let hash = |hash: u64| format!("{hash:016x}");
     let [received, sent] = [server.traffic.received_hash, client.traffic.sent_hash].map(hash);
@@ -83,7 +83,7 @@ fn application(client: &TransferEnd, server: &TransferEnd) -> Vec<Check> {
     ]
 }
 
-/// The connection at one end. Values that an older kernel does not report are not compared.
+/// Compares the connection at one end, except values that an older kernel does not report.
 fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Vec<Check> {
     let named = |what: &str| format!("{}: {what}", end.name);
     let found = find(&measured.report.connections, end, &end.traffic);
@@ -115,8 +115,8 @@ fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Ve
     checks
 }
 
-/// Bytes are compared at the end; the kernel's count includes attempts that a queue of this host refused, which may be retransmissions.
-/// Segments are compared in the snapshot at the time of the kernel's report, because a FIN that is retransmitted later counts too.
+/// Compares bytes at the end. The kernel also counts transmissions that a queue of this host refused; some may be retransmissions.
+/// Compares segments in the snapshot at the time of the kernel's report, because a FIN retransmitted later would count too.
 fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Check> {
     let theirs = end.traffic.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let name = format!("{}: subflows", end.name);
@@ -148,7 +148,7 @@ fn wire(measured: &Measurements, client: &TransferEnd) -> Check {
     Check::within(WIRE_TOLERANCE, "client: wire bytes (estimate)", ours, measured.wire_bytes, INTERFACES)
 }
 
-/// The lowest RTT of each path, and the median of the first one while its queues were empty.
+/// Compares the lowest RTT of each path, and the median RTT of the first path while its queues were empty.
 fn round_trips(measured: &Measurements, client: &TransferEnd) -> Vec<Check> {
     let connections = &measured.report.connections;
     let on = |traffic: &ConnectionReport, path: &BuiltPath| {
@@ -174,7 +174,7 @@ fn round_trips(measured: &Measurements, client: &TransferEnd) -> Vec<Check> {
     checks
 }
 
-/// Connections and joined subflows, compared with the namespace's counters of handshakes.
+/// Compares the numbers of connections and of joined subflows with the namespace's counters of handshakes.
 fn counts(report: &Report, end: &TransferEnd) -> [Check; 2] {
     let handshakes = match end.name {
         "client" => ["MPTcpExtMPCapableSYNACKRX", "MPTcpExtMPJoinSynAckRx"],
