@@ -84,11 +84,12 @@ fn is_complete(connection: &ConnectionReport) -> bool {
     connection.error.is_none() && !connection.reset
 }
 
-/// Completion time in seconds and payload in bytes. `None`: the server did not receive all bytes that the client sent.
+/// Completion time in seconds and payload in bytes. `None`: one end did not receive all bytes that the other end sent.
 fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64, u64)> {
     let is_other_end = |other: &&ConnectionReport| other.remote == client.local;
-    let server =
-        server.connections.iter().find(is_other_end).filter(|server| server.received == client.sent)?;
+    let is_whole =
+        |server: &&ConnectionReport| (server.received, server.sent) == (client.sent, client.received);
+    let server = server.connections.iter().find(is_other_end).filter(is_whole)?;
     // The end of the stream comes too late: the sender waits for all acknowledgements before, and a failed subflow never gets them.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
@@ -96,7 +97,42 @@ fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64,
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// A connection as one end reports it. Its peer's address is the same for both ends here.
+    fn end(sent: u64, received: u64) -> ConnectionReport {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let second = Duration::from_secs(1);
+        ConnectionReport {
+            local: address,
+            remote: address,
+            sent,
+            received,
+            sent_hash: 0,
+            received_hash: 0,
+            exchanges: 0,
+            connect_time: second,
+            open_time: second,
+            transfer_time: second,
+            receive_time: second,
+            reset: false,
+            socket_info: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_was_cut_in_either_direction_has_no_completion_time() {
+        let server = |sent, received| TrafficReport {
+            connections: vec![end(sent, received)],
+            ..TrafficReport::default()
+        };
+        assert_eq!(completion(&end(10, 900), &server(900, 10)), Some((2.0, 910)));
+        assert_eq!(completion(&end(10, 899), &server(900, 10)), None, "a download");
+        assert_eq!(completion(&end(900, 0), &server(0, 899)), None, "an upload");
+    }
 
     fn with_rates(rates: &[f64]) -> Outcome {
         Outcome {

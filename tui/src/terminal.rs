@@ -156,7 +156,7 @@ fn translated(event: &event::Event) -> Option<Event> {
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     OWNED.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
+    execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide).inspect_err(|_| restore())
 }
 
 /// Columns and rows of the terminal on standard output. `None`: standard output is not a terminal, or its size is unknown.

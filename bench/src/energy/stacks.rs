@@ -70,8 +70,11 @@ impl StackSampler {
 
 impl Drop for StackSampler {
     fn drop(&mut self) {
-        self.interrupt();
-        let _ = self.child.wait();
+        // After `finish` the process has been waited for, and its id may belong to another process.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.interrupt();
+            let _ = self.child.wait();
+        }
     }
 }
 
