@@ -175,7 +175,6 @@ impl Daemon {
                     return Err(AttachError::TooLong { path: self.path.clone(), what, limit });
                 }
                 Ok(_) if limit == MAX_GREETING => return Ok(None),
-                Ok(_) => return Err(AttachError::Gone { path: self.path.clone() }),
                 // `line` keeps what was read so far.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     if Instant::now() >= deadline {
@@ -183,7 +182,7 @@ impl Daemon {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
+                Ok(_) | Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
             }
         }
         Ok(None)

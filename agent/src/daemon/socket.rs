@@ -326,6 +326,7 @@ impl Drop for Socket {
 }
 
 #[cfg(test)]
+#[path = "history_tests.rs"]
 mod history_tests;
 
 #[cfg(test)]
