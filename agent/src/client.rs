@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Client of the daemon's Unix socket, for the commands that show snapshots. The daemon sends a greeting, then one snapshot per line, all JSON;
-//! clients send nothing.
+//! Client of the daemon's Unix socket, for the commands that show snapshots. The daemon sends a greeting, the latest snapshot, marked earlier
+//! snapshots for the history of the live view, then each new snapshot, one JSON value per line; clients send nothing.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use mpwatch_model::snapshot::{SCHEMA, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,8 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_GREETING: usize = 64 << 10;
 /// Maximum length of a snapshot in bytes. A connection with two subflows has about 5 kB, so that 200 000 of them fit.
 const MAX_SNAPSHOT: usize = 1 << 30;
+/// The beginning of a line with an [`Earlier`] snapshot.
+const EARLIER: &str = "{\"earlier\":";
 /// A daemon is silent if it sends nothing for this long plus three of its intervals.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -38,6 +41,12 @@ impl Default for Greeting {
     fn default() -> Self {
         Self { proto: VERSION, version: env!("CARGO_PKG_VERSION").to_owned() }
     }
+}
+
+/// A line with a snapshot from before the client attached, which is not the current state. `None`: the last of these lines.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Earlier<T> {
+    pub(crate) earlier: Option<T>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -82,14 +91,11 @@ impl Daemon {
     ) -> Result<Option<Self>, AttachError> {
         let named = options.socket.clone().or_else(|| std::env::var_os("MPWATCH_SOCKET").map(PathBuf::from));
         let tracing = tracing_options(options, interval);
-        let path = match (&named, tracing.is_empty()) {
-            (None, false) => return Ok(None),
-            (Some(path), false) => {
-                let (path, options) = (path.clone(), tracing.join(", "));
-                return Err(AttachError::TracingOptions { path, options });
-            }
-            (_, true) => named.clone().unwrap_or_else(|| PathBuf::from(paths::SOCKET)),
-        };
+        if !tracing.is_empty() {
+            let options = tracing.join(", ");
+            return named.map_or(Ok(None), |path| Err(AttachError::TracingOptions { path, options }));
+        }
+        let path = named.clone().unwrap_or_else(|| PathBuf::from(paths::SOCKET));
         let stream = match UnixStream::connect(&path) {
             Ok(stream) => stream,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -107,10 +113,9 @@ impl Daemon {
         path: &Path,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, AttachError> {
-        let lines = BufReader::new(stream);
-        let (path, stop) = (path.to_owned(), Arc::clone(stop));
+        let timeout = stream.set_read_timeout(Some(STOP_CHECK_INTERVAL));
+        let (path, lines, stop) = (path.to_owned(), BufReader::new(stream), Arc::clone(stop));
         let mut daemon = Self { path, lines, stop, interval: Duration::ZERO };
-        let timeout = daemon.lines.get_ref().set_read_timeout(Some(STOP_CHECK_INTERVAL));
         timeout.map_err(|error| daemon.protocol_error(&error))?;
         let line = daemon.line("greeting", MAX_GREETING)?;
         let line = line.ok_or_else(|| AttachError::Full { path: daemon.path.clone() })?;
@@ -126,13 +131,25 @@ impl Daemon {
         AttachError::Protocol { path: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// The next snapshot. `None`: the stop flag is set.
+    /// The first snapshot, preceded by the earlier ones from after `since`, in order. Empty: the stop flag is set.
+    pub(crate) fn history(&mut self, since: Timestamp) -> Result<Vec<Snapshot>, AttachError> {
+        let (latest, mut all) = (self.next()?, Vec::new());
+        while let Some(line) = self.line("snapshot", MAX_SNAPSHOT)? {
+            let line = serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
+            let Earlier::<Snapshot> { earlier: Some(snapshot) } = line else { break };
+            all.extend(Some(snapshot).filter(|snapshot| snapshot.at > since));
+        }
+        all.extend(latest);
+        Ok(all)
+    }
+
+    /// The next snapshot; ignores earlier ones. `None`: the stop flag is set.
     pub(crate) fn next(&mut self) -> Result<Option<Snapshot>, AttachError> {
-        let line = match self.line("snapshot", MAX_SNAPSHOT)? {
-            Some(line) => line,
-            None if self.stop.load(Ordering::Relaxed) => return Ok(None),
-            None => return Err(AttachError::Gone { path: self.path.clone() }),
-        };
+        let mut line = self.line("snapshot", MAX_SNAPSHOT)?;
+        while line.as_ref().is_some_and(|line| line.starts_with(EARLIER)) {
+            line = self.line("snapshot", MAX_SNAPSHOT)?;
+        }
+        let Some(line) = line else { return Ok(None) };
         let snapshot: Snapshot = serde_json::from_str(&line).map_err(|error| self.protocol_error(&error))?;
         if snapshot.schema != SCHEMA {
             return Err(self.protocol_error(&format!("schema {}", snapshot.schema)));
@@ -144,7 +161,7 @@ impl Daemon {
         Ok(Some(snapshot))
     }
 
-    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon closed the socket.
+    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon sends no greeting.
     fn line(&mut self, what: &'static str, limit: usize) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;
@@ -157,7 +174,7 @@ impl Daemon {
                 Ok(_) if line.len() == limit => {
                     return Err(AttachError::TooLong { path: self.path.clone(), what, limit });
                 }
-                Ok(_) => return Ok(None),
+                Ok(_) if limit == MAX_GREETING => return Ok(None),
                 // `line` keeps what was read so far.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                     if Instant::now() >= deadline {
@@ -165,7 +182,7 @@ impl Daemon {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
+                Ok(_) | Err(_) => return Err(AttachError::Gone { path: self.path.clone() }),
             }
         }
         Ok(None)

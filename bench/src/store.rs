@@ -16,7 +16,7 @@ use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::Bytes;
-use mpwatch_store::{Archive, Limits, Period, Store};
+use mpwatch_store::{Archive, Limits, Period, Store, StoreError};
 
 use crate::process::own_cpu_time;
 use crate::table::{figure, markdown};
@@ -65,8 +65,11 @@ fn measure(file: &Path, wanted: u32, size: &str, divisor: u64) -> Vec<String> {
     let bytes = fs::metadata(file).expect("the database was written").len() as f64;
     let start = Instant::now();
     let archive = Archive::open(file).expect("the database can be opened");
-    let (report, _) = archive.report(Period::default()).expect("the database can be read");
-    assert_eq!(report.connections.len(), count as usize, "every connection was stored");
+    let read = archive.parts(Period::default(), None, usize::MAX, |report, _| {
+        assert_eq!(report.connections.len(), count as usize, "every connection was stored");
+        Ok::<_, StoreError>(())
+    });
+    read.expect("the database can be read");
     let count = f64::from(count);
     vec![
         count.to_string(),

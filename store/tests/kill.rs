@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
-use mpwatch_store::{Archive, Limits, Period, Store};
+use mpwatch_store::{Archive, Limits, Period, Store, StoreError};
 
 /// Name of the variable with the file to write; set in the process that will be killed.
 const FILE: &str = "MPWATCH_TEST_STORE";
@@ -53,16 +53,19 @@ fn a_kill_loses_no_committed_flow() {
         let committed = counts.take_while(|count| *count < enough).last().unwrap_or_default();
         child.kill().unwrap();
         child.wait().unwrap();
-        let (report, _) = Archive::open(&file).unwrap().report(Period::default()).unwrap();
-        let mut births: Vec<u64> =
-            report.connections.iter().map(|connection| connection.id.birth.0).collect();
+        let mut connections = Vec::new();
+        let read = Archive::open(&file).unwrap().parts(Period::default(), None, usize::MAX, |report, _| {
+            connections.extend(report.connections);
+            Ok::<_, StoreError>(())
+        });
+        read.unwrap();
+        let mut births: Vec<u64> = connections.iter().map(|connection| connection.id.birth.0).collect();
         births.sort_unstable();
         assert!(births.len() as u64 >= committed, "{} of {committed} are there", births.len());
         assert_eq!(births.len() as u64 % PER_SNAPSHOT, 0, "a transaction is complete or absent");
         assert!(births.iter().copied().eq(1..=births.len() as u64), "no gap");
         assert!(
-            report
-                .connections
+            connections
                 .iter()
                 .all(|connection| connection.subflows.len() == 2 && connection.timeline.len() == 8)
         );

@@ -74,7 +74,7 @@ fn a_hundred_megabytes_of_garbage_are_not_stored() {
     (&head).write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
     let body = TcpStream::connect(daemon.address()).unwrap();
     body.set_write_timeout(Some(WRITE_TIMEOUT)).unwrap();
-    (&body).write_all(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n").unwrap();
+    (&body).write_all(b"POST /metrics HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 100000000\r\n\r\n").unwrap();
     for (what, stream) in [("no request", &http), ("a head without an end", &head), ("a body", &body)] {
         let sent = send(stream, GARBAGE);
         assert!(sent < GARBAGE, "{what}: all bytes were accepted");
@@ -141,14 +141,14 @@ fn slow_senders_and_readers_delay_only_themselves() {
         .map(|_| {
             let mut stream = TcpStream::connect(daemon.address()).unwrap();
             stream.set_nonblocking(true).unwrap();
-            let _ = stream.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000).as_bytes());
+            let _ = stream.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1_000).as_bytes());
             stream
         })
         .collect();
     assert_serves_others(&daemon_dir, &daemon, "greedy");
     // A client closes its sending side after the request.
     let mut half = TcpStream::connect(daemon.address()).unwrap();
-    half.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    half.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     half.shutdown(Shutdown::Write).unwrap();
     // There may be no response, if the server notices the end of the stream first.
     let _ = half.read(&mut [0; 10]);

@@ -290,7 +290,7 @@ fn exercise(lab: &Topology, daemon: &Daemon, daemon_dir: &DaemonDir) {
     fn read_some<S: Read + Write>(stream: std::io::Result<S>, set_timeout: fn(&S) -> std::io::Result<()>) {
         let Ok(mut stream) = stream else { return };
         set_timeout(&stream).unwrap();
-        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let _ = stream.read(&mut [0; 4096]);
     }
     open_and_close(lab);

@@ -12,13 +12,16 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mpwatch_fixtures as fixture;
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::{self, Control, TrafficSpec, Transfer, Workload};
 use mpwatch_lab::{Topology, poll_until};
-use mpwatch_tests::{may_run_as_root, mpwatch};
+use mpwatch_store::{Limits, Store};
+use mpwatch_tests::{may_run_as_root, mpwatch, program};
 use nix::sys::signal::Signal;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -413,4 +416,33 @@ fn sighup_applies_new_limits() {
     daemon_dir.configure("[store]\nkeep = \"1s\"\n");
     daemon.signal(Signal::SIGHUP);
     daemon.wait_for_metric("mpwatch_agent_store_connections_retired_total", |retired| retired >= 8.0);
+}
+
+#[test]
+fn a_comparison_of_ten_times_the_memory_omits_the_oldest_connections() {
+    const CONNECTIONS: u32 = 6_000;
+    if !may_run_as_root() {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let [file, copy, meminfo] = ["a.db", "b.db", "meminfo"].map(|name| folder.path().join(name));
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    for first in (1..=CONNECTIONS).step_by(1_000) {
+        store.deliver(&Arc::new(fixture::snapshot((first..first + 1_000).map(fixture::closed).collect())));
+    }
+    assert_eq!(store.close().flows_lost, 0);
+    fs::copy(&file, &copy).unwrap();
+    // Half of this memory holds a tenth of the connections, 5 000 bytes each.
+    fs::write(&meminfo, format!("MemAvailable: {} kB\n", CONNECTIONS / 10 * 10_000 / 1_024)).unwrap();
+    let script = r#"mount --bind "$1" /proc/meminfo && exec "$2" compare "$3" "$4""#;
+    let arguments = [meminfo, program().to_path_buf(), file, copy];
+    let run =
+        Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    // Of the last part of 1 000 and what was kept of the 5 000 before, half of the limit remains.
+    let kept = CONNECTIONS / 20 - 1;
+    for words in [format!(": {kept} connections in A, {kept} in B"), format!("{} older", CONNECTIONS - kept)]
+    {
+        assert!(run.status.success() && text.contains(&words), "`{words}` is not in {run:?}");
+    }
 }

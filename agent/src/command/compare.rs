@@ -17,22 +17,11 @@ use mpwatch_store::{Archive, Period};
 
 use super::files::{self, Content};
 use super::output::{on_a_terminal, print_table, terminal_width, write};
-use crate::cli::{CompareBy, CompareFormat, CompareOptions};
+use super::report::whole;
+use crate::cli::{CompareBy, CompareFormat, CompareOptions, FilterOptions};
 use crate::error::Failure;
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
-
-/// One of the two sets of connections.
-struct Selected {
-    name: String,
-    report: Report,
-}
-
-impl Selected {
-    fn side(&self) -> Side<'_> {
-        Side { name: &self.name, report: &self.report }
-    }
-}
 
 pub(super) fn run(options: &CompareOptions) -> anyhow::Result<()> {
     let CompareOptions { a, b, output, .. } = options;
@@ -43,18 +32,19 @@ pub(super) fn run(options: &CompareOptions) -> anyhow::Result<()> {
     );
     files::ensure_distinct(&[Some(a), b.as_deref(), output.as_deref()])?;
     let [a, b] = select(options)?;
-    for (letter, selected) in [("A", &a), ("B", &b)] {
+    let [a, b] = [&a, &b].map(|(name, report)| Side { name, report });
+    for (letter, side) in [("A", a), ("B", b)] {
         ensure!(
-            !selected.report.connections.is_empty(),
+            !side.report.connections.is_empty(),
             "{letter} ({}) has no connections to compare{}",
-            selected.name,
-            match selected.report.filtered_out {
+            side.name,
+            match side.report.filtered_out {
                 0 => "; trace some first (mpwatch record, mpwatch daemon)".to_owned(),
                 left => format!(": none of the {left} in the file is selected"),
             }
         );
     }
-    print(options, a.side(), b.side())
+    print(options, a, b)
 }
 
 fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<()> {
@@ -70,35 +60,32 @@ fn print(options: &CompareOptions, a: Side<'_>, b: Side<'_>) -> anyhow::Result<(
     write(&text, options.output.as_deref())
 }
 
-/// The two sets of connections that the options describe.
-fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
-    let load = |file: &Path| anyhow::Ok(options.filter.apply_to_report(load(file)?));
-    let labelled = |label: &Label| {
-        let report = load_labelled(&options.a, label)?;
-        anyhow::Ok(Selected { name: label.to_string(), report: options.filter.apply_to_report(report) })
-    };
+/// The two sets of connections that the options describe, with their names.
+fn select(options: &CompareOptions) -> anyhow::Result<[(String, Report); 2]> {
+    let load = |file: &Path, label: Option<&Label>| load(file, label, &options.filter);
     match options.labels.as_slice() {
         [] => {}
-        [a, b] => return Ok([labelled(a)?, labelled(b)?]),
+        [a, b] => {
+            let [of_a, of_b] = [load(&options.a, Some(a))?, load(&options.a, Some(b))?];
+            return Ok([(a.to_string(), of_a), (b.to_string(), of_b)]);
+        }
         _ => bail!(Failure::usage("compare needs two labels: --label NAME=VALUE for A, and another for B")),
     }
     if let Some(b) = &options.b {
-        return Ok([
-            Selected { name: options.a.display().to_string(), report: load(&options.a)? },
-            Selected { name: b.display().to_string(), report: load(b)? },
-        ]);
+        let [of_a, of_b] = [load(&options.a, None)?, load(b, None)?];
+        return Ok([(options.a.display().to_string(), of_a), (b.display().to_string(), of_b)]);
     }
-    let report = load(&options.a)?;
-    let part = |name: String, keep: &dyn Fn(&Connection) -> bool| {
-        let mut part = report.clone();
-        part.connections.retain(keep);
-        part.filtered_out += report.connections.len() - part.connections.len();
-        Selected { name, report: part }
+    let mut report = load(&options.a, None)?;
+    let mut all = std::mem::take(&mut report.connections);
+    report.filtered_out += all.len();
+    let mut part = |name: String, keep: &dyn Fn(&Connection) -> bool| {
+        let mut part = report.clone().with(all.extract_if(.., |connection| keep(connection)).collect());
+        part.filtered_out -= part.connections.len();
+        (name, part)
     };
     if options.by == Some(CompareBy::Protocol) {
-        let carried_by = |protocol| move |connection: &Connection| connection.carried_by() == protocol;
         return Ok([CarriedBy::Tcp, CarriedBy::Mptcp]
-            .map(|protocol| part(protocol.as_str().to_owned(), &carried_by(protocol))));
+            .map(|protocol| part(protocol.as_str().to_owned(), &|flow| flow.carried_by() == protocol)));
     }
     let Some(at) = options.split else {
         bail!(Failure::usage(
@@ -112,35 +99,34 @@ fn select(options: &CompareOptions) -> anyhow::Result<[Selected; 2]> {
     ])
 }
 
-/// The connections of a database or a recording.
-fn load(file: &Path) -> anyhow::Result<Report> {
-    if is_database(file)? {
-        return Ok(Archive::open(file)?.report(Period::default())?.0);
+/// The selected connections of a recording or a database, which may be larger than the memory. `label`: only of runs that have it.
+fn load(file: &Path, label: Option<&Label>, filter: &FilterOptions) -> anyhow::Result<Report> {
+    if !is_database(file)? {
+        ensure!(
+            label.is_none(),
+            "{} is not a database, and a recording has one run: use --label with a database of several runs (record --db)",
+            file.display()
+        );
+        let mut replay = Replay::open(file)?;
+        let all = session::run(&mut replay, TrackerSettings::new(Closed::Keep, None), None, |_| Ok(true))?;
+        return Ok(filter.apply_to_report(all));
     }
-    let mut replay = Replay::open(file)?;
-    session::run(&mut replay, TrackerSettings::new(Closed::Keep, None), None, |_| Ok(true))
-}
-
-/// The connections of the runs of a database that have a label.
-fn load_labelled(file: &Path, label: &Label) -> anyhow::Result<Report> {
-    ensure!(
-        is_database(file)?,
-        "{} is not a database, and a recording has one run: use --label with a database of several runs (record --db)",
-        file.display()
-    );
     let archive = Archive::open(file)?;
-    let labels = archive.labels()?;
-    ensure!(
-        labels.contains(label),
-        "no run in {} has the label {label}; {}",
-        file.display(),
-        if labels.is_empty() {
-            "no run has any label: label the runs (record --label NAME=VALUE --db FILE)".to_owned()
-        } else {
-            format!("its labels are {}", labels.iter().map(Label::to_string).collect::<Vec<_>>().join(", "))
-        }
-    );
-    Ok(archive.report_of_runs(Period::default(), Some(label))?.0)
+    if let Some(label) = label {
+        let labels = archive.labels()?;
+        ensure!(
+            labels.contains(label),
+            "no run in {} has the label {label}; {}",
+            file.display(),
+            if labels.is_empty() {
+                "no run has any label: label the runs (record --label NAME=VALUE --db FILE)".to_owned()
+            } else {
+                let labels: Vec<_> = labels.iter().map(Label::to_string).collect();
+                format!("its labels are {}", labels.join(", "))
+            }
+        );
+    }
+    whole(&archive, Period::default(), label, filter, drop)
 }
 
 fn is_database(file: &Path) -> anyhow::Result<bool> {

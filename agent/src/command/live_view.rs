@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use mpwatch_engine::tracker::Closed;
 use mpwatch_tui::screen::{Link, Origin, Settings};
 
@@ -78,19 +79,25 @@ impl LiveView<'_> {
 
     /// Shows a daemon's snapshots until the user quits. If the daemon stops, waits for the next one.
     fn show_daemon(&self, mut daemon: Daemon) -> anyhow::Result<()> {
-        let mut left = self.options.count.unwrap_or(u64::MAX);
+        let (mut left, mut shown) = (self.options.count.unwrap_or(u64::MAX), Timestamp::MIN);
         loop {
             self.screen.set_link(Link::Up(Origin::Daemon(daemon.path.display().to_string())));
+            // Fills the charts. A daemon that was only silent sends again what is shown already.
+            let mut snapshots = daemon.history(shown);
             let stopped = loop {
-                match daemon.next() {
-                    Ok(Some(snapshot)) => self.screen.show(self.options.view.filter.apply(snapshot)),
-                    Ok(None) => return Ok(()),
+                match snapshots {
+                    Ok(all) if all.is_empty() => return Ok(()),
+                    Ok(all) => all.into_iter().for_each(|snapshot| {
+                        shown = snapshot.at;
+                        self.screen.show(self.options.view.filter.apply(snapshot));
+                    }),
                     Err(error @ (AttachError::Gone { .. } | AttachError::Silent { .. })) => break error,
                     Err(error) => return Err(error.into()),
                 }
                 if !count_down(&mut left) {
                     return Ok(());
                 }
+                snapshots = daemon.next().map(Vec::from_iter);
             };
             self.screen.set_link(Link::Gone(stopped.to_string()));
             match self.wait_for_daemon() {

@@ -4,13 +4,14 @@
 use anyhow::Context as _;
 use jiff::Zoned;
 use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::host::setup::Label;
 use mpwatch_model::snapshot::Report;
 use mpwatch_store::{Archive, Period, SheetKind};
 
 use super::files;
 use super::output::{print_report, write_pieces};
 use super::sheet::sheet;
-use crate::cli::{Format, PeriodOptions};
+use crate::cli::{FilterOptions, Format, PeriodOptions};
 use crate::time_spec::period;
 
 /// Number of connections that are read at once.
@@ -27,7 +28,10 @@ pub(super) fn run(options: &PeriodOptions) -> anyhow::Result<()> {
         Format::CsvConnections => SheetKind::Connections,
         Format::CsvSamples => SheetKind::Samples,
         _ => {
-            let (report, series) = whole(&archive, period, options)?;
+            let mut series = CounterSeries::new();
+            let keep = |samples| series.extend(samples);
+            let mut report = whole(&archive, period, None, &options.filter, keep)?;
+            (report.run.since, report.run.until) = (period.since, period.until);
             return print_report(&report, &series, &options.report);
         }
     };
@@ -43,19 +47,22 @@ pub(super) fn run(options: &PeriodOptions) -> anyhow::Result<()> {
     })
 }
 
-/// The report on the selected connections. If they do not fit into half of the available memory, the oldest are omitted.
-fn whole(
+/// The report on the selected connections of the runs with this label; `None`: of all runs. If they do not fit into half of the available
+/// memory, the oldest are omitted. `keep` gets the samples.
+pub(super) fn whole(
     archive: &Archive,
     period: Period,
-    options: &PeriodOptions,
-) -> anyhow::Result<(Report, CounterSeries)> {
+    label: Option<&Label>,
+    filter: &FilterOptions,
+    mut keep: impl FnMut(CounterSeries),
+) -> anyhow::Result<Report> {
     let limit = available_memory().map_or(usize::MAX, |bytes| bytes / 2 / BYTES_PER_CONNECTION);
-    let (mut connections, mut series) = (Vec::new(), CounterSeries::new());
+    let mut connections = Vec::new();
     let (mut last, mut filtered_out, mut left_out) = (None, 0, 0);
-    archive.parts(period, None, PART, |report, samples| {
-        let mut part = options.filter.apply_to_report(report);
+    archive.parts(period, label, PART, |report, samples| {
+        let mut part = filter.apply_to_report(report);
         connections.append(&mut part.connections);
-        series.extend(samples);
+        keep(samples);
         filtered_out += part.filtered_out;
         last = Some(part);
         if connections.len() > limit {
@@ -65,13 +72,12 @@ fn whole(
     })?;
     let mut report = last.context("the database was not read")?.with(connections);
     report.filtered_out = filtered_out;
-    (report.run.since, report.run.until) = (period.since, period.until);
     if left_out > 0 {
         report.run.cut_short = Some(format!(
-            "{left_out} older connections do not fit into memory: narrow the report with --since, --until or --filter, or use --format csv"
+            "{left_out} older connections do not fit into memory: select fewer with --filter or --netns (report also has --since, --until and --format csv)"
         ));
     }
-    Ok((report, series))
+    Ok(report)
 }
 
 /// Bytes of memory that are available. `None`: unknown.

@@ -3,6 +3,7 @@
 //! counted; it delays neither the tracker nor other readers. If there are too many readers, a new reader replaces a reader that has left, reads
 //! nothing, or reads too little to catch up.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::Shutdown;
@@ -12,20 +13,22 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_report::json::{self, Layout};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::{Gid, Group};
+use serde::Serialize;
 
 use super::sink::SnapshotSink;
 use super::status::Status;
-use crate::client::Greeting;
+use crate::client::{Earlier, Greeting};
 use crate::config::Config;
 use crate::system::lock;
 use crate::system::privilege::without_any;
@@ -33,6 +36,10 @@ use crate::system::privilege::without_any;
 const MAX_READERS: usize = 32;
 /// Maximum number of snapshots that wait for a reader.
 const QUEUE_LENGTH: usize = 2;
+/// Maximum number of snapshots that are kept for new readers: the charts of the live view have this many values.
+const MAX_KEPT: usize = 120;
+/// Maximum size in bytes of these snapshots, apart from the latest, which the daemon has in memory anyway: two minutes of 50 connections.
+const MAX_KEPT_BYTES: usize = 16 << 20;
 /// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
 const SEND_BUFFER: usize = 16 << 10;
 /// A reader that has read nothing for this long is disconnected when a new reader needs its place.
@@ -72,7 +79,9 @@ impl Reader {
 
     /// Notes whether the reader has read everything. Data that is being written counts as unread.
     fn note_progress(&mut self) {
-        if lock(&self.output.stalled_since).is_none() && has_read_all(&self.output.stream) {
+        let mut waiting = [PollFd::new(self.output.stream.as_fd(), PollFlags::POLLOUT)];
+        let mut has_read_all = || matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(count) if count > 0);
+        if lock(&self.output.stalled_since).is_none() && has_read_all() {
             self.behind_since = None;
         } else {
             self.behind_since.get_or_insert_with(Instant::now);
@@ -87,16 +96,11 @@ impl Reader {
     }
 }
 
-/// Whether the peer has read everything. Valid while nothing is being written.
-fn has_read_all(stream: &UnixStream) -> bool {
-    let mut waiting = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
-    matches!(poll(&mut waiting, PollTimeout::ZERO), Ok(count) if count > 0)
-}
-
 struct Shared {
     status: Arc<Status>,
     readers: Mutex<Vec<Reader>>,
-    latest: Mutex<Option<Arc<Snapshot>>>,
+    /// The snapshots that are kept, the latest last, each with its size.
+    recent: Mutex<VecDeque<(usize, Arc<Snapshot>)>>,
 }
 
 pub(super) struct Socket {
@@ -118,7 +122,7 @@ impl Socket {
         if let Some(group) = group(&config.socket_group) {
             nix::unistd::chown(path, None, Some(group)).map_err(io::Error::from).with_context(failed)?;
         }
-        let shared = Arc::new(Shared { status, readers: Mutex::default(), latest: Mutex::default() });
+        let shared = Arc::new(Shared { status, readers: Mutex::default(), recent: Mutex::default() });
         let (snapshots, incoming) = mpsc::sync_channel(1);
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let (for_writer, for_listener) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -158,8 +162,8 @@ impl Shared {
     fn distribute(&self, incoming: &Receiver<Arc<Snapshot>>) {
         for snapshot in incoming {
             let has_readers = !lock(&self.readers).is_empty();
-            let line = has_readers.then(|| line(&snapshot)).flatten();
-            *lock(&self.latest) = Some(snapshot);
+            let line = has_readers.then(|| line(&*snapshot.complete())).flatten();
+            self.keep(snapshot);
             let Some(line) = line else { continue };
             lock(&self.readers).retain_mut(|reader| {
                 reader.note_progress();
@@ -175,6 +179,16 @@ impl Shared {
         }
         // A reader's thread ends after the queued snapshots, because its sender is dropped here.
         lock(&self.readers).clear();
+    }
+
+    /// Keeps a snapshot for new readers.
+    fn keep(&self, snapshot: Arc<Snapshot>) {
+        let mut recent = lock(&self.recent);
+        let mut before: usize = recent.iter().map(|(size, _)| size).sum();
+        while recent.len() >= MAX_KEPT || before > MAX_KEPT_BYTES {
+            before -= recent.pop_front().map_or(before, |(size, _)| size);
+        }
+        recent.push_back((size(&snapshot), snapshot));
     }
 
     fn accept(self: Arc<Self>, listener: &UnixListener) {
@@ -226,11 +240,16 @@ impl Shared {
     fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         // The queue exists already, so the latest snapshot may be sent twice, but none is missed.
-        let latest = lock(&self.latest).clone();
-        for line in latest.and_then(|snapshot| line(&snapshot)).into_iter().chain(lines) {
-            output.write(&line)?;
-        }
-        Ok(())
+        // A slow reader must not keep snapshots in memory, so it misses those that are no longer kept when it could read them.
+        let recent: Vec<_> =
+            lock(&self.recent).iter().map(|(_, snapshot)| Arc::downgrade(snapshot)).collect();
+        let mut recent = recent.iter().filter_map(Weak::upgrade);
+        let latest = recent.next_back().and_then(|latest| line(&*latest.complete()));
+        // The latest snapshot is sent first: `ls` and `show` need no other.
+        latest.or_else(|| lines.recv().ok()).map_or(Ok(()), |line| output.write(&line))?;
+        let earlier = recent.map(Some).chain([None]);
+        let earlier = earlier.map(|kept| line(&Earlier { earlier: kept.as_deref().map(Snapshot::complete) }));
+        earlier.flatten().chain(lines).try_for_each(|line| output.write(&line))
     }
 }
 
@@ -255,9 +274,19 @@ impl Output {
     }
 }
 
-/// A snapshot as a line of JSON. `None`: a bug, which is logged.
-fn line(snapshot: &Snapshot) -> Option<Line> {
-    json::text(&*snapshot.complete(), Layout::Line)
+/// The size of a snapshot in bytes. Its idle connections are counted as if they were not shared, because a reader gets all of them.
+fn size(snapshot: &Snapshot) -> usize {
+    let lists = |flow: &Connection| {
+        let pairs = flow.bottlenecks.as_ref().map_or(0, |found| size_of_val(&*found.pairs));
+        size_of_val(&*flow.subflows) + size_of_val(&*flow.timeline) + pairs
+    };
+    let number = snapshot.connections.len() + snapshot.idle.len();
+    number * size_of::<Connection>() + snapshot.connections.iter().map(lists).sum::<usize>()
+}
+
+/// A line of JSON. `None`: a bug, which is logged.
+fn line(value: &impl Serialize) -> Option<Line> {
+    json::text(value, Layout::Line)
         .map(|text| Arc::new(text + "\n"))
         .inspect_err(|error| tracing::error!(%error, "cannot format a snapshot as JSON"))
         .ok()
@@ -297,6 +326,10 @@ impl Drop for Socket {
 }
 
 #[cfg(test)]
+#[path = "history_tests.rs"]
+mod history_tests;
+
+#[cfg(test)]
 mod tests {
     use std::io::Read as _;
 
@@ -328,7 +361,7 @@ mod tests {
     #[test]
     fn a_reader_that_has_left_gives_up_its_place_before_the_next_snapshot() {
         let status = Arc::new(Status::new(&Config::default()));
-        let shared = Shared { status, readers: Mutex::default(), latest: Mutex::default() };
+        let shared = Shared { status, readers: Mutex::default(), recent: Mutex::default() };
         let mut peers = Vec::new();
         let mut admit = || {
             let (stream, peer) = UnixStream::pair().unwrap();

@@ -123,7 +123,7 @@ fn scrape(address: SocketAddr) -> usize {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a limit can be set");
     let request =
-        "GET /metrics HTTP/1.1\r\nHost: bench\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("the server takes the request");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("the server answers");

@@ -23,7 +23,7 @@ pub fn exchange(request: &[u8], access: Access, pages: Arc<dyn Pages>) -> io::Re
         tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build()?;
     runtime.block_on(async {
         let (client, stream) = tokio::io::duplex(BUFFER);
-        let site = Arc::new(Site::new(access, pages));
+        let site = Arc::new(Site::new(access, pages, true));
         Clients::new(1).add(|client| tokio::spawn(server::serve(stream, site, client)).abort_handle());
         let (mut input, mut output) = tokio::io::split(client);
         let request = request.to_vec();

@@ -62,9 +62,10 @@ impl Server {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
         };
+        let site = Arc::new(Site::new(access, pages, address.ip().is_loopback()));
         let thread = std::thread::Builder::new().name("mpwatch-http".to_owned()).spawn(move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, Arc::new(Site::new(access, pages)), refused));
+                tokio::spawn(accept(listener, site, refused));
                 // Returns when the server is dropped. Dropping the runtime then cancels all its tasks.
                 let _ = stopped.await;
             });

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages: their content, who may read them, and how many large answers are written at a time.
 
+use std::fs;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::header::{ALLOW, AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
@@ -25,6 +28,9 @@ const LANDING: &str = concat!(
 const CLOSED: &str =
     "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
 
+const FOREIGN_HOST: &str = "the Host header names another machine: use an IP address, localhost or the host name of this machine; for other \
+     names, let a proxy set the header, or set web.config to a web-config file with users or TLS\n";
+
 /// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`.
@@ -41,11 +47,13 @@ pub(super) struct Site {
     access: Access,
     pages: Arc<dyn Pages>,
     snapshots: Arc<Semaphore>,
+    is_local: bool,
 }
 
 impl Site {
-    pub(super) fn new(access: Access, pages: Arc<dyn Pages>) -> Self {
-        Self { access, pages, snapshots: Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS)) }
+    /// `is_local`: whether the server listens on a loopback address.
+    pub(super) fn new(access: Access, pages: Arc<dyn Pages>, is_local: bool) -> Self {
+        Self { access, pages, snapshots: Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS)), is_local }
     }
 
     /// The rules in force. Reloads the web-config file if it has changed.
@@ -66,6 +74,10 @@ impl Site {
                     response::new(StatusCode::UNAUTHORIZED, TEXT, "user name and password required\n");
                 return with_header(refusal, WWW_AUTHENTICATE, "Basic realm=\"mpwatch\"");
             }
+        }
+        let is_open = rules.users.is_none() && rules.tls.is_none();
+        if is_open && self.is_local && !request.headers().get_all(HOST).iter().all(names_this_machine) {
+            return response::new(StatusCode::MISDIRECTED_REQUEST, TEXT, FOREIGN_HOST);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let refusal =
@@ -97,4 +109,14 @@ impl Site {
         let outcome = tokio::task::spawn_blocking(move || pages.flows()).await;
         outcome.map_or_else(|_| busy(), |outcome| response::flows(outcome, permit))
     }
+}
+
+/// Whether a Host header names this machine. A browser sends the name of the web page that it shows, also if that name resolves to a
+/// loopback address (DNS rebinding), so that the page could read the answer.
+fn names_this_machine(host: &HeaderValue) -> bool {
+    let Ok(host) = Authority::try_from(host.as_bytes()) else { return false };
+    let name = host.host().trim_matches(['[', ']']);
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.parse::<IpAddr>().is_ok()
+        || ["localhost", own.trim_end()].iter().any(|known| name.eq_ignore_ascii_case(known))
 }

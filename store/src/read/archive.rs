@@ -47,34 +47,10 @@ impl Archive {
         Ok(Self { path: path.to_owned(), database, stamp })
     }
 
-    /// Reads the connections of a period and samples of their subflows. Energy and CPU time of the machine are totals of a run, so the
-    /// report has them only if it covers exactly one run.
-    pub fn report(&self, period: Period) -> Result<(Report, CounterSeries), StoreError> {
-        self.report_of_runs(period, None)
-    }
-
-    /// As [`Self::report`], for runs with this label; `None`: all runs. A connection that several runs observed belongs to the last of them.
-    pub fn report_of_runs(
-        &self,
-        period: Period,
-        label: Option<&Label>,
-    ) -> Result<(Report, CounterSeries), StoreError> {
-        let mut whole = None;
-        let mut keep = |report, samples| {
-            whole = Some((report, samples));
-            Ok::<_, StoreError>(())
-        };
-        let mut outcome = self.parts(period, label, usize::MAX, &mut keep);
-        if !self.is_unchanged() {
-            // A process has begun to write the file, so it is opened again, now with locks.
-            outcome = Self::open(&self.path)?.parts(period, label, usize::MAX, &mut keep);
-        }
-        outcome?;
-        whole.ok_or_else(|| StoreError::changed(&self.path))
-    }
-
-    /// As [`Self::report_of_runs`], in parts of at most `size` connections, because a whole report may not fit into memory. Each part is a
-    /// report; there is at least one part.
+    /// Reads the connections of a period and samples of their subflows, of the runs with this label (`None`: of all runs), in parts of at most
+    /// `size` connections, because a whole report may not fit into memory. Each part is a report; there is at least one part. Energy and
+    /// CPU time of the machine are totals of a run, so a report has them only if it covers exactly one run. A connection that several runs
+    /// observed belongs to the last of them.
     ///
     /// # Errors
     /// If the file cannot be read, if a program began to write it during the call, or if `each` fails.

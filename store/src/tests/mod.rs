@@ -11,6 +11,7 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::{CounterSample, CounterSeries};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
+use mpwatch_model::host::setup::Label;
 use mpwatch_model::id::{NetnsCookie, SocketCookie};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::settle::settled;
@@ -19,6 +20,7 @@ use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
 use tempfile::TempDir;
 
+use crate::error::StoreError;
 use crate::open;
 use crate::schema::values::nanos;
 use crate::write::limits::{SharedStatus, Status};
@@ -66,8 +68,22 @@ fn another(connection: &Connection, birth: u64) -> Connection {
     other
 }
 
+/// The connections of a period in one part.
+fn report(
+    archive: &Archive,
+    period: Period,
+    label: Option<&Label>,
+) -> Result<(Report, CounterSeries), StoreError> {
+    let mut whole = (Report::default(), CounterSeries::new());
+    archive.parts(period, label, usize::MAX, |report, samples| {
+        whole = (report, samples);
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(whole)
+}
+
 fn read(file: &std::path::Path) -> (Report, CounterSeries) {
-    Archive::open(file).unwrap().report(Period::default()).unwrap()
+    report(&Archive::open(file).unwrap(), Period::default(), None).unwrap()
 }
 
 fn all_kinds() -> Vec<Connection> {
@@ -359,7 +375,7 @@ fn a_report_has_the_connections_of_its_period() {
     let archive = Archive::open(&file).unwrap();
     let count = |since: Option<i64>, until: Option<i64>| {
         let period = Period { since: since.map(fixture::at), until: until.map(fixture::at) };
-        archive.report(period).unwrap().0.connections.len()
+        report(&archive, period, None).unwrap().0.connections.len()
     };
     assert_eq!((count(Some(0), None), count(Some(11_000_000), Some(11_500_000))), (1, 1));
     assert_eq!((count(Some(12_000_001), None), count(None, Some(-1))), (0, 0));

@@ -5,10 +5,12 @@ mod client;
 mod secured;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::server::MAX_CLIENTS;
+use super::server::{MAX_CLIENTS, Server};
+use super::web_config::Access;
 use client::{connect, exchange, get, start};
 
 #[test]
@@ -49,7 +51,7 @@ fn garbage_huge_heads_and_other_methods_are_rejected() {
         let answer = String::from_utf8_lossy(&exchange(&server, request)).into_owned();
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    let post = "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+    let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
     assert!(String::from_utf8_lossy(&exchange(&server, post)).starts_with("HTTP/1.1 405"));
     assert!(get(&server, "/healthz", "").0.starts_with("http/1.1 200"));
 }
@@ -66,7 +68,7 @@ fn idle_clients_do_not_lock_out_others() {
 #[test]
 fn clients_that_never_read_do_not_lock_out_others() {
     let (server, _) = start();
-    let requests = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000);
+    let requests = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2_000);
     let _stuck: Vec<TcpStream> = (0..MAX_CLIENTS + 10)
         .map(|_| {
             let mut stream = connect(&server);
@@ -87,7 +89,7 @@ fn a_client_with_occasional_requests_outlives_idle_ones() {
     for _ in 0..10 {
         // Before it reads the next request, the server may accept the batches of two rounds: fewer than `MAX_CLIENTS`.
         idle.extend((0..MAX_CLIENTS / 4).map(|_| connect(&server)));
-        regular.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        regular.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = [0; 12];
         regular.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
@@ -114,4 +116,46 @@ fn flows_are_not_served_without_authentication() {
     let (head, body) = get(&server, "/api/v1/flows", "");
     assert!(head.starts_with("http/1.1 403"), "{head}");
     assert!(String::from_utf8_lossy(&body).contains("web.config"), "{body:?}");
+}
+
+/// The status of `/metrics` for a request with these headers.
+fn status(server: &Server, version: &str, headers: &str) -> String {
+    let request = format!("GET /metrics HTTP/{version}\r\nConnection: close\r\n{headers}\r\n");
+    String::from_utf8_lossy(&exchange(server, &request)).split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_local_server_rejects_names_of_other_machines() {
+    let (server, _) = start();
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let own = own.trim_end();
+    let right = ["localhost", "LocalHost:9917", "127.0.0.1:9917", "192.0.2.1", "[::1]", "[::1]:9917", own]
+        .map(str::to_owned);
+    for host in right.into_iter().chain([format!("{}:80", own.to_uppercase())]) {
+        assert_eq!(status(&server, "1.1", &format!("Host: {host}\r\n")), "200", "{host}");
+    }
+    for host in [
+        "attacker.example",
+        "attacker.example:9917",
+        "127.0.0.1.attacker.example",
+        "localhost.attacker.example",
+        "x y",
+        "",
+    ] {
+        assert_eq!(status(&server, "1.1", &format!("Host: {host}\r\n")), "421", "{host}");
+    }
+    let two = "Host: localhost\r\nHost: attacker.example\r\n";
+    assert_eq!(status(&server, "1.1", two), "421");
+    assert_eq!(status(&server, "1.0", ""), "200", "HTTP/1.0 needs no Host header");
+    let (_, body) = get(&server, "/metrics", "Host: attacker.example\r\n");
+    let advice = String::from_utf8(body).unwrap();
+    assert!(advice.contains("use an IP address, localhost or the host name"), "{advice}");
+}
+
+#[test]
+fn a_server_on_all_addresses_answers_to_every_name() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let pages = Arc::new(client::TestPages::default());
+    let server = Server::start(listener, Access::unrestricted(), pages, Arc::default()).unwrap();
+    assert_eq!(status(&server, "1.1", "Host: node1.example\r\n"), "200");
 }
