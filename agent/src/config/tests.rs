@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the configuration: which source of a key wins, errors in the file, and the printed configuration.
+
 use std::time::Duration;
 
 use super::*;

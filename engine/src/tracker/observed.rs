@@ -39,7 +39,7 @@ impl Totals {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Observation {
-    /// Totals that were not observed, from the first tick. `None`: no tick has ended.
+    /// Totals that the flow had reached before it was observed, as of the first tick; 0 if its opening was traced. `None`: no tick has ended.
     before: Option<Totals>,
     latest: Bytes,
     active: Nanos,
@@ -124,7 +124,8 @@ mod tests {
         assert_eq!(observe(true), observed(1_600, 3_200, 27));
     }
 
-    /// Otherwise the goodput over a short time would contain up to two windows of payload too much.
+    /// If payload in flight counted at once, a connection older than mpwatch would have up to two congestion windows of payload too much,
+    /// which raises the goodput over a short time.
     #[test]
     fn of_an_older_flow_what_is_in_flight_is_not_observed_yet() {
         let mut observation = Observation::default();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks the BPF object against the BTF of other kernels: it loads on each, and lacks exactly the listed fields and hooks.
+//! Checks the BPF object against the BTF of other kernels: the object loads on each kernel, and each kernel lacks
+//! exactly the listed fields and hooks.
 //! Needs no privileges, only the fixtures of `tests/refresh-btf`. Tests in virtual machines check that the counters are right.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -76,7 +77,7 @@ const STORAGE_STATE: &str = "bpf_local_storage_elem.state";
 const RENAMED_PARENT: &str = "kernfs_node.__parent";
 
 #[test]
-fn linux_6_1_lacks_byte_counters_of_connections_and_owners_of_accepted_sockets() {
+fn linux_6_1_lacks_byte_counters_of_connections_and_cpu_time_of_system_calls() {
     let report = check("6.1");
     assert_eq!(
         report.guarded_missing,

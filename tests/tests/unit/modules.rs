@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Modules are layered: no module imports from a module that imports it, directly or through others, and no module imports from the file
-//! of its parent. Shared types belong in a module of their own, below both.
+//! of its parent. Types that two modules share belong in a third module, which both import.
 //!
 //! The test reads the text of the sources: paths that begin with `crate`, `super`, `self` or the name of a child module. Tests are exempt.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
