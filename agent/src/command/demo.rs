@@ -38,7 +38,9 @@ pub(super) fn run(options: &DemoOptions) -> anyhow::Result<()> {
     let interval = interval(None, INTERVAL, store.samples)?;
     let labels = labels_by_name(&label.labels)?;
     if options.simulate_rapl && trace.ledger == Some(LedgerMode::Off) {
-        bail!(Failure::usage("--simulate-rapl needs the CPU ledger: omit --simulate-rapl, or remove --ledger off"));
+        bail!(Failure::usage(
+            "--simulate-rapl needs the CPU ledger: omit --simulate-rapl, or remove --ledger off"
+        ));
     }
     let stop = stop_flag()?;
     mpwatch_lab::sweep_stale()?;

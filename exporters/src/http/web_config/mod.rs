@@ -92,7 +92,9 @@ impl Access {
 }
 
 fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
-    let mut note = |file: &Path| drop(versions.insert(file.to_owned(), version_of(file)));
+    let mut note = |file: &Path| {
+        versions.insert(file.to_owned(), version_of(file));
+    };
     let (tls, users, is_authenticated) =
         load::load(path, &mut note).map_err(|reason| WebConfigError { path: path.to_owned(), reason })?;
     Ok(Rules { tls, users, is_authenticated })
