@@ -326,7 +326,7 @@ impl Drop for Socket {
 }
 
 #[cfg(test)]
-#[path = "history_tests.rs"]
+#[path = "tests/history.rs"]
 mod history_tests;
 
 #[cfg(test)]
