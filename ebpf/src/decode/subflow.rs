@@ -93,7 +93,8 @@ pub(super) fn subflow(
     let join = flag(abi::MPW_SF_MP_JOIN);
     // TCP may be established although the peer refuses the MP_JOIN, or resets the subflow instead of acknowledging the join. A subflow that
     // an MP_FASTCLOSE ends later has no more segments, so the time decides: two round trips, and 10 ms for a busy peer.
-    let is_soon = closed_ns <= established_ns + 2_000 * u64::from(handshake_us) + 10_000_000;
+    let limit_ns = 2_000 * u64::from(handshake_us) + 10_000_000;
+    let is_soon = closed_ns.saturating_sub(established_ns) <= limit_ns;
     let is_refused = is_soon && flag(abi::MPW_SF_RST_RECEIVED) && raw_tcp.segs_in <= 2;
     let has_joined =
         if join { !is_refused || flag(abi::MPW_SF_PASSIVE) } else { !flag(abi::MPW_SF_ASKED_JOIN) };
@@ -275,6 +276,19 @@ mod tests {
         assert!(is_established(reset, 60_000_000, 2), "MP_FASTCLOSE on another subflow");
         assert!(is_established(reset | abi::MPW_SF_PASSIVE, 21_000_000, 2), "accepted here");
         assert!(is_established(0, 0, 1), "not acknowledged yet");
+    }
+
+    #[test]
+    fn times_of_a_damaged_record_do_not_overflow() {
+        let flags = abi::MPW_SF_MP_JOIN | abi::MPW_SF_RST_RECEIVED;
+        let observed = abi::mpw_observed {
+            established_ns: u64::MAX,
+            handshake_us: u32::MAX,
+            closed_ns: u64::MAX,
+            flags,
+            ..Default::default()
+        };
+        assert_eq!(subflow(abi::mpw_subflow { observed, ..Default::default() }).established, None);
     }
 
     /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the BPF programs.
