@@ -6,7 +6,7 @@ pub mod congestion;
 pub mod driver;
 mod elimination;
 pub mod kernel;
-mod netlink;
+pub mod netlink;
 mod path_manager;
 mod socket_diag;
 pub mod worker;

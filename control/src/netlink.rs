@@ -4,7 +4,10 @@
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use nix::libc::{NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR};
+use nix::libc::{
+    CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NLM_F_ACK, NLM_F_REQUEST,
+    NLMSG_DONE, NLMSG_ERROR,
+};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket, sockopt,
 };
@@ -12,6 +15,8 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 /// `nlmsghdr`: length, type, flags, sequence number, port.
 const HEADER: usize = 16;
+/// `genlmsghdr`: command, version, two bytes of padding.
+const GENERIC_HEADER: usize = 4;
 /// The kernel answers within the system call. A lost answer must not block the calling thread forever.
 const TIMEOUT_SECONDS: i64 = 2;
 const BUFFER: usize = 1 << 16;
@@ -45,13 +50,38 @@ pub(super) fn request(
     }
 }
 
+/// The number of a family of generic netlink.
+///
+/// # Errors
+/// `NotFound`: the kernel has no family of this name.
+pub fn generic_family(name: &str) -> io::Result<i32> {
+    let name = attribute(CTRL_ATTR_FAMILY_NAME, &[name.as_bytes(), b"\0"].concat());
+    let command = u8::try_from(CTRL_CMD_GETFAMILY).map_err(io::Error::other)?;
+    let answers = generic(GENL_ID_CTRL, command, &name)?;
+    let id = |body: &Vec<u8>| {
+        let value = find_attribute(body.get(GENERIC_HEADER..)?, CTRL_ATTR_FAMILY_ID)?;
+        Some(u16::from_ne_bytes(*value.first_chunk()?).into())
+    };
+    answers.iter().find_map(id).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Sends a command of generic netlink. Returns the bodies of all answers.
+///
+/// # Errors
+/// If the kernel rejects the command.
+pub fn generic(family: i32, command: u8, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let body = [&[command, 1, 0, 0], attributes].concat();
+    request(SockProtocol::NetlinkGeneric, family, NLM_F_ACK, &body)
+}
+
 /// A message type or flags as 16 bits. The C library defines the constants as `int`.
 fn half(number: i32) -> [u8; 2] {
     u16::try_from(number).unwrap_or_default().to_ne_bytes()
 }
 
 /// An attribute: length, type, value, padding.
-pub(super) fn attribute(kind: i32, value: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn attribute(kind: i32, value: &[u8]) -> Vec<u8> {
     let length = u16::try_from(4 + value.len()).unwrap_or(u16::MAX);
     let mut bytes = [&length.to_ne_bytes()[..], &half(kind), value].concat();
     bytes.resize(bytes.len().next_multiple_of(4), 0);

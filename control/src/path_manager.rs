@@ -7,16 +7,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use mpwatch_model::id::Token;
-use nix::libc::{
-    CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NLA_F_NESTED, NLM_F_ACK,
-};
-use nix::sys::socket::SockProtocol;
+use nix::libc::NLA_F_NESTED;
 
-use super::netlink::{attribute, find_attribute, request};
+use super::netlink::{attribute, generic, generic_family};
 
-/// `genlmsghdr`: command, version, two bytes of padding.
-const GENL_HEADER: usize = 4;
-
+const FAMILY: &str = "mptcp_pm";
 const MPTCP_PM_CMD_SET_FLAGS: u8 = 7;
 const MPTCP_PM_ATTR_ADDR: i32 = 1;
 const MPTCP_PM_ATTR_TOKEN: i32 = 4;
@@ -46,32 +41,15 @@ pub(super) fn set_backup(
         attribute(MPTCP_PM_ATTR_TOKEN, &token.0.to_ne_bytes()),
         attribute(MPTCP_PM_ATTR_ADDR_REMOTE | NLA_F_NESTED, &address(remote)),
     ];
-    generic(family()?, MPTCP_PM_CMD_SET_FLAGS, &attributes.concat()).map(drop)
+    generic(generic_family(FAMILY)?, MPTCP_PM_CMD_SET_FLAGS, &attributes.concat()).map(drop)
 }
 
 /// Whether the kernel has MPTCP's path manager. Fails if generic netlink cannot be used at all.
 pub(super) fn exists() -> io::Result<bool> {
-    family().map(|_| true).or_else(|error| match error.kind() {
+    generic_family(FAMILY).map(|_| true).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(false),
         _ => Err(error),
     })
-}
-
-/// The number of the family `mptcp_pm`.
-fn family() -> io::Result<i32> {
-    let name = attribute(CTRL_ATTR_FAMILY_NAME, b"mptcp_pm\0");
-    let command = u8::try_from(CTRL_CMD_GETFAMILY).map_err(io::Error::other)?;
-    let answers = generic(GENL_ID_CTRL, command, &name)?;
-    let id = |body: &Vec<u8>| {
-        let value = find_attribute(body.get(GENL_HEADER..)?, CTRL_ATTR_FAMILY_ID)?;
-        Some(u16::from_ne_bytes(*value.first_chunk()?).into())
-    };
-    answers.iter().find_map(id).ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-fn generic(family: i32, command: u8, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-    let body = [&[command, 1, 0, 0], attributes].concat();
-    request(SockProtocol::NetlinkGeneric, family, NLM_F_ACK, &body)
 }
 
 fn address(address: SocketAddr) -> Vec<u8> {
@@ -89,6 +67,7 @@ fn address(address: SocketAddr) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::netlink::find_attribute;
     use super::*;
 
     #[test]

@@ -7,16 +7,38 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use mpwatch_control::netlink::{self, attribute};
 use mpwatch_lab::link::IpNet;
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{self, Workload};
-use mpwatch_lab::{Topology, endpoint, link, mib};
+use mpwatch_lab::{Topology, link, mib};
 use mpwatch_tests::{Observer, list, may_run_as_root, number, text};
+use nix::libc::NLA_F_NESTED;
 use serde_json::Value;
 
 /// A second address of the second path's interface. Without the endpoint the kernel would select the first address.
 const LAMINAR: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 77);
 const LAMINAR_ID: u8 = 77;
+
+/// Adds a laminar endpoint to the network namespace of the calling thread. `ip mptcp` of Debian 12 has no such flag.
+fn add_laminar() -> std::io::Result<()> {
+    // linux/mptcp_pm.h
+    const CMD_ADD_ADDR: u8 = 1;
+    const ATTR_ADDR: i32 = 1;
+    const FAMILY: i32 = 1;
+    const ID: i32 = 2;
+    const ADDR4: i32 = 3;
+    const FLAGS: i32 = 6;
+    const FLAG_LAMINAR: u32 = 1 << 5;
+    let endpoint = [
+        attribute(FAMILY, &2_u16.to_ne_bytes()),
+        attribute(ID, &[LAMINAR_ID]),
+        attribute(ADDR4, &LAMINAR.octets()),
+        attribute(FLAGS, &FLAG_LAMINAR.to_ne_bytes()),
+    ];
+    let endpoint = attribute(ATTR_ADDR | NLA_F_NESTED, &endpoint.concat());
+    netlink::generic(netlink::generic_family("mptcp_pm")?, CMD_ADD_ADDR, &endpoint).map(drop)
+}
 
 /// Major and minor version of the running kernel.
 fn kernel() -> (u32, u32) {
@@ -48,7 +70,7 @@ fn a_join_from_a_laminar_endpoint_has_its_address_and_id() {
     let lab = Topology::build(&spec).unwrap();
     let second = IpNet { address: LAMINAR.into(), length: 24 };
     link::add_addresses(lab.client(), lab.path(1).unwrap().client_interface(), &[second]).unwrap();
-    endpoint::add_laminar(lab.client(), LAMINAR_ID, LAMINAR).unwrap();
+    lab.client().enter(add_laminar).unwrap().unwrap();
     let observer = Observer::start(&[]);
     let outcome =
         traffic::run(lab.client(), lab.server(), &lab.traffic(Workload::upload(4_000_000)).unwrap()).unwrap();

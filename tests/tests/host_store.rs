@@ -435,7 +435,7 @@ fn a_comparison_of_ten_times_the_memory_omits_the_oldest_connections() {
     // Half of this memory holds a tenth of the connections, 5 000 bytes each.
     fs::write(&meminfo, format!("MemAvailable: {} kB\n", CONNECTIONS / 10 * 10_000 / 1_024)).unwrap();
     let script = r#"mount --bind "$1" /proc/meminfo && exec "$2" compare "$3" "$4""#;
-    let arguments = [meminfo, program().to_path_buf(), file, copy];
+    let arguments = [meminfo, program().clone(), file, copy];
     let run =
         Command::new("unshare").args(["-m", "sh", "-c", script, "sh"]).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&run.stdout).into_owned();

@@ -2,10 +2,6 @@
 //! MPTCP path-manager endpoints and limits of a namespace, which determine the addresses that a connection may use.
 //! The lab sets them with `ip mptcp` (`command.rs` explains why). The lab chooses all ids, so that deleting needs no lookup.
 
-mod laminar;
-
-pub use laminar::add_laminar;
-
 use crate::error::Result;
 use crate::netns::Namespace;
 use std::net::IpAddr;
