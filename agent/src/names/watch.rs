@@ -293,9 +293,9 @@ mod tests {
         fs::write(&path, "").unwrap();
         let (sender, changes) = mpsc::channel();
         let cookie = |path: &Path| Ok(Some(NetnsCookie(if path == Path::new(OWN) { 1 } else { 2 })));
-        let mut names = Learner::new(Box::new(cookie), sender).unwrap();
-        names.learn_own();
-        names.learn(&path);
+        let mut learner = Learner::new(Box::new(cookie), sender).unwrap();
+        learner.learn_own();
+        learner.learn(&path);
         let named = changes.try_iter().map(|change| match change {
             Change::Named(netns, name) => (netns.0, name.name),
             Change::Removed(_) => panic!("{change:?}"),

@@ -125,9 +125,10 @@ mod tests {
             let event = if n == ADDED / 2 { failure } else { TimelineEvent::SubflowOpened { subflow } };
             timeline.traced(Nanos(n as u64), event);
         }
-        let times: Vec<usize> = timeline.entries().iter().map(|entry| entry.at.0 as usize).collect();
+        let times: Vec<u64> = timeline.entries().iter().map(|entry| entry.at.0).collect();
         let last = ADDED - (MAX_ENTRIES - FIRST_ENTRIES - 1)..ADDED;
-        let expected: Vec<usize> = (0..FIRST_ENTRIES).chain([ADDED / 2]).chain(last).collect();
+        let expected: Vec<u64> =
+            (0..FIRST_ENTRIES).chain([ADDED / 2]).chain(last).map(|n| n as u64).collect();
         assert_eq!(times, expected);
         assert_eq!(timeline.take_dropped(), (ADDED - MAX_ENTRIES) as u64);
     }
