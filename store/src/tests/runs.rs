@@ -7,7 +7,7 @@ use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::subflow::Scheduler;
 use mpwatch_model::host::energy::{FlowEnergy, IdleSource};
 use mpwatch_model::host::setup::{Label, Setup};
-use mpwatch_model::unit::{Microjoules, Nanos};
+use mpwatch_model::unit::{Microjoules, Micros, Nanos};
 
 use super::*;
 
@@ -101,6 +101,67 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     assert_eq!(of("SELECT sum(bytes_sent) FROM v_connection"), second.bytes_sent.unwrap().0.cast_signed());
     assert_eq!(of("SELECT partly_observed FROM v_connection"), 1);
     assert_eq!((of("SELECT runs FROM v_connection"), of("SELECT count(*) FROM v_run")), (2, 2));
+}
+
+#[test]
+fn a_restart_adds_no_event_that_the_timeline_has() {
+    use TimelineEvent::{
+        AddressAnnounced, Adopted, FellBack, PeerAddressAnnounced, PeerAddressRemoved, SubflowStale,
+    };
+    let (_folder, file) = folder();
+    let mut first = fixture::connection(1, 2);
+    let [failed, works] = [first.subflows[0].id, first.subflows[1].id];
+    let sampled = |second: i64, event| TimelineEntry {
+        at: fixture::at(second * 1_000_000),
+        source: ObservedBy::Sampled,
+        event,
+    };
+    let address = || PeerAddressAnnounced { address_id: 3, address: None };
+    let fell_back = |reason| FellBack { reason };
+    let fails = |subflow, silent: u64| SubflowStale {
+        subflow,
+        stale: true,
+        silent: Some(Micros(silent * 1_000_000)),
+    };
+    let recovers = |subflow| SubflowStale { subflow, stale: false, silent: None };
+    let before = [
+        sampled(2, fell_back(FallbackReason::NoMpCapableInSynAck)),
+        sampled(2, AddressAnnounced { total: 1 }),
+        sampled(3, address()),
+        sampled(4, PeerAddressRemoved { address_id: 3 }),
+        sampled(5, fails(works, 2)),
+        sampled(8, recovers(works)),
+        sampled(10, fails(failed, 2)),
+    ];
+    let repeated = [
+        sampled(21, fell_back(FallbackReason::Unknown)),
+        sampled(21, AddressAnnounced { total: 1 }),
+        sampled(21, address()),
+        sampled(21, PeerAddressRemoved { address_id: 3 }),
+        sampled(21, fails(failed, 13)),
+    ];
+    let after = [
+        sampled(24, recovers(failed)),
+        sampled(25, address()),
+        sampled(26, AddressAnnounced { total: 2 }),
+        sampled(27, fails(works, 2)),
+        sampled(28, fails(failed, 2)),
+    ];
+    first.timeline = before.to_vec();
+    let mut second = adopted(&first);
+    second.timeline.extend([&repeated[..], &after].concat());
+    run(&file, 12, vec![vec![first]]);
+    run(&file, 30, vec![vec![second.clone()], vec![second]]);
+    let timeline = read(&file).0.connections.remove(0).timeline;
+    let is_listed = |event: &TimelineEvent| {
+        matches!(event, FellBack { .. } | SubflowStale { .. } | Adopted)
+            || matches!(
+                event,
+                AddressAnnounced { .. } | PeerAddressAnnounced { .. } | PeerAddressRemoved { .. }
+            )
+    };
+    let found: Vec<_> = timeline.into_iter().filter(|entry| is_listed(&entry.event)).collect();
+    assert_eq!(found, [&before[..], &[sampled(20, Adopted)], &after].concat());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Merges the records of one connection by several runs. Pure.
 
+use std::mem::discriminant;
+
 use jiff::Timestamp;
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::subflow::{Scheduler, Subflow};
-use mpwatch_model::flow::timeline::TimelineEntry;
+use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::FallbackReason;
 use mpwatch_model::settle;
@@ -153,7 +155,26 @@ fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     }
 }
 
+/// A run that finds a connection dates what happened before by its first sample; these entries repeat earlier ones.
 fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
-    let added = new.iter().filter(|entry| !old.contains(entry));
-    old.iter().chain(added).cloned().collect()
+    use TimelineEvent::{AddressAnnounced, FellBack, PeerAddressAnnounced, PeerAddressRemoved, SubflowStale};
+    let is_repeated = |entry: &TimelineEntry| {
+        let is_kind = |other: &&TimelineEntry| discriminant(&other.event) == discriminant(&entry.event);
+        let is_first = || new.iter().find(is_kind).is_some_and(|first| first.at == entry.at);
+        old.iter().any(|known| match (&known.event, &entry.event) {
+            (
+                SubflowStale { subflow, stale: true, .. },
+                SubflowStale { subflow: id, stale: true, silent },
+            ) => {
+                let silent = silent.map_or(0, |silent| silent.0.cast_signed() * 1_000);
+                subflow == id && nanos(entry.at) - silent <= nanos(known.at)
+            }
+            (FellBack { .. }, FellBack { .. }) => true,
+            (AddressAnnounced { .. } | PeerAddressAnnounced { .. } | PeerAddressRemoved { .. }, event) => {
+                known.event == *event && is_first()
+            }
+            _ => known == entry,
+        })
+    };
+    old.iter().chain(new.iter().filter(|entry| !is_repeated(entry))).cloned().collect()
 }
