@@ -86,17 +86,17 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        // A peer without memory drops data within its window. While another path makes progress, or the peer sends data, an ACK may belong
-        // to the peer's data instead of answering a retransmission.
-        let is_answered = is_frozen
-            && backoff >= MIN_RETRANSMITTED
-            && self.carried.1 == record.tcp.bytes_received
-            && self.answered.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS));
+        // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window: while
+        // another path makes progress, or the peer sends data, an ACK may belong to the peer's data instead of answering a retransmission.
+        let has_no_data = is_frozen && self.carried.1 == record.tcp.bytes_received;
+        let before = self.answered.or(is_closed.then_some(Nanos(0)));
+        let is_answered = before.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS))
+            && (is_closed || (has_no_data && backoff >= MIN_RETRANSMITTED));
         if is_answered {
             self.acked_at = record.waiting.last_ack;
         }
         self.answered = record.waiting.last_ack;
-        self.excused = if is_closed || is_answered { backoff } else { self.excused.min(backoff) };
+        self.excused = if is_answered { backoff } else { self.excused.min(backoff) };
         let evidence = self.evidence(record, interval);
         let evidence = PathEvidence {
             is_busy: is_limited || record.waiting.busy_since.is_some(),
