@@ -127,14 +127,16 @@ impl Flow {
 
     /// `since`: start of the outage. `None`: the connection is not in an outage at this tick.
     fn report_outage(&mut self, since: Option<Nanos>, ticks: Interval<'_>) {
-        if since.is_some() {
-            self.outage_since = self.outage_since.or(since);
-        } else if let Some(since) = self.outage_since.take() {
+        let acked = self.acknowledgements().max().unwrap_or_default();
+        // If data was acknowledged meanwhile, another outage has begun.
+        let is_over = |known: &mut Nanos| since.is_none_or(|since| since.min(acked) > *known + TICKS);
+        if let Some(since) = self.outage_since.take_if(is_over) {
             // The outage had not ended at the previous tick.
             let after = since.max(ticks.previous.since(TICKS));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
         }
+        self.outage_since = self.outage_since.or(since);
     }
 
     /// The last acknowledgement of data on each subflow, ended ones included.

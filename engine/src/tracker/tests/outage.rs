@@ -216,3 +216,30 @@ fn a_path_that_dies_while_the_window_is_closed_has_failed_at_its_third_unanswere
         assert_eq!((states, since), (vec![LimitedByReceiver; 14], vec![None; 14]), "{in_flight} in flight");
     }
 }
+
+#[test]
+fn two_outages_with_an_acknowledgement_between_two_ticks_are_not_one() {
+    let busy = [(10_000, 11_100), (11_150, 12_900)];
+    let mut tracker = tracker(Closed::Keep);
+    for now in (9_000..15_000).step_by(1_000) {
+        let waiting = busy.into_iter().find(|(sent, answered)| (*sent..*answered).contains(&now));
+        let answered = busy.into_iter().map(|(_, answered)| answered).rfind(|answered| *answered <= now);
+        let unacked = Bytes(if waiting.is_some() { 200 } else { 0 });
+        let view = MskView { window: Some(Bytes(100_000)), unacked, ..msk(answered.unwrap_or(9_000)) };
+        let mut record = subflow(11, now * MS, answered.unwrap_or(9_000));
+        record.tcp.srtt = Micros(5_000);
+        record.waiting = Waiting {
+            in_flight: u32::from(waiting.is_some()),
+            window: Bytes(100_000),
+            backoff: u8::from(waiting.is_some()),
+            probes: 0,
+            last_ack: Some(Nanos(answered.unwrap_or(9_000) * MS)),
+            busy_since: waiting.map(|(sent, _)| Nanos(sent * MS)),
+        };
+        record.msk = Some(view);
+        tracker.apply(&KernelEvent::Connection(connection(now * MS, 0)));
+        tracker.apply(&KernelEvent::Subflow(record));
+        tick(&mut tracker, now * MS);
+    }
+    assert_eq!(outages(tracker), busy);
+}
