@@ -68,7 +68,7 @@ enum mpw_subflow_flag {
 	MPW_SF_HAS_TOTAL_RTO = 1u << 16,
 	/* Never reached ESTABLISHED. */
 	MPW_SF_NEVER_ESTABLISHED = 1u << 17,
-	/* The SYN asked for MPTCP (request_mptcp). */
+	/* The SYN asked for MPTCP (request_mptcp). Of adopted subflows, only those that this host opened have it. */
 	MPW_SF_ASKED_MPTCP = 1u << 18,
 	/* The connection had unacknowledged data at progress_ns. */
 	MPW_SF_UNACKED = 1u << 19,
@@ -220,7 +220,7 @@ struct mpw_tcp {
 	__u64 bytes_received;
 	/* Includes retransmissions that a queue of this host refused. */
 	__u64 bytes_retrans;
-	/* Payload sent at least once: acknowledged or in flight. If tracing began later than the subflow, its SYN may count as a byte. */
+	/* Payload that was sent at least once: acknowledged or in flight. For adopted plain TCP, the SYN may count as one byte. */
 	__u64 payload_sent;
 	__u32 srtt_us;
 	__u32 rttvar_us;

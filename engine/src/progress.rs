@@ -49,10 +49,11 @@ pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
 /// The state of a subflow.
 pub(crate) fn of_path(path: &PathEvidence) -> Progress {
     let silent = path.silent.unwrap_or_default();
-    // The intervals between the kernel's probes of a closed window, and between its retransmissions, double.
+    // The kernel probes a closed window, and retransmits, at intervals that double up to two minutes. Nothing else shows whether the path of a
+    // closed window works, so a path that fails meanwhile is found at its third probe without an answer.
     let rto = Nanos(path.rto.0 << path.excused.min(10));
     let is_silent = silent >= Nanos(rto.0 * MAX_SILENT_TIMEOUTS).max(MAX_SILENT);
-    let missed = path.in_flight > 0 && (is_silent || (path.backoff >= MAX_MISSED && !path.is_window_closed));
+    let missed = path.in_flight > 0 && (is_silent || path.backoff >= MAX_MISSED);
     if path.stays_failed || path.is_stale || path.probes >= MAX_MISSED || missed {
         Progress::Failed
     } else if path.is_window_closed && path.is_busy {

@@ -67,6 +67,20 @@ fn stalls_in_quick_succession_are_one_outage() {
     assert_eq!((second.from, second.stalls), (fixture::at(10_000_000), 1));
 }
 
+/// Data was acknowledged after each, at an unknown time in the interval.
+#[test]
+fn sampled_stalls_in_quick_succession_are_several_outages() {
+    let sampled = |micros, gap| TimelineEntry { source: ObservedBy::Sampled, ..stall(micros, gap) };
+    let mut connection = fixture::connection(1, 2);
+    connection.timeline.extend([
+        sampled(6_000_000, 1_700_000),
+        sampled(7_800_000, 1_800_000),
+        stall(9_700_000, 400_000),
+    ]);
+    let found: Vec<_> = outages(&connection).iter().map(|outage| (outage.duration, outage.stalls)).collect();
+    assert_eq!(found, [1_700_000, 1_800_000, 400_000].map(|micros| (Micros(micros), 1)));
+}
+
 #[test]
 fn an_outage_with_a_path_failure_outranks_a_longer_one() {
     let mut connection = fixture::failover(1);

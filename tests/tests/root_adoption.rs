@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
-use mpwatch_lab::traffic::{self, Control, IdleConnections, TrafficSpec, Transfer, Workload};
+use mpwatch_lab::traffic::{self, Control, IdleConnections, TrafficSpec, Transfer, Transport, Workload};
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_tests::{Observer, Report, emulation, list, may_run_as_root, number, text};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -46,7 +46,7 @@ fn a_connection_whose_syn_was_lost_before_mpwatch_started_has_the_bytes_of_the_a
     lab.path(0).unwrap().fail(PathFailure::Blackhole).unwrap();
     let spec = lab.traffic(Workload::upload(SHORT_BYTES)).unwrap();
     let transfer = Transfer::start(lab.client(), lab.server(), &spec, &Arc::default()).unwrap();
-    let is_connecting = || lab.client().enter(has_socket_in_syn_sent).unwrap().then_some(());
+    let is_connecting = || lab.client().enter(|| has_socket_in("02")).unwrap().then_some(());
     poll_until("a SYN", TIMEOUT, is_connecting).unwrap();
 
     let observer = Observer::start_complete(&[]);
@@ -58,10 +58,45 @@ fn a_connection_whose_syn_was_lost_before_mpwatch_started_has_the_bytes_of_the_a
     assert_eq!(number(connection, "bytes_sent"), SHORT_BYTES, "{connection:#}");
 }
 
-fn has_socket_in_syn_sent() -> bool {
-    const SYN_SENT: &str = "02";
+/// The link is down for a while, so this host refuses segments, and the payload follows from sequence numbers, which include SYN and FIN. The
+/// connection has fallen back, so that closing it sends a FIN on its subflow.
+#[test]
+fn a_subflow_whose_fin_was_sent_before_mpwatch_started_has_the_bytes_of_the_application() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::disjoint(&[LinkSpec::default().rtt(Duration::from_millis(4))]).unwrap();
+    let path = lab.path(0).unwrap();
+    let workload = Workload::Paced { rate: 400_000, duration: Duration::from_secs(2) };
+    let mut spec = lab.traffic(workload).unwrap();
+    spec.server_transport = Some(Transport::Tcp);
+    let control = Arc::new(Control::holding());
+    let transfer = Transfer::start(lab.client(), lab.server(), &spec, &control).unwrap();
+    poll_until("data", TIMEOUT, || (control.received() > 10_000).then_some(())).unwrap();
+    path.fail(PathFailure::LinkDown).unwrap();
+    std::thread::sleep(Duration::from_millis(600));
+    path.restore().unwrap();
+    poll_until("all data to be acknowledged", TIMEOUT, || (control.held() == 1).then_some(())).unwrap();
+    path.fail(PathFailure::Blackhole).unwrap();
+    control.release();
+    let is_closing = || lab.client().enter(|| has_socket_in("04")).unwrap().then_some(());
+    poll_until("FIN_WAIT1", TIMEOUT, is_closing).unwrap();
+
+    let observer = Observer::start_complete(&[]);
+    std::thread::sleep(Duration::from_secs(2));
+    let report = observer.finish();
+    let subflow = &list(report.only_connection_in(lab.client().name()), "subflows")[0];
+    assert!(number(subflow, "bytes_refused") > 0, "{subflow:#}");
+    let payload = number(subflow, "bytes_sent") - number(subflow, "bytes_retransmitted");
+    assert_eq!((text(subflow, "state"), payload), ("fin_wait1", control.sent()), "{subflow:#}");
+    path.restore().unwrap();
+    transfer.join().unwrap();
+}
+
+/// Whether this namespace has a socket in a state of the kernel's list.
+fn has_socket_in(state: &str) -> bool {
     let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-    table.lines().any(|line| line.split_whitespace().nth(3) == Some(SYN_SENT))
+    table.lines().any(|line| line.split_whitespace().nth(3) == Some(state))
 }
 
 fn adopt(sockets: u64) {

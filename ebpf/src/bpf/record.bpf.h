@@ -97,8 +97,9 @@ static __noinline int fill_msk(struct mpw_msk *out, struct handshake *handshake,
 static __always_inline __u64 payload_sent(struct tcp_sock *tp, __u32 flags)
 {
 	__u64 sent = tp->bytes_acked + (tp->snd_nxt - tp->snd_una);
+	__u32 opened = flags & (MPW_SF_SEEN_OPEN | MPW_SF_ASKED_MPTCP | MPW_SF_ASKED_JOIN);
 
-	if (sent && flags & MPW_SF_SEEN_OPEN && !(flags & MPW_SF_PASSIVE))
+	if (sent && opened && !(flags & MPW_SF_PASSIVE))
 		sent--;
 	if (sent && flags & MPW_SF_FIN_QUEUED && tp->snd_nxt == tp->write_seq)
 		sent--;
@@ -330,6 +331,10 @@ static __always_inline struct subflow_state *adopt_subflow(struct tcp_sock *tp)
 	state->observed.bytes_resent = tp->bytes_retrans;
 	if (tp->is_mptcp)
 		state->observed.flags |= MPW_SF_MPTCP;
+	if (tp->is_mptcp && READ_BITS(subflow_of(tp), request_mptcp))
+		state->observed.flags |= MPW_SF_ASKED_MPTCP;
+	if (has_queued_fin(tp->inet_conn.icsk_inet.sk.__sk_common.skc_state))
+		state->observed.flags |= MPW_SF_FIN_QUEUED;
 	return state;
 }
 

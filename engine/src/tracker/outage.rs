@@ -50,14 +50,15 @@ impl Flow {
     pub(super) fn evaluate_progress(&mut self, ticks: Interval<'_>) {
         let (now, is_open) = (ticks.now, self.closed_at().is_none());
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
-        let is_tcp = msk.is_none();
         let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [unacked_payload(msk), msk.unsent]);
         let window = msk.and_then(|msk| msk.window);
         let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
         let paths = self.evaluate_paths(is_open, is_limited, ticks);
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
-        let is_window_closed =
-            is_limited || paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
+        // If all paths have failed, the last window that the peer announced says nothing.
+        let is_window_closed = paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
+        let is_answered =
+            paths.iter().all(|(path, _)| path.probes == 0 && (path.in_flight == 0 || path.backoff == 0));
         if is_window_closed {
             if self.limited_at < ticks.previous {
                 self.limited_since = ticks.previous;
@@ -66,7 +67,7 @@ impl Flow {
         }
         let has_data =
             unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy);
-        if !is_open || !has_data || is_window_closed {
+        if !is_open || !has_data || (is_window_closed && is_answered) {
             self.calm_at = now;
         }
         let since = self.waits_since().map(|at| at.max(self.calm_at));
@@ -77,19 +78,17 @@ impl Flow {
             (self.delivered, self.delivered_at) = (acked, now);
         }
         let delivered_at = self.delivered_at.max(self.calm_at);
-        let undelivered = ticks.suspensions.awake(delivered_at, now);
         let answered = self.in_flight().filter_map(|subflow| subflow.record.waiting.last_ack).max();
         let unanswered = answered.map_or(silent, |at| ticks.suspensions.awake(at, read_at));
-        let was_window_closed = now.since(self.limited_at) < LIMIT_ENDS;
         let evidence = ConnectionEvidence {
             unacked,
             unsent,
             is_window_closed,
-            was_window_closed,
-            is_tcp,
+            was_window_closed: now.since(self.limited_at) < LIMIT_ENDS,
+            is_tcp: msk.is_none(),
             silent,
             unanswered,
-            undelivered,
+            undelivered: ticks.suspensions.awake(delivered_at, now),
         };
         let since = if progress::is_outage(&evidence, &paths) {
             since
@@ -128,14 +127,16 @@ impl Flow {
 
     /// `since`: start of the outage. `None`: the connection is not in an outage at this tick.
     fn report_outage(&mut self, since: Option<Nanos>, ticks: Interval<'_>) {
-        if since.is_some() {
-            self.outage_since = self.outage_since.or(since);
-        } else if let Some(since) = self.outage_since.take() {
-            // The outage ended after the previous tick.
+        let acked = self.acknowledgements().max().unwrap_or_default();
+        // If data was acknowledged meanwhile, another outage has begun.
+        let is_over = |known: &mut Nanos| since.is_none_or(|since| since.min(acked) > *known + TICKS);
+        if let Some(since) = self.outage_since.take_if(is_over) {
+            // The outage had not ended at the previous tick.
             let after = since.max(ticks.previous.since(TICKS));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
         }
+        self.outage_since = self.outage_since.or(since);
     }
 
     /// Times of the last acknowledgement of data on each subflow, including ended subflows.

@@ -50,8 +50,9 @@ pub(super) struct PathState {
     pub(super) acked_at: Option<Nanos>,
     /// Consecutive timeouts that do not count against the path: the peer's window was closed, or the peer answered without accepting the data.
     excused: u8,
-    /// Time of the last ACK of any kind.
+    /// Time of the last ACK of any kind, and the peer's window at the last evaluation.
     answered: Option<Nanos>,
+    window: Bytes,
 }
 
 /// Whether an open socket with this record can have data in flight.
@@ -87,17 +88,17 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        // A peer without memory drops data within its window, but answers. While another path makes progress, or the peer sends data, an
-        // ACK may belong to the peer's data instead of answering a retransmission.
-        let is_answered = is_frozen
-            && backoff >= MIN_RETRANSMITTED
-            && self.carried.1 == record.tcp.bytes_received
-            && self.answered.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS));
+        // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window: while
+        // another path makes progress, or the peer sends data or a larger window, an ACK need not answer a retransmission.
+        let has_no_news = self.carried.1 == record.tcp.bytes_received && record.waiting.window <= self.window;
+        let before = self.answered.or(is_closed.then_some(Nanos(0)));
+        let is_answered = before.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS))
+            && (is_closed || (is_frozen && has_no_news && backoff >= MIN_RETRANSMITTED));
         if is_answered {
             self.acked_at = record.waiting.last_ack;
         }
-        self.answered = record.waiting.last_ack;
-        self.excused = if is_closed || is_answered { backoff } else { self.excused.min(backoff) };
+        (self.answered, self.window) = (record.waiting.last_ack, record.waiting.window);
+        self.excused = if is_answered { backoff } else { self.excused.min(backoff) };
         let evidence = self.evidence(record, interval);
         let evidence = PathEvidence {
             is_busy: is_limited || record.waiting.busy_since.is_some(),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::flow::connection::Connection;
 use crate::flow::elimination::{EliminationAction, EliminationStep};
 use crate::flow::subflow::Subflow;
-use crate::flow::timeline::{TimelineEntry, TimelineEvent};
+use crate::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use crate::kernel::lifecycle::CloseReason;
 use crate::unit::Micros;
 
@@ -254,15 +254,18 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
 fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false)),
+        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false, entry.source)),
         _ => None,
     });
     let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {
         let gap = u64::try_from(between(since, now) / 1_000).ok()?;
-        Some((since, Micros(gap), true))
+        Some((since, Micros(gap), true, ObservedBy::Sampled))
     });
-    for (at, gap, lasts) in ended.chain(lasting) {
-        let near = |last: &&mut Outage| at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
+    // A sampled stall ends up to one interval late, so the gap after it is unknown.
+    let mut is_end_exact = true;
+    for (at, gap, lasts, source) in ended.chain(lasting) {
+        let is_exact = std::mem::replace(&mut is_end_exact, source == ObservedBy::Tracepoint);
+        let near = |last: &&mut Outage| is_exact && at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
         let Some(last) = outages.last_mut().filter(near) else {
             let (duration, stalled, longest) = (gap, gap, gap);
             outages.push(Outage { from: at, duration, stalled, stalls: 1, lasts, longest });

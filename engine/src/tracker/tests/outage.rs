@@ -165,3 +165,81 @@ fn a_later_pause_of_the_receiver_does_not_hide_a_stall() {
     assert_eq!(stalls_after_a_pause(stall(15_000, 16_000)), [(15_000, 16_000)]);
     assert_eq!(stalls_after_a_pause(stall(19_500, 22_300)), []);
 }
+
+/// The only path of a connection whose receiver has closed its window, at each second. The path is dead from 13 s until 20 s if `dies`. In
+/// flight: 0 if the kernel probes, 1 if it retransmits what a smaller window leaves.
+fn states_behind_a_closed_window(in_flight: u32, dies: bool) -> (Vec<Progress>, Vec<Option<i64>>, Tracker) {
+    let mut tracker = tracker(Closed::Keep);
+    let (mut states, mut since) = (Vec::new(), Vec::new());
+    for second in 10..24 {
+        let missed = if dies && (14..20).contains(&second) { u8::try_from(second - 13).unwrap() } else { 0 };
+        let answered = second - u64::from(missed);
+        let window = Bytes(u64::from(in_flight) * 500);
+        let view = MskView { window: Some(window), unsent: Bytes(5_000), ..msk(1_000) };
+        let mut record = subflow(11, second * 1_000 * MS, 1_000);
+        record.tcp.srtt = Micros(1_000);
+        record.msk = Some(view.clone());
+        record.waiting = Waiting {
+            in_flight,
+            window,
+            // The kernel doubles the interval also if each probe is answered.
+            backoff: u8::try_from(second - 9).unwrap(),
+            probes: if in_flight == 0 { missed } else { 0 },
+            last_ack: Some(Nanos((answered * 1_000 - 10) * MS)),
+            busy_since: Some(Nanos(9_500 * MS)),
+        };
+        let mut socket = connection(second * 1_000 * MS, 0);
+        socket.msk = view;
+        tracker.apply(&KernelEvent::Connection(socket));
+        tracker.apply(&KernelEvent::Subflow(record));
+        let found = tick(&mut tracker, second * 1_000 * MS).connections.remove(0);
+        states.push(found.subflows[0].progress);
+        since.push(found.outage_since.map(Timestamp::as_millisecond));
+    }
+    (states, since, tracker)
+}
+
+#[test]
+fn a_path_that_dies_while_the_window_is_closed_has_failed_at_its_third_unanswered_probe() {
+    use Progress::{Failed, LimitedByReceiver};
+    for in_flight in [0, 1] {
+        let (states, since, tracker) = states_behind_a_closed_window(in_flight, true);
+        let expected = [[LimitedByReceiver; 6].as_slice(), &[Failed; 4], &[LimitedByReceiver; 4]].concat();
+        assert_eq!(states, expected, "{in_flight} in flight");
+        assert_eq!(
+            since,
+            [[None; 6].as_slice(), &[Some(13_000); 4], &[None; 4]].concat(),
+            "{in_flight} in flight"
+        );
+        assert_eq!(outages(tracker), [(13_000, 19_990)], "{in_flight} in flight");
+        let (states, since, _) = states_behind_a_closed_window(in_flight, false);
+        assert_eq!((states, since), (vec![LimitedByReceiver; 14], vec![None; 14]), "{in_flight} in flight");
+    }
+}
+
+#[test]
+fn two_outages_with_an_acknowledgement_between_two_ticks_are_not_one() {
+    let busy = [(10_000, 11_100), (11_150, 12_900)];
+    let mut tracker = tracker(Closed::Keep);
+    for now in (9_000..15_000).step_by(1_000) {
+        let waiting = busy.into_iter().find(|(sent, answered)| (*sent..*answered).contains(&now));
+        let answered = busy.into_iter().map(|(_, answered)| answered).rfind(|answered| *answered <= now);
+        let unacked = Bytes(if waiting.is_some() { 200 } else { 0 });
+        let view = MskView { window: Some(Bytes(100_000)), unacked, ..msk(answered.unwrap_or(9_000)) };
+        let mut record = subflow(11, now * MS, answered.unwrap_or(9_000));
+        record.tcp.srtt = Micros(5_000);
+        record.waiting = Waiting {
+            in_flight: u32::from(waiting.is_some()),
+            window: Bytes(100_000),
+            backoff: u8::from(waiting.is_some()),
+            probes: 0,
+            last_ack: Some(Nanos(answered.unwrap_or(9_000) * MS)),
+            busy_since: waiting.map(|(sent, _)| Nanos(sent * MS)),
+        };
+        record.msk = Some(view);
+        tracker.apply(&KernelEvent::Connection(connection(now * MS, 0)));
+        tracker.apply(&KernelEvent::Subflow(record));
+        tick(&mut tracker, now * MS);
+    }
+    assert_eq!(outages(tracker), busy);
+}
