@@ -151,28 +151,35 @@ impl Forwarder<'_> {
             let batch: Vec<&[u8]> =
                 self.held.iter().take(due.min(BATCH)).map(|held| &held.frame[..held.length]).collect();
             let count = batch.len();
-            let sent = match sys::send_frames(to, &batch) {
-                Ok(sent) => sent,
-                Err(error) if is_transient(&error) => 0,
+            let (sent, is_refused) = match sys::send_frames(to, &batch) {
+                // sendmmsg stops at the first frame that the queue drops.
+                Ok(sent) => (sent, false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if is_transient(&error) => (0, !is_full_queue(&error)),
                 Err(error) => return Err(Error::os("send to", "a packet socket")(error)),
             };
-            // sendmmsg stops at the first frame that the queue drops.
             let dropped = usize::from(sent < count);
-            self.count(sent, dropped);
+            self.count(sent, dropped, is_refused);
             due -= sent + dropped;
         }
         Ok(())
     }
 
-    fn count(&mut self, sent: usize, dropped: usize) {
+    /// `is_refused`: the queue did not drop the frames; they could not be sent.
+    fn count(&mut self, sent: usize, dropped: usize, is_refused: bool) {
         let bytes: usize = self.held.iter().take(sent).map(|frame| frame.length).sum();
         let state = self.state;
         state.forwarded.fetch_add(sent as u64, Ordering::Relaxed);
         state.forwarded_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        state.queue_drops.fetch_add(dropped as u64, Ordering::Relaxed);
+        let drops = if is_refused { &state.refused } else { &state.queue_drops };
+        drops.fetch_add(dropped as u64, Ordering::Relaxed);
         let done = self.held.drain(..sent + dropped).map(|done| done.frame);
         self.spare.extend(done);
     }
+}
+
+fn is_full_queue(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
 }
 
 /// Whether the relay continues after this error: a full queue, an interface that is down, a signal, or a frame longer than the MTU.
