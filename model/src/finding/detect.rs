@@ -25,7 +25,7 @@ const SLOW_FACTOR: u64 = 10;
 
 /// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
-    let problems = report.counters.mapping_problems;
+    let problems = if report.is_of_namespace { <_>::default() } else { report.counters.mapping_problems };
     let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();
     facts.extend((problems.invalid > 0).then_some(Fact::InvalidMappings(problems.invalid)));
     facts.extend((problems.bad_checksum > 0).then_some(Fact::ChecksumFailures(problems.bad_checksum)));
