@@ -80,6 +80,8 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_QUEUED = 1u << 22,
 	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
 	MPW_SF_FIN_RECEIVED = 1u << 23,
+	/* The SYN that was answered had no MP_CAPABLE, because the kernel omits the option after unanswered SYNs that had it. */
+	MPW_SF_OPTION_OMITTED = 1u << 26,
 	/* MPW_SF_RM_ADDR_* shifted left by this: the REMOVE_ADDR is older than the subflow. Only BPF programs use these flags. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
