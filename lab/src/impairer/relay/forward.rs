@@ -193,3 +193,38 @@ fn is_transient(error: &io::Error) -> bool {
 fn now(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::impairer::impairment::Impairment;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+
+    #[test]
+    fn a_full_queue_drops_frames_and_a_long_frame_is_refused() {
+        let state = DirectionState::new(Impairment::default()).unwrap();
+        let mut forwarder = Forwarder {
+            state: &state,
+            line: DelayLine::new(Impairment::default(), 0),
+            corrupter: Corrupter::default(),
+            held: VecDeque::new(),
+            spare: Vec::new(),
+            arrivals: [Arrival::default(); BATCH],
+            is_receiving: false,
+        };
+        // In place of the interface: it has room for a few frames, and refuses frames that are longer than its buffer.
+        let (to, _from) =
+            socketpair(AddressFamily::Unix, SockType::Datagram, None, SockFlag::empty()).unwrap();
+        setsockopt(&to, sockopt::SndBuf, &8_192).unwrap();
+        let mut send = |frames: usize, length: usize| {
+            forwarder.held.extend((0..frames).map(|_| HeldFrame { due: 0, frame: vec![0; length], length }));
+            forwarder.send_due(&to).unwrap();
+            let counters = state.counters();
+            (counters.forwarded, counters.queue_drops, counters.refused)
+        };
+        assert_eq!(send(2, 1 << 20), (0, 0, 2));
+        let (passed, drops, refused) = send(100, 1_000);
+        assert!(passed > 0 && drops > 0, "{passed} {drops}");
+        assert_eq!((passed + drops, refused), (100, 2));
+    }
+}
