@@ -203,7 +203,7 @@ fn a_connection_without_an_answer_is_a_finding_and_not_a_completed_flow() {
         ),
         (
             CloseReason::NotSent,
-            "✗ not connected: no SYN was sent (EADDRNOTAVAIL: address and port in use, or ENETUNREACH: no route)",
+            "✗ not connected: no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)",
         ),
     ] {
         connection.subflows[0].closed.as_mut().unwrap().reason = reason;

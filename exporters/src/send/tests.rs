@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Totals of a sender whose confirmation cannot be recorded at once.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
 use std::thread;

@@ -134,10 +134,9 @@ impl CloseReason {
             Self::HostUnreachable => {
                 ("host unreachable (no route, no ARP answer, or an ICMP error)", "host unreachable")
             }
-            Self::NotSent => (
-                "no SYN was sent (EADDRNOTAVAIL: address and port in use, or ENETUNREACH: no route)",
-                "no SYN sent",
-            ),
+            Self::NotSent => {
+                ("no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)", "no SYN sent")
+            }
             Self::OptionRemoved => ("MP_JOIN removed on the path", "MP_JOIN removed"),
             Self::Unknown => ("unknown", "cause unknown"),
         }
