@@ -153,7 +153,9 @@ fn the_connection_that_was_left_alone_first_is_forgotten_first() {
             numbers.map(|number| Network::numbered(number, &[]).connection()).collect();
         let passed: Vec<_> = all.iter().map(|connection| (connection, true)).collect();
         eliminator.decide(network.now, &passed);
-        all.iter().for_each(|connection| eliminator.report(connection.id, removal, false));
+        for connection in &all {
+            eliminator.report(connection.id, removal, false);
+        }
         let is_left_alone = |number| eliminator.is_left_alone(Network::numbered(number, &[]).connection().id);
         [1, LIMIT, LIMIT + 1].map(is_left_alone)
     };
