@@ -50,10 +50,8 @@ enum mpw_subflow_flag {
 	MPW_SF_BACKUP_BY_US = 1u << 5,
 	/* The kernel no longer waits for acknowledgements on it and reinjects its data on others. */
 	MPW_SF_STALE = 1u << 6,
-	/* The record holds final counters, read when the socket reached CLOSE. */
-	MPW_SF_FINAL = 1u << 7,
-	/* This host accepted the subflow. */
-	MPW_SF_PASSIVE = 1u << 8,
+	MPW_SF_FINAL = 1u << 7,	  /* final counters, read when the socket reached CLOSE */
+	MPW_SF_PASSIVE = 1u << 8, /* this host accepted the subflow */
 	/* How the subflow ended; several may be set. The peer's MP_FASTCLOSE on another subflow counts as a reset received. */
 	MPW_SF_RST_SENT = 1u << 9,
 	MPW_SF_RST_RECEIVED = 1u << 10,
@@ -80,6 +78,8 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_QUEUED = 1u << 22,
 	/* The peer's FIN has arrived. The kernel counts it as a received byte. */
 	MPW_SF_FIN_RECEIVED = 1u << 23,
+	/* The SYN that was answered had no MP_CAPABLE, because the kernel omits the option after unanswered SYNs that had it. */
+	MPW_SF_OPTION_OMITTED = 1u << 26,
 	/* MPW_SF_RM_ADDR_* shifted left by this: the REMOVE_ADDR is older than the subflow. Only BPF programs use these flags. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };

@@ -210,18 +210,15 @@ fn socklen(bytes: usize) -> libc::socklen_t {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Opens the perf counter `task-clock` of a thread (0: the calling thread). With `inherit`, the counter includes threads that this
-/// thread starts later.
-pub(crate) fn open_task_clock(tid: i32, inherit: bool) -> io::Result<OwnedFd> {
+/// Opens the perf counter `task-clock` of a thread (0: the calling thread).
+pub(crate) fn open_task_clock(tid: i32) -> io::Result<OwnedFd> {
     const SOFTWARE: u64 = 1;
     const TASK_CLOCK: u64 = 1;
-    const INHERIT: u64 = 1 << 1;
     const CLOSE_ON_EXEC: u64 = 8;
-    // The first 64 bytes of struct perf_event_attr (PERF_ATTR_SIZE_VER0). Word 0 is type and size, word 1 config, word 5 the flags.
+    // The first 64 bytes of struct perf_event_attr (PERF_ATTR_SIZE_VER0). Word 0 is type and size, word 1 config.
     let mut attributes = [0_u64; 8];
     attributes[0] = SOFTWARE | (size_of_val(&attributes) as u64) << 32;
     attributes[1] = TASK_CLOCK;
-    attributes[5] = if inherit { INHERIT } else { 0 };
     // SAFETY: `attributes` has the size that it states and outlives the call; the other arguments are numbers.
     let fd =
         unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), tid, -1, -1, CLOSE_ON_EXEC) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU time of a thread and of the threads that it starts, from the kernel's perf counter `task-clock`. This counter counts the time from a
+//! CPU time of a thread, from the kernel's perf counter `task-clock`. This counter counts the time from a
 //! switch to the thread until the switch away from it. This is the ground truth of tests. `schedstat` and the CPU clocks also
 //! count the time from the wake-up to the switch, which is a large part of the total for threads that sleep often.
 
@@ -9,37 +9,32 @@ use std::fs::File;
 use std::io::Read as _;
 use std::time::Duration;
 
-/// A counter that starts at its creation. Do not let two threads of one CPU inherit the same counter: the kernel then swaps
-/// their counters at a switch between them instead of stopping one, and counts some time twice (5 %, measured on Linux 6.18).
+/// A counter that starts at its creation. Threads do not inherit it: at a switch between two threads with the same inherited counter, the
+/// kernel swaps their counters instead of stopping one, and counts some time twice (5 %, measured on Linux 6.18).
 #[derive(Debug)]
 pub struct TaskClock {
     counter: File,
 }
 
 impl TaskClock {
-    /// Counts the CPU time of the calling thread and of the threads and processes that it starts later.
+    /// Counts the CPU time of the calling thread.
     ///
     /// # Errors
     /// If the kernel has no perf counters or refuses access.
     pub fn from_this_thread() -> Result<Self> {
-        Self::open(0, true)
+        Self::from_tid(0)
     }
 
-    /// Counts the CPU time of another thread, which may be a kernel thread, without the threads that it starts.
+    /// Counts the CPU time of another thread, which may be a kernel thread.
     ///
     /// # Errors
     /// As [`TaskClock::from_this_thread`], and if the thread does not exist.
     pub fn from_tid(tid: i32) -> Result<Self> {
-        Self::open(tid, false)
-    }
-
-    fn open(tid: i32, inherit: bool) -> Result<Self> {
-        let counter =
-            sys::open_task_clock(tid, inherit).map_err(Error::os("open", "the perf counter task-clock"))?;
+        let counter = sys::open_task_clock(tid).map_err(Error::os("open", "the perf counter task-clock"))?;
         Ok(Self { counter: counter.into() })
     }
 
-    /// CPU time since the creation of the counter, including threads that have ended.
+    /// CPU time since the creation of the counter.
     ///
     /// # Errors
     /// If the counter cannot be read.

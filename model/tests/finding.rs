@@ -195,14 +195,31 @@ fn a_connection_without_an_answer_is_a_finding_and_not_a_completed_flow() {
     let subflow = &mut connection.subflows[0];
     (subflow.handshake, subflow.bytes_acked, subflow.bytes_received) = (None, Bytes(0), Bytes(0));
     for (reason, text) in [
-        (CloseReason::Unanswered, "✗ unanswered: no answer to the SYN, the connection was never established"),
-        (CloseReason::Refused, "✗ refused: the peer answered the SYN with a reset"),
+        (CloseReason::Unanswered, "✗ not connected: unanswered (no answer to the SYN)"),
+        (CloseReason::Refused, "✗ not connected: refused (the handshake was answered with RST)"),
+        (
+            CloseReason::HostUnreachable,
+            "✗ not connected: host unreachable (no route, no ARP answer, or an ICMP error)",
+        ),
+        (
+            CloseReason::NotSent,
+            "✗ not connected: no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)",
+        ),
     ] {
         connection.subflows[0].closed.as_mut().unwrap().reason = reason;
         let found = texts(&connection);
         assert_eq!(found[0], text, "{found:?}");
         assert!(!found.iter().any(|found| found.contains("failed")), "{found:?}");
         assert!(completion_times(&flows(&[connection.clone()])).is_empty());
+    }
+    let (mut unsent, mut waiting) = (connection.clone(), connection);
+    (unsent.subflows, unsent.remote) = (Vec::new(), None);
+    assert!(texts(&unsent)[0].starts_with("✗ not connected: no SYN was sent"));
+    (waiting.closed_at, waiting.subflows[0].closed, waiting.bottlenecks) = (None, None, None);
+    (waiting.state, waiting.subflows[0].state) = (TcpState::SynSent, TcpState::SynSent);
+    for (age_s, found) in [(2.0, &[][..]), (4.0, &["✗ not connected: unanswered (no answer to the SYN)"])] {
+        waiting.age_s = age_s;
+        assert_eq!(texts(&waiting), found, "after {age_s} s");
     }
 }
 

@@ -22,6 +22,10 @@ fn problems_come_first() {
     report.run.host.missing.push(fixture::missing_hook());
     report.counters.mapping_problems.bad_checksum = 2;
     assert_snapshot!(text::report(&report));
+    assert!(text::report(&report).contains("DSS checksum failures"));
+    report.is_of_namespace = true;
+    let text = text::report(&report);
+    assert!(!text.contains("DSS checksum failures"), "they may be errors of other namespaces: {text}");
 }
 
 #[test]

@@ -268,6 +268,74 @@ fn a_refused_connection_is_refused_and_was_never_established() {
     }
 }
 
+/// An MPTCP socket with a local address. Several may have the same address.
+fn mptcp_socket(local: &str) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&local.parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket
+}
+
+#[test]
+fn unanswered_syns_are_a_fallback_only_if_a_syn_without_the_option_is_answered() {
+    if !may_run_as_root() {
+        return;
+    }
+    for is_answered in [false, true] {
+        let lab = lab(JoinBy::ClientSubflow, false);
+        let server = lab.traffic(Workload::upload(1)).unwrap().server;
+        let listener = lab.server().enter(|| mptcp_socket(&format!("0.0.0.0:{}", server.port()))).unwrap();
+        listener.listen(1).unwrap();
+        let chain = "add chain ip closed in { type filter hook input priority 0; policy drop; }";
+        lab.server().nft(&format!("add table ip closed; {chain}")).unwrap();
+        let observer = Observer::start(&[]);
+        let socket = lab.client().enter(|| mptcp_socket("0.0.0.0:0")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        assert_eq!(socket.connect(&server.into()).unwrap_err().raw_os_error(), Some(115), "EINPROGRESS");
+        std::thread::sleep(Duration::from_secs(4));
+        if is_answered {
+            lab.server().nft("delete table ip closed").unwrap();
+            wait_until("the connection", || socket.peer_addr().is_ok());
+        }
+        let dropped =
+            mib::read(lab.client()).unwrap().get("MPTcpExtMPCapableSYNTXDrop").copied().unwrap_or(0);
+        drop(socket);
+        let report = observer.finish();
+        let connection = report.only_connection_in(lab.client().name());
+        let fallback = (is_answered && dropped > 0).then_some("option_omitted");
+        assert_eq!(connection["fallback"]["reason"].as_str(), fallback, "{}", show(connection));
+        let is_unanswered = reason(&list(connection, "subflows")[0]) == "unanswered";
+        assert_eq!(is_unanswered, !is_answered, "{}", show(connection));
+        assert!(timeline_entries(connection, "subflow_stale").is_empty(), "{}", show(connection));
+    }
+}
+
+#[test]
+fn a_connect_from_an_address_and_port_in_use_sends_no_syn() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = lab(JoinBy::ClientSubflow, false);
+    let server = lab.traffic(Workload::upload(1)).unwrap().server;
+    let listener = lab.server().enter(|| mptcp_socket(&format!("0.0.0.0:{}", server.port()))).unwrap();
+    listener.listen(1).unwrap();
+    let local = format!("{}:12345", lab.path(0).unwrap().client_address());
+    let open = lab.client().enter(|| mptcp_socket(&local)).unwrap();
+    open.connect(&server.into()).unwrap();
+    let observer = Observer::start(&[]);
+    let second = lab.client().enter(|| mptcp_socket(&local)).unwrap();
+    let error = second.connect(&server.into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrNotAvailable, "{error}");
+    drop(second);
+    let report = observer.finish();
+    let connections = report.connections_in(lab.client().name());
+    let unsent: Vec<&Value> = connections.into_iter().filter(|found| found["seen_open"] == true).collect();
+    let [connection] = unsent[..] else { panic!("{unsent:#?}") };
+    let subflow = &list(connection, "subflows")[0];
+    assert_eq!((reason(subflow), &subflow["created_at"]), ("not_sent", &Value::Null), "{}", show(connection));
+    assert!(timeline_entries(connection, "subflow_opened").is_empty(), "{}", show(connection));
+}
+
 /// Makes a path fail during a transfer, and checks the properties that all kinds of failure have in common.
 fn fail_during_transfer(failure: PathFailure, path: usize) -> Option<TransferResult> {
     if !may_run_as_root() {

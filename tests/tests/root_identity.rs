@@ -11,7 +11,7 @@ use std::time::Duration;
 use mpwatch_lab::endpoint::{self, Limits};
 use mpwatch_lab::link::{self, InterfaceCounters, QueueCounters, RateLimit};
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathSpec, TopologySpec};
-use mpwatch_lab::traffic::Workload;
+use mpwatch_lab::traffic::{self, Workload};
 use mpwatch_lab::{SocketInfo, Topology, join, mib, poll_until};
 use mpwatch_tests::{Observer, emulation, list, may_run_as_root, number, text};
 use serde_json::Value;
@@ -190,6 +190,32 @@ fn a_join_that_does_not_succeed_is_not_a_failed_path() {
         assert_eq!(ends, [("fin", 0), (expected, 0)], "{connection:#}");
         assert!(connection["second_path"].is_null(), "{connection:#}");
     }
+}
+
+/// The client sends the packets of its initial subflow over the second path. The server answers them over the first path.
+#[test]
+fn received_payload_belongs_to_the_interface_through_which_it_arrived() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::disjoint(&[LinkSpec::default(); 2]).unwrap();
+    let [first, second] = [0, 1].map(|number| lab.path(number).unwrap());
+    first.reroute_over(&second).unwrap();
+    let received = |interface: &str| InterfaceCounters::read(lab.server(), interface).unwrap().rx_bytes;
+    let before = received(first.server_interface());
+    let observer = Observer::start(&[]);
+    traffic::run(lab.client(), lab.server(), &lab.traffic(Workload::upload(4_000_000)).unwrap()).unwrap();
+    let on_first = received(first.server_interface()) - before;
+    assert!(on_first < 1_000_000, "{on_first} bytes did not take the detour");
+    let report = observer.finish_after_close(&lab);
+    let connection = report.only_connection_in(lab.server().name());
+    let subflows = list(connection, "subflows");
+    assert_eq!(subflows.len(), 2, "{connection:#}");
+    for (subflow, path) in subflows.iter().zip([first, second]) {
+        let interfaces = ["incoming_interface", "interface"].map(|field| text(subflow, field));
+        assert_eq!(interfaces, [second.server_interface(), path.server_interface()], "{connection:#}");
+    }
+    assert!(number(&subflows[0], "bytes_received") > 0, "{connection:#}");
 }
 
 #[test]

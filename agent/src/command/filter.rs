@@ -32,6 +32,7 @@ impl FilterOptions {
         let all = connections.len();
         connections.retain(|connection| self.selects(connection));
         report.filtered_out += all - connections.len();
+        report.is_of_namespace |= self.netns.is_some();
         report.with(connections)
     }
 

@@ -114,6 +114,8 @@ keys! {
         "Address and port of the web server, which serves /metrics.";
     "web.config", "--web.config.file", web_config: Option<PathBuf> = None, OPTIONAL_PATH, RESTART,
         "Web-config file of Prometheus exporters, for TLS and basic auth of the web server; empty for neither. It is read again when it changes.";
+    "web.hosts", "", web_hosts: String = String::new(), TEXT, RESTART,
+        "Names that the Host header of a request may have in addition to those of this machine, separated by commas, for example the name of a reverse proxy.";
     "metrics.top_flows", "--metrics.top-flows", top_flows: u32 = 0, TOP_FLOWS, RELOAD,
         "Number of the largest connections for which per-connection series are exported, 0 to 500.";
     "store.path", "--db", store_path: Option<PathBuf> = Some(PathBuf::from(paths::DATABASE)), OPTIONAL_PATH, RESTART,

@@ -62,7 +62,7 @@ pub(crate) fn step(
     }
     let rejected = sender.send()?;
     outbox.confirm()?;
-    sender.forget();
+    sender.confirm(rejected.as_ref());
     Ok(Step::Confirmed(rejected))
 }
 

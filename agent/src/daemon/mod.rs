@@ -59,8 +59,9 @@ pub(crate) fn run(
         let hint = "`web.listen` or --listen sets another address";
         Failure::at_start(is_denied, format!("cannot listen at {} ({hint}): {error}", config.listen))
     })?;
-    let access =
+    let mut access =
         config.web_config.as_deref().map_or_else(|| Ok(Access::unrestricted()), Access::from_file)?;
+    access.hosts.clone_from(&config.web_hosts);
     let socket = Socket::listen(config, Arc::clone(&status))?;
     let reloaded = without_any(|| reload::start(layers, config.clone(), Arc::clone(&status)))?;
     let database = without_any(|| StoreSink::open(config, Arc::clone(&status)))?;

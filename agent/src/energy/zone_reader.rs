@@ -288,11 +288,13 @@ pub(crate) fn find_mirrors(readers: &mut [ZoneReader], notes: &mut Vec<Note>) {
         let (earlier, later) = readers.split_at_mut(index);
         let reader = &mut later[0];
         let Some(package) = reader.package_of_die() else { continue };
-        let Some((energy, value)) = reader.last else { continue };
+        // While a window is open, `last` belongs to an earlier window, which was compared before.
+        let ended = |reader: &ZoneReader| reader.last.filter(|_| reader.open == Nanos(0));
+        let Some((energy, value)) = ended(reader) else { continue };
         let others =
             earlier.iter().filter(|other| other.package_of_die() == Some(package) && !other.is_mirror());
-        let mut others = others.filter_map(|other| other.last);
-        let Some((other_energy, other_value)) = others.next() else { continue };
+        let mut others = others.filter(|other| other.last.is_some()).map(ended);
+        let Some(Some((other_energy, other_value))) = others.next() else { continue };
         let is_first = energy == 0 && other_energy == 0;
         let is_equal = if is_first { value == other_value } else { energy == other_energy };
         match reader.state {

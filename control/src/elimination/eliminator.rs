@@ -55,14 +55,14 @@ pub(crate) struct Eliminator {
     connections: BTreeMap<ConnectionId, Watched>,
     /// Times of the removals that were decided in the last minute.
     recent: VecDeque<Nanos>,
-    /// Connections from which nothing more is removed: an action reduced the throughput, or the kernel refused the action. Idle
-    /// connections stay here although snapshots omit them.
-    left_alone: BTreeSet<ConnectionId>,
+    /// Connections from which nothing more is removed, and since when: an action reduced the throughput, or the kernel refused the action.
+    /// Idle connections stay here although snapshots omit them.
+    left_alone: BTreeMap<ConnectionId, Nanos>,
 }
 
 impl Eliminator {
     pub(crate) fn new(policy: EliminationPolicy) -> Self {
-        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeSet::new() }
+        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeMap::new() }
     }
 
     /// Whether the throughput of a connection is being watched after an action.
@@ -72,7 +72,7 @@ impl Eliminator {
 
     /// Whether a connection is left alone: nothing more is removed from it.
     pub(crate) fn is_left_alone(&self, id: ConnectionId) -> bool {
-        self.left_alone.contains(&id)
+        self.left_alone.contains_key(&id)
     }
 
     /// Evaluates the MPTCP connections of a snapshot that can send. `true`: subflows may be removed from the connection. `false`: only the
@@ -85,7 +85,8 @@ impl Eliminator {
             self.recent.pop_front();
         }
         while self.left_alone.len() > MAX_LEFT_ALONE {
-            self.left_alone.pop_first();
+            let oldest = self.left_alone.iter().min_by_key(|(_, since)| **since).map(|(id, _)| *id);
+            oldest.map(|id| self.left_alone.remove(&id));
         }
         let mut decisions = Vec::new();
         for (connection, is_selected) in connections {
@@ -94,10 +95,10 @@ impl Eliminator {
             watched.update(at, connection, &self.policy);
             let judged = watched.judge(id);
             if matches!(judged.first(), Some(Decision::Record(_, EliminationStep::LeftAlone(_)))) {
-                self.left_alone.insert(id);
+                self.left_alone.insert(id, at);
             }
             decisions.extend(judged);
-            if self.left_alone.contains(&id) || !is_selected {
+            if self.left_alone.contains_key(&id) || !is_selected {
                 continue;
             }
             for removal in watched.candidates(at, connection, &self.policy) {
@@ -116,7 +117,7 @@ impl Eliminator {
     pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: bool) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         if !is_done {
-            self.left_alone.insert(connection);
+            self.left_alone.insert(connection, watched.latest.0);
             return;
         }
         watched.before.get_or_insert(watched.latest);

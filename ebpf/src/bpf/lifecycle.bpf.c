@@ -129,6 +129,9 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 	}
 	if (!state)
 		return;
+	if (old == TCP_SYN_SENT && state->observed.flags & MPW_SF_ASKED_MPTCP &&
+	    !READ_BITS(subflow_of(tp), request_mptcp))
+		state->observed.flags |= MPW_SF_OPTION_OMITTED;
 	state->observed.established_ns = now;
 	/* The handshake counts as progress, because a backup may be idle from now until it is needed. */
 	state->received_ns = now;
@@ -222,6 +225,8 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 			note_end(&state->observed, tp, new);
 		break;
 	case TCP_CLOSE:
+		if (state && old == TCP_SYN_SENT)
+			state->observed.flags |= MPW_SF_NEVER_ESTABLISHED;
 		on_close(sk, tp);
 		break;
 	}

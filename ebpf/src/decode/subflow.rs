@@ -145,6 +145,7 @@ pub(super) fn subflow(
         mp_capable: flag(abi::MPW_SF_MP_CAPABLE),
         mp_join: join || flag(abi::MPW_SF_ASKED_JOIN),
         asked_mptcp: flag(abi::MPW_SF_ASKED_MPTCP),
+        option_omitted: flag(abi::MPW_SF_OPTION_OMITTED),
         passive: flag(abi::MPW_SF_PASSIVE),
         backup: flag(abi::MPW_SF_BACKUP_BY_PEER | abi::MPW_SF_BACKUP_BY_US),
         stale: flag(abi::MPW_SF_STALE),

@@ -5,6 +5,7 @@ use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 
 // errno values of Linux. They are the same on all architectures that mpwatch supports.
+const EACCES: u32 = 13;
 const ENETUNREACH: u32 = 101;
 const ECONNABORTED: u32 = 103;
 const ECONNRESET: u32 = 104;
@@ -20,13 +21,18 @@ pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
     if record.mp_join && record.established.is_none() && is_open_tcp && (reset_sent || reset_received) {
         return if reset_received { CloseReason::Refused } else { CloseReason::OptionRemoved };
     }
-    reason_for(record.error, record.end)
+    if is_unsent(record) { CloseReason::NotSent } else { reason_for(record.error, record.end) }
+}
+
+/// Whether connect failed before the kernel sent a SYN.
+pub(super) fn is_unsent(record: &SubflowRecord) -> bool {
+    record.end.never_established && record.tcp.segments_out == 0
 }
 
 /// The reason for a socket that was closed in SYN_SENT. The kernel then sets the error `ECONNRESET` even without a reset.
 fn of_handshake(error: u32, end: EndFlags) -> CloseReason {
     match error {
-        ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::Unreachable,
+        EACCES | ENETUNREACH | EHOSTDOWN | EHOSTUNREACH => CloseReason::HostUnreachable,
         ECONNREFUSED => CloseReason::Refused,
         _ if end.reset_received && error != ECONNRESET => CloseReason::Refused,
         _ => CloseReason::Unanswered,
@@ -71,6 +77,8 @@ pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
         FallbackReason::Unknown
     } else if !record.asked_mptcp {
         FallbackReason::NotAttempted
+    } else if record.option_omitted {
+        FallbackReason::OptionOmitted
     } else if !record.mp_capable && !record.passive {
         FallbackReason::NoMpCapableInSynAck
     } else {
@@ -102,7 +110,9 @@ mod tests {
             "join not answered, closed with the connection": ECONNRESET, [never_established] => Unanswered;
             "connect gave up": 0, [never_established] => Unanswered;
             "SYNs timed out": ETIMEDOUT, [never_established] => Unanswered;
-            "no route for a join": ENETUNREACH, [never_established] => Unreachable;
+            "no route for a join": ENETUNREACH, [never_established] => HostUnreachable;
+            "no ARP answer": EHOSTUNREACH, [never_established] => HostUnreachable;
+            "rejected by a firewall, IPv6": EACCES, [never_established] => HostUnreachable;
             "closed here, reset by the peer": ECONNRESET, [fin_sent_first reset_received] => ResetReceived;
             "announcement withdrawn here with data unread": 0, [alone removed_by_us reset_sent] => RemovedByAdmin;
             "announcement withdrawn there with data unread": ECONNRESET, [alone removed_by_peer reset_received] => RemovedByPeer;

@@ -16,13 +16,14 @@ use super::subflow::SubflowState;
 const MAX_IDS: usize = 1_024;
 
 impl Flow {
-    /// Numbers new subflows (`place`) in the order of their creation.
+    /// Numbers new subflows (`place`) in the order of their creation. The initial subflow has number 1, even if it is learned after a join.
     pub(super) fn assign_places(&mut self) {
         let dropped = self.dropped.as_ref().map_or(0, |dropped| dropped.count);
-        let placed: u32 = self.subflows.iter().map(|subflow| u32::from(subflow.place > 0)).sum();
+        self.subflows.iter_mut().filter(|subflow| subflow.is_initial()).for_each(|initial| initial.place = 1);
+        let placed: u32 = self.subflows.iter().map(|subflow| u32::from(subflow.place > 1)).sum();
         let mut new: Vec<_> = self.subflows.iter_mut().filter(|subflow| subflow.place == 0).collect();
         new.sort_by_key(|subflow| subflow.order());
-        new.into_iter().zip(dropped + placed + 1..).for_each(|(subflow, place)| subflow.place = place);
+        new.into_iter().zip(dropped + placed + 2..).for_each(|(subflow, place)| subflow.place = place);
     }
 
     /// Drops `excess` ended subflows whose values in `reported` are final: first subflows without payload, then the oldest. It keeps the

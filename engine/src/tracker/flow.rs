@@ -10,10 +10,12 @@ use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::host::machine::Losses;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::event::{ConnectionRecord, MskView, Process, SubflowRecord};
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
+use super::close;
 use super::cpu::ConnectionCpu;
 use super::observed::{Life, Observation, Totals};
 use super::path::Interval;
@@ -48,6 +50,7 @@ pub(super) struct Flow {
     pub(super) owner: Option<Process>,
     addresses_of_socket: Option<(SocketAddr, SocketAddr)>,
     pub(super) cgroup: u64,
+    /// The initial subflow first, then in the order of their first records.
     pub(super) subflows: Vec<SubflowState>,
     pub(super) dropped: Option<Box<DroppedSubflows>>,
     pub(super) dropped_ids: VecDeque<SubflowId>,
@@ -174,32 +177,32 @@ impl Flow {
         }
         let index = self.subflows.iter().position(|subflow| subflow.record.id == record.id);
         let index = index.unwrap_or_else(|| self.add_subflow(record));
-        self.compare(index, record, now);
+        let at = record.at.max(now);
         let subflow = &mut self.subflows[index];
+        let old = &subflow.record;
+        if !old.last && old.backup != record.backup && record.closed.is_none() {
+            let event = TimelineEvent::PriorityChanged { subflow: record.id, backup: record.backup };
+            self.timeline.sampled(at, event);
+        }
         let was_established = subflow.record.established.is_some();
         subflow.update(record);
         if let (false, Some(at)) = (was_established, record.established) {
             self.timeline.traced(at, TimelineEvent::SubflowEstablished { subflow: record.id });
         }
-        self.note_fallback(record.at.max(now));
+        self.note_fallback(at);
         self.note_end(index);
     }
 
-    /// Adds the changes of a new record to the timeline.
-    fn compare(&mut self, index: usize, record: &SubflowRecord, now: Nanos) {
-        let old = &self.subflows[index].record;
-        if old.last {
-            return;
-        }
-        self.timeline.compare(old, record, record.at.max(now));
-    }
-
-    /// Adds a fallback to the timeline once the initial subflow is known, because its record shows the reason.
+    /// Adds a fallback to the timeline once the initial subflow is answered: its record shows the reason. The kernel marks the fallback in
+    /// SYN_SENT if it omits MP_CAPABLE after unanswered SYNs.
     fn note_fallback(&mut self, at: Nanos) {
         let fallback = self.msk.as_ref().is_some_and(|msk| msk.fallback);
-        if let (true, false, Some(initial)) = (fallback, self.fell_back, self.subflows.first()) {
+        let is_answered =
+            |record: &&SubflowRecord| record.state != TcpState::SynSent && !record.end.never_established;
+        let initial = self.subflows.first().map(|subflow| &subflow.record).filter(is_answered);
+        if let (true, false, Some(initial)) = (fallback, self.fell_back, initial) {
             self.fell_back = true;
-            self.timeline.fell_back(&initial.record, at);
+            self.timeline.fell_back(initial, at);
         }
     }
 
@@ -349,11 +352,11 @@ impl Flow {
         // With these values, the update with the first record adds everything in this record to the timeline.
         subflow.record.established = None;
         subflow.record.last = false;
-        self.subflows.push(subflow);
-        let id = record.id;
-        if let Some(at) = record.created {
-            self.timeline.traced(at, TimelineEvent::SubflowOpened { subflow: id });
+        let index = if subflow.is_initial() { 0 } else { self.subflows.len() };
+        self.subflows.insert(index, subflow);
+        if let Some(at) = record.created.filter(|_| !close::is_unsent(record)) {
+            self.timeline.traced(at, TimelineEvent::SubflowOpened { subflow: record.id });
         }
-        self.subflows.len() - 1
+        index
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct SubflowState {
     cpu_charged: Nanos,
     pub(super) seen: Seen,
     pub(super) path: PathState,
-    /// Number in the order of creation, from 1, assigned at the first tick. 0: no number yet.
+    /// Number in the order of creation, from 1 (the initial subflow), assigned at the first tick. 0: no number yet.
     pub(super) place: u32,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The timeline of a connection. Some entries are derived from the difference between two records.
+//! The timeline of a connection.
 
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
@@ -77,24 +77,15 @@ impl Timeline {
         self.entries.retain(|entry| entry.event != TimelineEvent::Adopted);
     }
 
-    /// Adds the changes between two consecutive records of a subflow.
-    pub(super) fn compare(&mut self, old: &SubflowRecord, new: &SubflowRecord, at: Nanos) {
-        let subflow = new.id;
-        if old.backup != new.backup && new.closed.is_none() {
-            self.sampled(at, TimelineEvent::PriorityChanged { subflow, backup: new.backup });
-        }
-    }
-
     /// Adds the fallback of the connection with this initial subflow.
     pub(super) fn fell_back(&mut self, record: &SubflowRecord, at: Nanos) {
         let reason = close::fallback_reason(record);
         let event = TimelineEvent::FellBack { reason };
         // Without MP_CAPABLE, the connection falls back during the handshake. Later fallbacks show only in a sampled record.
-        match (reason, record.established) {
-            (FallbackReason::NoMpCapableInSynAck | FallbackReason::NotAttempted, Some(at)) => {
-                self.traced(at, event);
-            }
-            _ => self.sampled(at, event),
+        let is_later = matches!(reason, FallbackReason::AfterHandshake | FallbackReason::Unknown);
+        match record.established.filter(|_| !is_later) {
+            Some(at) => self.traced(at, event),
+            None => self.sampled(at, event),
         }
     }
 

@@ -8,17 +8,18 @@ use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod};
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
 use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
-use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::timeline::TimelineEntry;
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::host::names::Pod;
 use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::kernel::event::{Start, SubflowRecord, Traces};
 use mpwatch_model::kernel::histogram::RttHistogram;
-use mpwatch_model::kernel::lifecycle::{FallbackReason, Protocol, Role, TcpState};
+use mpwatch_model::kernel::lifecycle::{Protocol, Role, TcpState};
 use mpwatch_model::settle;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 
 use super::bottleneck;
+use super::close;
 use super::energy::Energy;
 use super::flow::Flow;
 use super::names::Names;
@@ -177,7 +178,7 @@ impl Context<'_> {
             progress_since: state.path.since.map(|at| self.at(at)),
             path_failures: state.path.failures,
             state: if state.end.is_some() { TcpState::Close } else { record.state },
-            created_at: record.created.map(|at| self.at(at)),
+            created_at: record.created.filter(|_| !close::is_unsent(record)).map(|at| self.at(at)),
             handshake: record.handshake,
             joined_after: joined.and_then(|at| Some(at.since(flow.opened?).micros())),
             joined_after_bytes: joined.and(record.joined_bytes),
@@ -264,11 +265,8 @@ fn state(flow: &Flow) -> TcpState {
 }
 
 fn fallback(flow: &Flow) -> Option<Fallback> {
-    let reason = flow.timeline.entries().iter().find_map(|entry| match entry.event {
-        TimelineEvent::FellBack { reason } => Some(reason),
-        _ => None,
-    });
-    flow.fell_back.then(|| Fallback { reason: reason.unwrap_or(FallbackReason::Unknown) })
+    let initial = flow.subflows.first().filter(|_| flow.fell_back)?;
+    Some(Fallback { reason: close::fallback_reason(&initial.record) })
 }
 
 fn second_path(flow: &Flow) -> Option<SecondPath> {

@@ -29,7 +29,7 @@ const CLOSED: &str =
     "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
 
 const FOREIGN_HOST: &str = "the Host header names another machine: use an IP address, localhost or the host name of this machine; for other \
-     names, let a proxy set the header, or set web.config to a web-config file with users or TLS\n";
+     names, set web.hosts, or set web.config to a web-config file with users or TLS\n";
 
 /// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
@@ -76,7 +76,8 @@ impl Site {
             }
         }
         let is_open = rules.users.is_none() && rules.tls.is_none();
-        if is_open && self.is_local && !request.headers().get_all(HOST).iter().all(names_this_machine) {
+        let is_known = |host| names_this_machine(host, &self.access.hosts);
+        if is_open && self.is_local && !request.headers().get_all(HOST).iter().all(is_known) {
             return response::new(StatusCode::MISDIRECTED_REQUEST, TEXT, FOREIGN_HOST);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -113,10 +114,11 @@ impl Site {
 
 /// Whether a Host header names this machine. A browser sends the name of the web page that it shows, also if that name resolves to a
 /// loopback address (DNS rebinding), so that the page could read the answer.
-fn names_this_machine(host: &HeaderValue) -> bool {
+/// `others`: further names, separated by commas.
+fn names_this_machine(host: &HeaderValue, others: &str) -> bool {
     let Ok(host) = Authority::try_from(host.as_bytes()) else { return false };
     let name = host.host().trim_matches(['[', ']']);
     let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.parse::<IpAddr>().is_ok()
-        || ["localhost", own.trim_end()].iter().any(|known| name.eq_ignore_ascii_case(known))
+    let mut known = ["localhost", own.trim_end()].into_iter().chain(others.split(',').map(str::trim));
+    name.parse::<IpAddr>().is_ok() || known.any(|known| !known.is_empty() && name.eq_ignore_ascii_case(known))
 }

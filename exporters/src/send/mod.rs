@@ -9,6 +9,8 @@ mod headers;
 mod otlp;
 mod retry;
 mod sender;
+#[cfg(all(test, feature = "otlp"))]
+mod tests;
 mod tls;
 
 #[cfg(feature = "clickhouse")]

@@ -144,19 +144,23 @@ impl Sender {
 
     /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
-        let Some((post, connections)) = &self.pending else { return Ok(None) };
+        let Some((post, _)) = &self.pending else { return Ok(None) };
         let answer = confirmed(&self.client, &*self.engine, post);
         // A server that refuses a batch may have other tables now, so they are checked again.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
-        let rejected = answer?.1.map(|(count, why)| (count, shown(&why)));
+        Ok(answer?.1.map(|(count, why)| (count, shown(&why))))
+    }
+
+    /// Counts and discards the batch, once the database has recorded that the server confirmed it: until then the batch may be sent again.
+    pub fn confirm(&mut self, rejected: Option<&Rejected>) {
+        let Some((post, connections)) = self.pending.take() else { return };
         self.sent.connections += connections;
         self.sent.requests += 1;
         self.sent.bytes += post.body.len() as u64;
-        self.sent.rejected += rejected.as_ref().map_or(0, |(count, _)| *count);
-        Ok(rejected)
+        self.sent.rejected += rejected.map_or(0, |(count, _)| *count);
     }
 
-    /// Discards the batch, because its confirmation is recorded in the database, or because the caller will read its connections again.
+    /// Discards the batch, because the caller will read its connections again.
     pub fn forget(&mut self) {
         self.pending = None;
     }

@@ -58,6 +58,8 @@ pub struct ImpairerCounters {
     pub corrupted: u64,
     /// Packets dropped by the full queue of the outgoing interface, as in a bottleneck.
     pub queue_drops: u64,
+    /// Packets that the outgoing interface refused: it is down, or the packet is longer than its MTU. 0 for `netem`.
+    pub refused: u64,
     /// Packets dropped because the buffer of delayed packets was full; 0 unless the relay is too slow for the load. `netem` counts them as
     /// lost; its buffer has room for 100 000 packets.
     pub overflowed: u64,

@@ -66,6 +66,7 @@ impl Netem {
             lost: netem.drops.saturating_sub(queue_drops),
             corrupted: 0,
             queue_drops,
+            refused: 0,
             overflowed: 0,
         })
     }

@@ -2,7 +2,7 @@
 //! The client end of the traffic: opens connections, runs the workload and closes them.
 
 use super::control::Control;
-use super::pinning::on_cpu;
+use super::pinning::{on_cpu, timed};
 use super::report::{ConnectionReport, TrafficReport};
 use super::socket;
 use super::spec::{Amount, Close, Sender, TrafficSpec, Workload};
@@ -33,25 +33,27 @@ fn run(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
     let deadline = start + spec.timeout;
     let next = AtomicU32::new(0);
     let parts = with_workers(spec.workers(), "lab-client", || {
-        let mut part = TrafficReport::default();
-        while !control.cancelled() && Instant::now() < deadline {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= spec.connections {
-                break;
-            }
-            match run_connection(spec, control, deadline, index) {
-                Ok(connection) => part.connections.push(connection),
-                Err(error) if part.failures.len() < MAX_FAILURES => {
-                    part.failures.push(error.to_string());
+        timed(spec.cpus.is_some(), || {
+            let mut part = TrafficReport::default();
+            while !control.cancelled() && Instant::now() < deadline {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= spec.connections {
+                    break;
                 }
-                Err(_) => {}
+                match run_connection(spec, control, deadline, index) {
+                    Ok(connection) => part.connections.push(connection),
+                    Err(error) if part.failures.len() < MAX_FAILURES => {
+                        part.failures.push(error.to_string());
+                    }
+                    Err(_) => {}
+                }
             }
-        }
-        part
+            Ok(part)
+        })
     })?;
     let mut report = TrafficReport::default();
     for part in parts {
-        report.merge(part);
+        report.merge(part?);
     }
     report.elapsed = start.elapsed();
     Ok(report)

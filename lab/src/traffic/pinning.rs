@@ -7,7 +7,7 @@ use crate::task_clock::TaskClock;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Does `work` on one CPU, including threads that `work` starts, and adds the CPU time to the report. `None`: only does `work`.
+/// Does `work` on one CPU, including threads that `work` starts, and reports its CPU time. `None`: only does `work`.
 pub(super) fn on_cpu(
     cpu: Option<usize>,
     work: impl FnOnce() -> Result<TrafficReport>,
@@ -16,7 +16,16 @@ pub(super) fn on_cpu(
     let mut cpus = CpuSet::new();
     let pinned = cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus));
     pinned.map_err(Error::os("run on", format!("CPU {cpu}")))?;
+    timed(true, work)
+}
+
+/// Does `work` and adds the CPU time of this thread to the report. Threads that `work` starts must call this function themselves.
+pub(super) fn timed(is_timed: bool, work: impl FnOnce() -> Result<TrafficReport>) -> Result<TrafficReport> {
+    if !is_timed {
+        return work();
+    }
     let clock = TaskClock::from_this_thread()?;
-    let report = work()?;
-    Ok(TrafficReport { cpu_time: Some(clock.read()?), ..report })
+    let mut report = work()?;
+    report.merge(TrafficReport { cpu_time: Some(clock.read()?), ..TrafficReport::default() });
+    Ok(report)
 }

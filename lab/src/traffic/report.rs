@@ -48,7 +48,7 @@ pub struct TrafficReport {
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,
-    /// CPU time of this end. `None`: the specification does not pin this end to a CPU.
+    /// CPU time of the threads of this end. `None`: the specification does not pin this end to a CPU.
     pub cpu_time: Option<Duration>,
 }
 
@@ -82,5 +82,8 @@ impl TrafficReport {
     pub(super) fn merge(&mut self, part: Self) {
         self.connections.extend(part.connections);
         self.failures.extend(part.failures);
+        if let Some(time) = part.cpu_time {
+            *self.cpu_time.get_or_insert_default() += time;
+        }
     }
 }

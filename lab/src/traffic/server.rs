@@ -2,7 +2,7 @@
 //! The server end of the traffic: accepts connections and serves the specified workload.
 
 use super::control::Control;
-use super::pinning::on_cpu;
+use super::pinning::{on_cpu, timed};
 use super::report::{ConnectionReport, TrafficReport};
 use super::socket;
 use super::spec::{Amount, Sender, TrafficSpec, Workload};
@@ -29,18 +29,20 @@ fn run(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
         Acceptor { listener: socket::listen(spec)?, control, deadline, left: Mutex::new(spec.connections) };
     control.start_listening();
     let parts = with_workers(spec.workers(), "lab-server", || {
-        let mut part = TrafficReport::default();
-        while let Some(socket) = acceptor.next() {
-            match serve_connection(socket, spec, control, deadline) {
-                Ok(connection) => part.connections.push(connection),
-                Err(error) => part.failures.push(error.to_string()),
+        timed(spec.cpus.is_some(), || {
+            let mut part = TrafficReport::default();
+            while let Some(socket) = acceptor.next() {
+                match serve_connection(socket, spec, control, deadline) {
+                    Ok(connection) => part.connections.push(connection),
+                    Err(error) => part.failures.push(error.to_string()),
+                }
             }
-        }
-        part
+            Ok(part)
+        })
     })?;
     let mut report = TrafficReport::default();
     for part in parts {
-        report.merge(part);
+        report.merge(part?);
     }
     report.elapsed = start.elapsed();
     Ok(report)

@@ -15,7 +15,7 @@ use crate::unit::Micros;
 use super::bottleneck;
 use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 
-/// Maximum time that a connection may wait for its second subflow, seconds.
+/// Maximum time that a connection may wait for the answer to a SYN, or for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
 
 /// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest median RTT. A slow path can slow
@@ -25,7 +25,7 @@ const SLOW_FACTOR: u64 = 10;
 
 /// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
-    let problems = report.counters.mapping_problems;
+    let problems = if report.is_of_namespace { <_>::default() } else { report.counters.mapping_problems };
     let mut facts: Vec<Fact> = report.losses.phrases().into_iter().map(Fact::DataLost).collect();
     facts.extend((problems.invalid > 0).then_some(Fact::InvalidMappings(problems.invalid)));
     facts.extend((problems.bad_checksum > 0).then_some(Fact::ChecksumFailures(problems.bad_checksum)));
@@ -99,33 +99,38 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
         return None;
     }
     let mut subflows = connection.subflows.iter();
+    let initial = subflows.clone().find(|subflow| subflow.initial);
+    let failure = initial.and_then(|subflow| handshake_failure(connection, subflow));
+    // The kernel gave up before it opened a subflow.
+    let is_unsent = connection.subflows.is_empty() && connection.remote.is_none() && connection.seen_open;
+    let failure = failure.or((is_unsent && !connection.is_open()).then_some(CloseReason::NotSent));
+    if let Some(reason) = failure.filter(|reason| reason.is_failed_handshake()) {
+        return Some(Fact::NotConnected(reason));
+    }
     let reset = subflows.find(|subflow| {
         outage::closed_with_connection(connection, subflow)
             || outage::removed_with_connection(connection, subflow)
-            || (subflow.initial && subflow.never_joined())
     })?;
-    Some(match reset.closed?.reason {
-        CloseReason::Refused => Fact::Refused,
-        CloseReason::Unanswered => Fact::Unanswered,
-        reason => Fact::Aborted { by_this_host: reason != CloseReason::ResetReceived },
-    })
+    Some(Fact::Aborted { by_this_host: reset.closed?.reason != CloseReason::ResetReceived })
 }
 
-/// The reason for which a subflow did not join. `None`: it joined, or may still join.
-fn join_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
+/// The reason for which the handshake of a subflow failed. `None`: it succeeded, or may still succeed.
+fn handshake_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
     let waits_since = subflow.created_at.filter(|_| subflow.state == TcpState::SynSent);
     let is_late = waits_since.zip(connection.read_at()).is_some_and(|(since, now)| {
         connection.is_open() && now.duration_since(since).as_secs_f64() > JOIN_DEADLINE
     });
     let reason = subflow.closed.map(|closed| closed.reason).filter(|_| !subflow.is_path());
-    reason.or(is_late.then_some(CloseReason::Unanswered)).filter(|_| !subflow.initial)
+    reason.or(is_late.then_some(CloseReason::Unanswered))
 }
 
 /// One fact per reason for which subflows did not join.
 fn failed_joins(connection: &Connection) -> Vec<Fact> {
     let mut found: Vec<FailedJoin> = Vec::new();
     for (subflow, number) in connection.subflows.iter().zip(1..) {
-        let Some(reason) = join_failure(connection, subflow) else { continue };
+        let Some(reason) = handshake_failure(connection, subflow).filter(|_| !subflow.initial) else {
+            continue;
+        };
         if let Some(earlier) = found.iter_mut().find(|earlier| earlier.reason == reason) {
             earlier.others += 1;
             continue;

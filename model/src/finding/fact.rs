@@ -53,10 +53,8 @@ pub enum Fact {
         reason: CloseReason,
         at: Offset,
     },
-    /// The peer answered the SYN with a reset.
-    Refused,
-    /// The peer did not answer the SYN.
-    Unanswered,
+    /// The connection was not established.
+    NotConnected(CloseReason),
     JoinFailed(FailedJoin),
     /// Data waits because the peer's receive window is closed.
     LimitedByReceiver {
@@ -231,8 +229,7 @@ impl Finding {
             Fact::InvalidMappings(_) => (Failure, 1, "invalid mappings"),
             Fact::ChecksumFailures(_) => (Failure, 2, "checksum failures"),
             Fact::PathFailed(path) if path.recovered.is_none() => (Failure, 3, "failed path"),
-            Fact::Refused => (Failure, 4, "refused"),
-            Fact::Unanswered => (Failure, 4, "unanswered"),
+            Fact::NotConnected(reason) => (Failure, 4, reason.short()),
             Fact::Aborted { .. } => (Failure, 4, "aborted"),
             Fact::Outage(_) => (Failure, 5, "outage"),
             Fact::PathFailed(_) => (Warning, 5, "path failed for a time"),

@@ -251,8 +251,7 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             "closed a subflow later than the others: {}; its path may have failed, which only the sender notices",
             reason.description()
         ),
-        Fact::Refused => "were refused: the peer answered the SYN with a reset".to_owned(),
-        Fact::Unanswered => "were unanswered: no answer to the SYN".to_owned(),
+        Fact::NotConnected(reason) => format!("did not connect: {}", reason.description()),
         Fact::JoinFailed(join) => {
             let name = path_name(join.local, has_remote.then_some(join.remote), join.interface, format);
             format!("had no subflow {name}: {}", join.reason.description())

@@ -51,10 +51,7 @@ impl Finding {
                 "subflow {subflow} did not close with the others: {} at {at:#}; its path may have failed, which only the sender notices",
                 reason.description()
             ),
-            Fact::Refused => "refused: the peer answered the SYN with a reset".to_owned(),
-            Fact::Unanswered => {
-                "unanswered: no answer to the SYN, the connection was never established".to_owned()
-            }
+            Fact::NotConnected(reason) => format!("not connected: {}", reason.description()),
             Fact::JoinFailed(join) => join_failed(join, format),
             Fact::LimitedByReceiver { since } => {
                 let since = since.map(|at| format!(" since {at}")).unwrap_or_default();

@@ -58,7 +58,7 @@ pub struct Subflow {
     pub path_failures: u32,
     /// TCP state.
     pub state: TcpState,
-    /// When its SYN was sent or answered. `null`: before tracing began.
+    /// When its SYN was sent or answered. `null`: before tracing began, or no SYN was sent.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub created_at: Option<Timestamp>,
     /// Handshake time: SYN to SYN-ACK for the connecting end, SYN-ACK to ACK for the accepting one.
@@ -172,7 +172,8 @@ impl Subflow {
 
     /// Whether the subflow is or was a path: its handshake completed, or it is older than mpwatch.
     pub fn is_path(&self) -> bool {
-        !self.never_joined() && (self.created_at.is_none() || self.was_answered())
+        let is_connecting = self.state == TcpState::SynSent;
+        !self.never_joined() && !is_connecting && (self.created_at.is_none() || self.was_answered())
     }
 
     /// Fraction of the observed wire bytes (estimated) that was not payload. `None`: there were no wire bytes.

@@ -94,6 +94,11 @@ json_words! {
         Refused = "refused",
         /// Nothing answered its SYN until it was closed.
         Unanswered = "unanswered",
+        /// Its SYN failed: there is no route, the host does not exist on the link (no ARP answer), or an ICMP error answered.
+        HostUnreachable = "host_unreachable",
+        /// Connect failed on this host before a SYN was sent: the local address and port were in use (`EADDRNOTAVAIL`), or there was no route
+        /// (`ENETUNREACH`).
+        NotSent = "not_sent",
         /// The peer answered its SYN without MP_JOIN: something on the path removed the option.
         OptionRemoved = "option_removed",
         /// The kernel does not report it.
@@ -104,43 +109,43 @@ json_words! {
 impl CloseReason {
     /// A short description.
     pub fn description(self) -> &'static str {
-        match self {
-            Self::Fin => "closed normally (FIN)",
-            Self::ResetSent => "reset by this host (RST sent)",
-            Self::ResetReceived => "reset by the peer or the path (RST received)",
-            Self::Timeout => "timed out",
-            Self::Unreachable => "peer unreachable",
-            Self::RemovedByAdmin => "removed by this host (endpoint deleted, or socket destroyed)",
-            Self::RemovedByPeer => "address withdrawn by the peer (REMOVE_ADDR)",
-            Self::ClosedByPeer => "closed by the peer, address not withdrawn",
-            Self::Refused => "refused (the handshake was answered with RST)",
-            Self::Unanswered => "unanswered (no answer to the SYN)",
-            Self::OptionRemoved => "MP_JOIN removed on the path",
-            Self::Unknown => "unknown",
-        }
+        self.words().0
     }
 
     /// A description of at most 16 characters, for tables.
     pub fn short(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Fin => "FIN",
-            Self::ResetSent => "RST sent",
-            Self::ResetReceived => "RST received",
-            Self::Timeout => "timed out",
-            Self::Unreachable => "unreachable",
-            Self::RemovedByAdmin => "removed here",
-            Self::RemovedByPeer => "removed by peer",
-            Self::ClosedByPeer => "closed by peer",
-            Self::Refused => "refused",
-            Self::Unanswered => "unanswered",
-            Self::OptionRemoved => "MP_JOIN removed",
-            Self::Unknown => "cause unknown",
+            Self::Fin => ("closed normally (FIN)", "FIN"),
+            Self::ResetSent => ("reset by this host (RST sent)", "RST sent"),
+            Self::ResetReceived => ("reset by the peer or the path (RST received)", "RST received"),
+            Self::Timeout => ("timed out", "timed out"),
+            Self::Unreachable => ("peer unreachable", "unreachable"),
+            Self::RemovedByAdmin => {
+                ("removed by this host (endpoint deleted, or socket destroyed)", "removed here")
+            }
+            Self::RemovedByPeer => ("address withdrawn by the peer (REMOVE_ADDR)", "removed by peer"),
+            Self::ClosedByPeer => ("closed by the peer, address not withdrawn", "closed by peer"),
+            Self::Refused => ("refused (the handshake was answered with RST)", "refused"),
+            Self::Unanswered => ("unanswered (no answer to the SYN)", "unanswered"),
+            Self::HostUnreachable => {
+                ("host unreachable (no route, no ARP answer, or an ICMP error)", "host unreachable")
+            }
+            Self::NotSent => {
+                ("no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)", "no SYN sent")
+            }
+            Self::OptionRemoved => ("MP_JOIN removed on the path", "MP_JOIN removed"),
+            Self::Unknown => ("unknown", "cause unknown"),
         }
     }
 
     /// Whether the subflow ended before the handshake was complete, so that it never was a path.
     pub fn is_failed_handshake(self) -> bool {
-        matches!(self, Self::Refused | Self::Unanswered | Self::OptionRemoved)
+        use CloseReason::{HostUnreachable, NotSent, OptionRemoved, Refused, Unanswered};
+        matches!(self, Refused | Unanswered | HostUnreachable | NotSent | OptionRemoved)
     }
 
     /// Whether the path failed, in contrast to a subflow that was closed on purpose.
@@ -158,6 +163,8 @@ json_words! {
         NotAttempted = "not_attempted",
         /// The SYN-ACK had no MP_CAPABLE (`MPCapableFallbackSYNACK`): the peer has no MPTCP, or a middlebox removed the option.
         NoMpCapableInSynAck = "no_mp_capable_in_syn_ack",
+        /// The SYNs with MP_CAPABLE were not answered, and the kernel sent the next SYN without the option (`MPCapableSYNTXDrop`).
+        OptionOmitted = "option_omitted",
         /// After the handshake; the kernel does not report why (`DSSFallback`, `MPFailRx`, ... count it for the namespace).
         AfterHandshake = "after_handshake",
         /// Already fallen back when the agent first saw it.
@@ -171,6 +178,9 @@ impl FallbackReason {
         match self {
             Self::NotAttempted => "MPTCP was not asked for in the SYN",
             Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
+            Self::OptionOmitted => {
+                "SYNs with MP_CAPABLE were not answered, the kernel then omitted the option"
+            }
             Self::AfterHandshake => "after the handshake, cause not reported by the kernel",
             Self::Unknown => "cause unknown",
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file, its log and the work of the writer stay within their limits, also with a full disk or a reader that does not end.
 
+use mpwatch_model::finding::{Fact, of_connection};
 use mpwatch_model::flow::subflow::{Closed, Subflow};
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::lifecycle::TcpState;
 
 use super::*;
 use crate::error::with_suffix;
@@ -159,6 +161,29 @@ fn open_connections_have_rows_soon_and_when_their_state_changes() {
             .iter()
             .any(|connection| connection.timeline == settled(flow.clone()).timeline)
     );
+    store.close();
+}
+
+#[test]
+fn the_row_of_a_connection_that_waits_for_an_answer_says_so() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let mut flow = fixture::connection(1, 1);
+    let subflow = &mut flow.subflows[0];
+    (subflow.handshake, subflow.bytes_acked, subflow.bytes_received) = (None, Bytes(0), Bytes(0));
+    (subflow.state, flow.state, flow.bottlenecks) = (TcpState::SynSent, TcpState::SynSent, None);
+    (flow.bytes_sent, flow.bytes_received) = (Some(Bytes(0)), Some(Bytes(0)));
+    for (second, age_s, rows) in [(0, 2.0, 1), (1, 2.9, 1), (2, 3.9, 2), (3, 4.9, 2)] {
+        flow.age_s = age_s;
+        store.deliver(&tick(second, vec![flow.clone()]));
+        store.deliver(&tick(second, vec![flow.clone()]));
+        wait_until(|| store.figures().written >= rows);
+        assert_eq!(store.figures().written, rows, "second {second}");
+    }
+    let report = read(&file).0;
+    let facts: Vec<Fact> =
+        of_connection(&report.connections[0]).into_iter().map(|found| found.fact).collect();
+    assert_eq!(facts, [Fact::NotConnected(CloseReason::Unanswered)]);
     store.close();
 }
 

@@ -297,10 +297,12 @@ fn next_check(connection: &Connection, is_written: bool) -> i64 {
     if wait > 0.0 { wait.min(IDLE_CHECK_NS as f64) as i64 + 1 } else { IDLE_CHECK_NS }
 }
 
-/// A hash that changes after an event, and when an outage or the failure of a path begins or ends.
+/// A hash that changes after an event, when an outage or the failure of a path begins or ends, and when a connect waits too long.
 fn state(connection: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (connection.timeline.last().map(|entry| entry.at), connection.outage_since).hash(&mut hasher);
+    let waits = !connection.subflows.iter().any(mpwatch_model::flow::subflow::Subflow::is_path)
+        && !mpwatch_model::finding::of_connection(connection).is_empty();
+    (connection.timeline.last().map(|entry| entry.at), connection.outage_since, waits).hash(&mut hasher);
     connection.subflows.iter().for_each(|subflow| subflow.is_failed().hash(&mut hasher));
     hasher.finish()
 }

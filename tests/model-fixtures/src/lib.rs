@@ -462,6 +462,7 @@ pub fn report(connections: Vec<Connection>) -> Report {
         energy,
         losses,
         filtered_out: 0,
+        is_of_namespace: false,
         run_starts: Vec::new(),
     }
     .with(connections)

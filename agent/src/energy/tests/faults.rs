@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults of counters: the energy is reported as lost, or marked as an estimate. It is never wrong, and unknown energy is never 0 J.
 
+use std::path::PathBuf;
+
 use super::scenario::{BusyTime, Consumer, TimeSlice as Load};
 use mpwatch_lab::raplsim::{Fault, Platform, PowerModel, SimulatedMachine};
 use mpwatch_model::host::energy::{EnergySource, LostReason};
 use mpwatch_model::unit::{Microjoules, Nanos};
 
 use super::{Rig, SECOND, flow};
-use mpwatch_model::host::energy::window::ZoneOutcome;
+use crate::energy::powercap::{FoundZone, ReadCounter};
+use crate::energy::zone::{Backend, CpuLocation, Role, Zone};
+use crate::energy::zone_reader::{WindowTimes, ZoneReader, find_mirrors};
+use mpwatch_model::host::energy::window::{Cpus, ZoneId, ZoneOutcome};
 
 const POWER: PowerModel = PowerModel::Linear { idle: 20_000, dynamic: 30_000 };
 
@@ -52,6 +57,45 @@ fn every_shape_gives_the_energy_of_its_cover() {
         let found: u64 = rig.split.snapshot().zones.iter().map(|zone| zone.zone_uj.0).sum();
         assert!(u128::from(found).abs_diff(truth) < 1_000, "{shape:?}: {found} {truth}");
         assert_eq!(rig.sampler.source(), EnergySource::RaplPowercap);
+    }
+}
+
+/// The reader of a die whose counter has these values.
+fn die(number: usize, values: &'static [u64]) -> ZoneReader {
+    let (device, name) = (format!("intel-rapl:{number}"), format!("package-0-die-{number}"));
+    let zone = Zone {
+        device,
+        parent: None,
+        name: Some(name.clone()),
+        backend: Backend::Powercap,
+        max: None,
+        limit: None,
+    };
+    let id = ZoneId { index: number, label: name, cpus: Cpus::All, source: EnergySource::RaplPowercap };
+    let mut values = values.iter();
+    let read: ReadCounter = Box::new(move || Ok(*values.next().unwrap()));
+    let found = FoundZone { zone, path: PathBuf::new(), read: Ok(read) };
+    ZoneReader::new(
+        id,
+        found,
+        Role::Counted(CpuLocation { package: Some(0), die: u32::try_from(number).ok() }),
+    )
+}
+
+#[test]
+fn a_window_that_stays_open_is_not_compared_with_another_die_again() {
+    // Both dies use the same energy once, and then none.
+    let mut dies = [die(0, &[1_000, 1_500, 1_500, 1_500, 1_500, 1_500, 1_500, 1_700]), {
+        die(1, &[7_000, 7_500, 7_500, 7_500, 7_500, 7_500, 7_500, 7_900])
+    }];
+    let times = WindowTimes { elapsed: SECOND, skew: Nanos(0), was_suspended: false, busy: 0.0 };
+    for _ in 0..8 {
+        for die in &mut dies {
+            die.read_after();
+            die.step(&times);
+        }
+        find_mirrors(&mut dies, &mut Vec::new());
+        assert!(!dies[1].is_mirror());
     }
 }
 

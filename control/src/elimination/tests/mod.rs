@@ -4,7 +4,10 @@
 mod network;
 mod properties;
 
+use std::ops::RangeInclusive;
+
 use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationAction, EliminationPolicy, EliminationStep};
 use mpwatch_model::unit::Micros;
 
@@ -134,6 +137,32 @@ fn a_subflow_is_decided_once_and_a_failure_ends_it() {
         let expected: &[u64] = if is_planned { &[3] } else { &[] };
         assert_eq!(removed(&later), expected, "planned: {is_planned}");
     }
+}
+
+#[test]
+fn the_connection_that_was_left_alone_first_is_forgotten_first() {
+    const LIMIT: u64 = 16_384;
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    let mut eliminator = Eliminator::new(POLICY);
+    let (decisions, _) = first_decisions(&mut network, &mut eliminator);
+    let Decision::Remove(_, removal) = &decisions[0] else { panic!("{decisions:?}") };
+    let mut left_alone = |numbers: RangeInclusive<u64>| {
+        network.pass();
+        let all: Vec<Connection> =
+            numbers.map(|number| Network::numbered(number, &[]).connection()).collect();
+        let passed: Vec<_> = all.iter().map(|connection| (connection, true)).collect();
+        eliminator.decide(network.now, &passed);
+        for connection in &all {
+            eliminator.report(connection.id, removal, false);
+        }
+        let is_left_alone = |number| eliminator.is_left_alone(Network::numbered(number, &[]).connection().id);
+        [1, LIMIT, LIMIT + 1].map(is_left_alone)
+    };
+    // The connection with the highest id is the first that is left alone.
+    assert_eq!(left_alone(LIMIT + 1..=LIMIT + 1), [false, false, true]);
+    assert_eq!(left_alone(1..=LIMIT), [true, true, true]);
+    assert_eq!(left_alone(1..=1), [true, true, false]);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //! Connections and subflows from the first record to the last, with records in any order.
 
 use jiff::Timestamp;
-use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::event::{KernelEvent, MskView, NetnsName, Stall, SubflowRecord, Tick};
-use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::kernel::lifecycle::{CarriedBy, CloseReason, FallbackReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use proptest::prelude::*;
 
@@ -361,6 +362,86 @@ fn payload_that_is_counted_as_lost_is_not_reported_as_that_of_the_only_subflow()
         tracker.report().connections[0].bytes_sent
     };
     assert_eq!((reported(false), reported(true)), (Some(Bytes(1_000)), None));
+}
+
+/// A subflow that sent `syns` SYNs. The kernel has marked the fallback because it omits MP_CAPABLE from further SYNs.
+fn connecting(at: u64, syns: u32) -> SubflowRecord {
+    let mut record = subflow(11, at, 0);
+    record.msk = Some(MskView { fallback: true, state: TcpState::SynSent, ..msk(0) });
+    (record.state, record.established, record.handshake, record.mp_capable) =
+        (TcpState::SynSent, None, None, false);
+    record.tcp.segments_out = syns;
+    record
+}
+
+#[test]
+fn syns_without_an_answer_are_not_a_fallback() {
+    let mut tracker = tracker(Closed::Keep);
+    tracker.apply(&KernelEvent::Subflow(connecting(5 * SECOND, 3)));
+    let open = tick(&mut tracker, 5 * SECOND).connections.remove(0);
+    assert_eq!((open.fallback, open.carried_by()), (None, CarriedBy::Mptcp));
+    let mut closed =
+        SubflowRecord { closed: Some(Nanos(9 * SECOND)), last: true, ..connecting(9 * SECOND, 4) };
+    (closed.state, closed.end.never_established) = (TcpState::Close, true);
+    tracker.apply(&KernelEvent::Subflow(closed));
+    let closed = tick(&mut tracker, 9 * SECOND).connections.remove(0);
+    assert_eq!((closed.fallback, closed.subflows[0].closed.unwrap().reason), (None, CloseReason::Unanswered));
+    assert!(!closed.timeline.iter().any(|entry| matches!(entry.event, TimelineEvent::FellBack { .. })));
+}
+
+#[test]
+fn a_syn_that_is_answered_once_it_lacks_the_option_is_a_fallback_for_this_reason() {
+    for (option_omitted, expected) in
+        [(true, FallbackReason::OptionOmitted), (false, FallbackReason::NoMpCapableInSynAck)]
+    {
+        let mut tracker = tracker(Closed::Keep);
+        tracker.apply(&KernelEvent::Subflow(connecting(5 * SECOND, 3)));
+        tick(&mut tracker, 5 * SECOND);
+        let mut record = SubflowRecord { option_omitted, ..connecting(9 * SECOND, 5) };
+        (record.state, record.established) = (TcpState::Established, Some(Nanos(8 * SECOND)));
+        tracker.apply(&KernelEvent::Subflow(record));
+        let connection = tick(&mut tracker, 9 * SECOND).connections.remove(0);
+        assert_eq!(connection.fallback.unwrap().reason, expected);
+        let is_fallback = |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::FellBack { .. });
+        let entry = connection.timeline.iter().find(is_fallback).unwrap();
+        assert_eq!((entry.at, entry.source), (Timestamp::from_second(8).unwrap(), ObservedBy::Tracepoint));
+    }
+}
+
+#[test]
+fn a_connect_that_fails_before_its_syn_opens_no_subflow() {
+    for (syns, reason) in [(0, CloseReason::NotSent), (1, CloseReason::Unanswered)] {
+        let mut tracker = tracker(Closed::Keep);
+        let mut record =
+            SubflowRecord { closed: Some(Nanos(SECOND)), last: true, ..connecting(SECOND, syns) };
+        (record.state, record.end.never_established) = (TcpState::Close, true);
+        tracker.apply(&KernelEvent::Subflow(record));
+        let connection = tick(&mut tracker, 2 * SECOND).connections.remove(0);
+        let subflow = &connection.subflows[0];
+        let is_opened = |entry: &TimelineEntry| matches!(entry.event, TimelineEvent::SubflowOpened { .. });
+        assert_eq!(subflow.closed.unwrap().reason, reason);
+        assert_eq!(subflow.created_at.is_some(), syns > 0);
+        assert_eq!(connection.timeline.iter().any(is_opened), syns > 0);
+    }
+}
+
+#[test]
+fn the_initial_subflow_is_first_even_if_it_is_learned_after_a_join() {
+    let mut tracker = tracker(Closed::Keep);
+    let join = |cookie, at| {
+        let mut record = SubflowRecord { mp_join: true, mp_capable: false, ..subflow(cookie, at, 10) };
+        record.created = Some(Nanos(SECOND + cookie));
+        KernelEvent::Subflow(record)
+    };
+    tracker.apply(&join(12, 2 * SECOND));
+    let first = tick(&mut tracker, 2 * SECOND).connections.remove(0);
+    tracker.apply(&KernelEvent::Subflow(subflow(11, 3 * SECOND, 10)));
+    tracker.apply(&join(13, 3 * SECOND));
+    let second = tick(&mut tracker, 3 * SECOND).connections.remove(0);
+    let places = |connection: &Connection| -> Vec<(u64, u32)> {
+        connection.subflows.iter().map(|subflow| (subflow.id.cookie.0, subflow.place)).collect()
+    };
+    assert_eq!((places(&first), places(&second)), (vec![(12, 2)], vec![(11, 1), (12, 2), (13, 3)]));
 }
 
 #[test]

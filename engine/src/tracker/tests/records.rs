@@ -126,6 +126,7 @@ pub(super) fn subflow(cookie: u64, at: u64, sent: u64) -> SubflowRecord {
         mp_capable: true,
         mp_join: false,
         asked_mptcp: true,
+        option_omitted: false,
         passive: false,
         backup: false,
         stale: false,

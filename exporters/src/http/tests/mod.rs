@@ -153,6 +153,24 @@ fn a_local_server_rejects_names_of_other_machines() {
 }
 
 #[test]
+fn a_local_server_accepts_the_configured_names() {
+    for (hosts, host, expected) in [
+        ("stats.example, other.example", "Stats.example:443", "200"),
+        ("stats.example, other.example", "other.example", "200"),
+        ("stats.example,", "attacker.example", "421"),
+        ("stats.example,", ":80", "421"),
+        ("", "", "421"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pages = Arc::new(client::TestPages::default());
+        let mut access = Access::unrestricted();
+        hosts.clone_into(&mut access.hosts);
+        let server = Server::start(listener, access, pages, Arc::default()).unwrap();
+        assert_eq!(status(&server, "1.1", &format!("Host: {host}\r\n")), expected, "{hosts:?}: {host:?}");
+    }
+}
+
+#[test]
 fn a_server_on_all_addresses_answers_to_every_name() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let pages = Arc::new(client::TestPages::default());

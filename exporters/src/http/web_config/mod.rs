@@ -47,6 +47,8 @@ pub struct Access {
     /// Path of the web-config file. `None`: access is unrestricted.
     path: Option<PathBuf>,
     state: Mutex<State>,
+    /// Names, separated by commas, that a Host header may have in addition to the names of this machine.
+    pub hosts: String,
 }
 
 #[derive(Default)]
@@ -64,14 +66,15 @@ type Version = (i64, i64, u64, u64);
 impl Access {
     /// Access without TLS and without basic auth.
     pub fn unrestricted() -> Self {
-        Self { path: None, state: Mutex::default() }
+        Self { path: None, state: Mutex::default(), hosts: String::new() }
     }
 
     /// Loads a web-config file.
     pub fn from_file(path: &Path) -> Result<Self, WebConfigError> {
         let mut versions = Versions::new();
         let rules = Arc::new(load(path, &mut versions)?);
-        Ok(Self { path: Some(path.to_owned()), state: Mutex::new(State { rules, versions }) })
+        let state = Mutex::new(State { rules, versions });
+        Ok(Self { path: Some(path.to_owned()), state, ..Self::unrestricted() })
     }
 
     /// The rules in force. If a file has changed, reloads them first and returns the outcome too.

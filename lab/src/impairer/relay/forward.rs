@@ -151,28 +151,35 @@ impl Forwarder<'_> {
             let batch: Vec<&[u8]> =
                 self.held.iter().take(due.min(BATCH)).map(|held| &held.frame[..held.length]).collect();
             let count = batch.len();
-            let sent = match sys::send_frames(to, &batch) {
-                Ok(sent) => sent,
-                Err(error) if is_transient(&error) => 0,
+            let (sent, is_refused) = match sys::send_frames(to, &batch) {
+                // sendmmsg stops at the first frame that the queue drops.
+                Ok(sent) => (sent, false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if is_transient(&error) => (0, !is_full_queue(&error)),
                 Err(error) => return Err(Error::os("send to", "a packet socket")(error)),
             };
-            // sendmmsg stops at the first frame that the queue drops.
             let dropped = usize::from(sent < count);
-            self.count(sent, dropped);
+            self.count(sent, dropped, is_refused);
             due -= sent + dropped;
         }
         Ok(())
     }
 
-    fn count(&mut self, sent: usize, dropped: usize) {
+    /// `is_refused`: the queue did not drop the frames; they could not be sent.
+    fn count(&mut self, sent: usize, dropped: usize, is_refused: bool) {
         let bytes: usize = self.held.iter().take(sent).map(|frame| frame.length).sum();
         let state = self.state;
         state.forwarded.fetch_add(sent as u64, Ordering::Relaxed);
         state.forwarded_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        state.queue_drops.fetch_add(dropped as u64, Ordering::Relaxed);
+        let drops = if is_refused { &state.refused } else { &state.queue_drops };
+        drops.fetch_add(dropped as u64, Ordering::Relaxed);
         let done = self.held.drain(..sent + dropped).map(|done| done.frame);
         self.spare.extend(done);
     }
+}
+
+fn is_full_queue(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS))
 }
 
 /// Whether the relay continues after this error: a full queue, an interface that is down, a signal, or a frame longer than the MTU.
@@ -185,4 +192,39 @@ fn is_transient(error: &io::Error) -> bool {
 
 fn now(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::impairer::impairment::Impairment;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+
+    #[test]
+    fn a_full_queue_drops_frames_and_a_long_frame_is_refused() {
+        let state = DirectionState::new(Impairment::default()).unwrap();
+        let mut forwarder = Forwarder {
+            state: &state,
+            line: DelayLine::new(Impairment::default(), 0),
+            corrupter: Corrupter::default(),
+            held: VecDeque::new(),
+            spare: Vec::new(),
+            arrivals: [Arrival::default(); BATCH],
+            is_receiving: false,
+        };
+        // In place of the interface: it has room for a few frames, and refuses frames that are longer than its buffer.
+        let (to, _from) =
+            socketpair(AddressFamily::Unix, SockType::Datagram, None, SockFlag::empty()).unwrap();
+        setsockopt(&to, sockopt::SndBuf, &8_192).unwrap();
+        let mut send = |frames: usize, length: usize| {
+            forwarder.held.extend((0..frames).map(|_| HeldFrame { due: 0, frame: vec![0; length], length }));
+            forwarder.send_due(&to).unwrap();
+            let counters = state.counters();
+            (counters.forwarded, counters.queue_drops, counters.refused)
+        };
+        assert_eq!(send(2, 1 << 20), (0, 0, 2));
+        let (passed, drops, refused) = send(100, 1_000);
+        assert!(passed > 0 && drops > 0, "{passed} {drops}");
+        assert_eq!((passed + drops, refused), (100, 2));
+    }
 }

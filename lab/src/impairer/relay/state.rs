@@ -21,6 +21,7 @@ pub(super) struct DirectionState {
     pub(super) lost: AtomicU64,
     pub(super) corrupted: AtomicU64,
     pub(super) queue_drops: AtomicU64,
+    pub(super) refused: AtomicU64,
     pub(super) overflowed: AtomicU64,
 }
 
@@ -37,6 +38,7 @@ impl DirectionState {
             lost: AtomicU64::new(0),
             corrupted: AtomicU64::new(0),
             queue_drops: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
         })
     }
@@ -77,6 +79,7 @@ impl DirectionState {
             lost: self.lost.load(Ordering::Relaxed),
             corrupted: self.corrupted.load(Ordering::Relaxed),
             queue_drops: self.queue_drops.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
         }
     }

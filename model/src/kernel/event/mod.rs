@@ -289,6 +289,9 @@ pub struct SubflowRecord {
     pub mp_join: bool,
     /// Whether its SYN requested MPTCP, or an MPTCP listener accepted it.
     pub asked_mptcp: bool,
+    /// Whether the SYN that was answered had no MP_CAPABLE, because the kernel omits the option after unanswered SYNs that had it.
+    #[serde(default)]
+    pub option_omitted: bool,
     /// Whether this host accepted it.
     pub passive: bool,
     /// Whether the peer or this host requested to use it only as a backup.

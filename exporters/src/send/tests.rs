@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Totals of a sender whose confirmation cannot be recorded at once.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use mpwatch_model::flow::end::{End, EndColumns};
+
+use super::client::{Answer, Client, Post};
+use super::headers::Scheme;
+use super::sender::{Engine, Record, Rejected, Sender, Sent};
+use crate::options::TargetOptions;
+
+/// Puts one byte per connection into a request. The server rejects one connection of each request.
+struct Bytes;
+
+impl Engine for Bytes {
+    fn encode(&self, records: Vec<Record>, _: &EndColumns) -> io::Result<Option<(Post, u64)>> {
+        let body = vec![b'x'; records.len()];
+        let count = records.len() as u64;
+        let post = Post { query: String::new(), body, content_type: "text/plain", compression: None };
+        Ok(Some((post, count)))
+    }
+
+    fn outcome(&self, _: &Answer) -> Result<Option<Rejected>, String> {
+        Ok(Some((1, "too old".to_owned())))
+    }
+}
+
+/// Confirms this many requests with a body of one byte per connection.
+fn server(requests: usize, body: usize) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for _ in 0..requests {
+            let (mut client, _) = listener.accept().unwrap();
+            let (mut request, mut part) = (Vec::new(), [0; 1_024]);
+            while !request.ends_with(&[&b"\r\n\r\n"[..], &vec![b'x'; body]].concat()) {
+                let length = client.read(&mut part).unwrap();
+                request.extend_from_slice(&part[..length]);
+            }
+            client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_batch_that_is_sent_again_counts_once() {
+    let options = TargetOptions { url: Some(server(2, 3)), ..TargetOptions::default() };
+    let client = Client::new(&options, "/", Scheme::Basic).unwrap();
+    let mut sender = Sender::new("test".to_owned(), client, Box::new(Bytes), EndColumns::default());
+    sender.prepare((0..3).map(|version| (End::default(), version))).unwrap();
+    // The database cannot record the first confirmation.
+    sender.send().unwrap();
+    assert_eq!((sender.sent, sender.has_pending()), (Sent::default(), true));
+    let rejected = sender.send().unwrap();
+    sender.confirm(rejected.as_ref());
+    let expected = Sent { connections: 3, requests: 1, bytes: 3, rejected: 1 };
+    assert_eq!((sender.sent, sender.has_pending()), (expected, false));
+}
