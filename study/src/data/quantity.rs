@@ -36,7 +36,7 @@ quantities! {
     MachineEnergy "machine_j" "energy of the machine" Joules "Mean power times the time from the first connect to the last byte.";
     FlowEnergy "flow_j" "energy of the flows" Joules "Energy above idle that is charged to the measured connections, both ends.";
     EnergyPerPayload "j_per_gb" "energy per payload" JoulesPerGigabyte "The same per gigabyte (10^9 bytes) of payload.";
-    CpuTime "cpu_s" "CPU time of the flows" Seconds "CPU time of the network path that is charged to the measured connections, both ends.";
+    CpuTime "cpu_s" "CPU time of the flows" Seconds "CPU time of the network stack that is charged to the measured connections, both ends.";
     CpuPerPayload "cpu_s_per_gb" "CPU time per GB" Seconds "The same per gigabyte (10^9 bytes) of payload.";
     Retransmitted "retransmitted_ratio" "retransmitted" Ratio "Retransmitted share of the bytes that the subflows sent.";
     Excess "excess_ratio" "excess traffic" Ratio "Share of the bytes on the wire that is not payload: headers, retransmissions, reinjections.";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Energy of the network path of flows.
+//! Energy of the network stack for flows.
 
 use crate::dashboards::panel::Draw::{Lines, Stack, Table};
 use crate::dashboards::panel::{Dashboard, Source, panel};
@@ -7,7 +7,7 @@ use crate::dashboards::panel::{Dashboard, Source, panel};
 pub(in crate::dashboards) const ENERGY: Dashboard = Dashboard {
     name: "energy",
     title: "mpwatch / Energy",
-    about: "What the network path of flows costs on this machine. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
+    about: "Energy of the network stack of this machine, by flow. Zones of one source do not overlap. docs/energy.md explains how energy is attributed.",
     source: Source::Prometheus,
     rows: &[
         (

@@ -68,7 +68,7 @@ pub(in crate::dashboards) const FLEET: Dashboard = Dashboard {
                     "Energy",
                     Stack,
                     "watt",
-                    "Energy above idle of the network paths of both ends, by number of subflows, where both are known.",
+                    "Energy above idle of the network stacks of both ends, by number of subflows, where both are known.",
                     &[(
                         per_second!(
                             "concat(toString(client_subflows), ' subflows')",
