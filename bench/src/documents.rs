@@ -19,11 +19,12 @@ A **snapshot** is one object per line: `mpwatch top --batch --json`, `mpwatch ls
 `mpwatch replay --format json`, `mpwatch demo --json`. `mpwatch show ID --json` prints one object of `connections`.
 JSON Schemas: [snapshot.schema.json](snapshot.schema.json), [report.schema.json](report.schema.json).
 
-- Every field is always present. `null` means *unknown*, never zero; the last column says when a field is `null`.
+- Every field is always present. `null` means *unknown* or *not applicable*, never zero; the last column says when a field is `null`.
 - Units are in the name of a field or in the column *unit*. Counters are totals since the flow was opened, rates are over the interval.
 - Times are RFC 3339 in UTC. Addresses are `address:port`, with IPv6 addresses in brackets. Ids and tokens are strings.
 - A closed connection appears in two more snapshots or longer, with its final counters. Its last object is the complete record.
 - New fields may be added at any time. The meaning of a field changes only with `schema`.
+- A *tick* is a reading of the kernel's counters, usually one per snapshot. Marks such as `[UPD18]` refer to [references.md](references.md).
 
 The busiest subflow of each connection:
 
@@ -70,7 +71,7 @@ pub fn json_md() -> String {
         .map(|(name, schema)| (name.clone(), schema.clone(), &report))
         .chain(snapshot_only.map(|(name, schema)| (name, schema, &snapshot)))
         .collect();
-    for (name, schema, root) in definitions.iter().filter(|(_, schema, _)| schema["properties"].is_object()) {
+    for (name, schema, root) in definitions.iter().filter(|(_, schema, _)| has_fields(schema)) {
         text.push_str(&object(name, schema, root));
     }
     for (name, schema, _) in definitions.iter().filter(|(_, schema, _)| is_enumeration(schema)) {
@@ -149,7 +150,7 @@ fn row(label: &str, field: &str, property: &Value, root: &Value) -> String {
     format!("| {label} | {} | {unit} | {} | {} |\n", kind(property, root), cell(&meaning), cell(&null))
 }
 
-/// The rows of one timeline event: a row for its tag, then a row for each of its fields.
+/// The rows of one variant, such as a timeline event: its tag, its own fields, and a link to the fields of the type that it contains.
 fn variant_rows(variant: &Value, root: &Value) -> String {
     let mut text = String::new();
     for (field, property) in variant["properties"].as_object().into_iter().flatten() {
@@ -160,6 +161,9 @@ fn variant_rows(variant: &Value, root: &Value) -> String {
             }
             None => text.push_str(&row(&format!("- `{field}`"), field, property, root)),
         }
+    }
+    if let Some(name) = definition_name(variant) {
+        let _ = writeln!(text, "| - |  |  | The fields of [{name}](#{}). |  |", name.to_lowercase());
     }
     text
 }
@@ -185,7 +189,13 @@ fn values(schema: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn is_enumeration(schema: &Value) -> bool {
-    schema["enum"].is_array() || (schema["oneOf"].is_array() && !schema["properties"].is_object())
+    schema["enum"].is_array() || (schema["oneOf"].is_array() && !has_fields(schema))
+}
+
+/// Whether a type is an object: it has fields itself, or its variants have.
+fn has_fields(schema: &Value) -> bool {
+    let variants = schema["oneOf"].as_array().into_iter().flatten();
+    schema["properties"].is_object() || variants.into_iter().any(|variant| variant["properties"].is_object())
 }
 
 /// The type of a property. For an object or an enumeration, a link to its section.
@@ -197,7 +207,7 @@ fn kind(property: &Value, root: &Value) -> String {
         return format!("list of {}", kind(&property["items"], root));
     }
     let meant = resolve(root, property);
-    if meant["properties"].is_object() || is_enumeration(meant) {
+    if has_fields(meant) || is_enumeration(meant) {
         let name = definition_name(property).unwrap_or("object");
         return format!("[{name}](#{})", name.to_lowercase());
     }

@@ -1,7 +1,7 @@
--- ClickHouse tables of mpwatch 0.1.0, schema 1. Nothing is deleted; --keep adds statements that delete old rows.
+-- ClickHouse tables of mpwatch 0.1.0, schema 1. Without --keep, the server deletes no rows.
 CREATE DATABASE IF NOT EXISTS mpwatch;
 
--- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.
+-- One row for each end of a connection. Query it with FROM ends FINAL, because a row may arrive several times.
 CREATE TABLE IF NOT EXISTS mpwatch.ends (
     pair Nullable(UInt64) CODEC(ZSTD(1)),
     version UInt64 CODEC(ZSTD(1)),
@@ -166,7 +166,7 @@ CREATE TABLE IF NOT EXISTS mpwatch.ends (
 PARTITION BY toDate(fromUnixTimestamp64Nano(began_ns, 'UTC'))
 ORDER BY (pair, boot_id, id) SETTINGS allow_nullable_key = 1;
 
--- Both ends of a connection. Its rows are parts: select from the view `pairs`, which puts them together.
+-- Both ends of each connection, in partial rows. Query the view `pairs`, which merges these rows.
 CREATE TABLE IF NOT EXISTS mpwatch.pair_states (
     pair UInt64,
     ends SimpleAggregateFunction(groupBitOr, UInt8),
@@ -176,7 +176,7 @@ CREATE TABLE IF NOT EXISTS mpwatch.pair_states (
 ) ENGINE = AggregatingMergeTree()
 ORDER BY pair;
 
--- Fills it.
+-- Fills `pair_states` from `ends`.
 CREATE MATERIALIZED VIEW IF NOT EXISTS mpwatch.pair_feed TO mpwatch.pair_states AS
 SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') AS ends,
     CAST((if(role = 'client', version, 0), if(role = 'client', host, NULL), if(role = 'client', boot_id, NULL), if(role = 'client', labels, NULL), if(role = 'client', id, NULL), if(role = 'client', netns, NULL), if(role = 'client', netns_inode, NULL), if(role = 'client', token, NULL), if(role = 'client', birth, NULL), if(role = 'client', began_ns, NULL), if(role = 'client', age_ns, NULL), if(role = 'client', seen_open, NULL), if(role = 'client', partly_observed, NULL), if(role = 'client', remote_token, NULL), if(role = 'client', role, NULL), if(role = 'client', local_ip, NULL), if(role = 'client', local_port, NULL), if(role = 'client', remote_ip, NULL), if(role = 'client', remote_port, NULL), if(role = 'client', pid, NULL), if(role = 'client', comm, NULL), if(role = 'client', cgroup, NULL), if(role = 'client', pod_namespace, NULL), if(role = 'client', pod_name, NULL), if(role = 'client', pod_uid, NULL), if(role = 'client', container, NULL), if(role = 'client', state, NULL), if(role = 'client', protocol, NULL), if(role = 'client', fallback, NULL), if(role = 'client', bytes_sent, NULL), if(role = 'client', bytes_acked, NULL), if(role = 'client', bytes_received, NULL), if(role = 'client', bytes_reinjected, NULL), if(role = 'client', mptcp_bytes_retransmitted, NULL), if(role = 'client', send_bps, NULL), if(role = 'client', receive_bps, NULL), if(role = 'client', observed_bytes, NULL), if(role = 'client', observed_bytes_sent, NULL), if(role = 'client', observed_ns, NULL), if(role = 'client', active_ns, NULL), if(role = 'client', observed_wire_bytes_estimate, NULL), if(role = 'client', flow_class, NULL), if(role = 'client', jain_index, NULL), if(role = 'client', second_path_after_us, NULL), if(role = 'client', second_path_after_bytes, NULL), if(role = 'client', second_path_effective_after_bytes, NULL), if(role = 'client', extra_subflows, NULL), if(role = 'client', outage_since_ns, NULL), if(role = 'client', bottleneck_method, NULL), if(role = 'client', bottleneck_groups, NULL), if(role = 'client', shared_caps, NULL), if(role = 'client', goodput_bps, NULL), if(role = 'client', active_goodput_bps, NULL), if(role = 'client', excess_ratio, NULL), if(role = 'client', opened_at_ns, NULL), if(role = 'client', known_until_ns, NULL), if(role = 'client', closed_at_ns, NULL), if(role = 'client', clock_error_ns, NULL), if(role = 'client', bytes_retransmitted, NULL), if(role = 'client', subflows, NULL), if(role = 'client', cpu_ns, NULL), if(role = 'client', active_uj, NULL), if(role = 'client', lo_uj, NULL), if(role = 'client', hi_uj, NULL), if(role = 'client', full_uj, NULL), if(role = 'client', energy_source, NULL), if(role = 'client', j_per_gb, NULL), if(role = 'client', sample_weight, NULL)), 'Tuple(version UInt64, host Nullable(String), boot_id Nullable(String), labels Nullable(String), id Nullable(String), netns Nullable(String), netns_inode Nullable(Int64), token Nullable(String), birth Nullable(Int64), began_ns Nullable(Int64), age_ns Nullable(Int64), seen_open Nullable(Int64), partly_observed Nullable(Int64), remote_token Nullable(String), role Nullable(String), local_ip Nullable(String), local_port Nullable(Int64), remote_ip Nullable(String), remote_port Nullable(Int64), pid Nullable(Int64), comm Nullable(String), cgroup Nullable(String), pod_namespace Nullable(String), pod_name Nullable(String), pod_uid Nullable(String), container Nullable(String), state Nullable(String), protocol Nullable(String), fallback Nullable(String), bytes_sent Nullable(Int64), bytes_acked Nullable(Int64), bytes_received Nullable(Int64), bytes_reinjected Nullable(Int64), mptcp_bytes_retransmitted Nullable(Int64), send_bps Nullable(Int64), receive_bps Nullable(Int64), observed_bytes Nullable(Int64), observed_bytes_sent Nullable(Int64), observed_ns Nullable(Int64), active_ns Nullable(Int64), observed_wire_bytes_estimate Nullable(Int64), flow_class Nullable(String), jain_index Nullable(Float64), second_path_after_us Nullable(Int64), second_path_after_bytes Nullable(Int64), second_path_effective_after_bytes Nullable(Int64), extra_subflows Nullable(Int64), outage_since_ns Nullable(Int64), bottleneck_method Nullable(String), bottleneck_groups Nullable(String), shared_caps Nullable(String), goodput_bps Nullable(Float64), active_goodput_bps Nullable(Float64), excess_ratio Nullable(Float64), opened_at_ns Nullable(Int64), known_until_ns Nullable(Int64), closed_at_ns Nullable(Int64), clock_error_ns Nullable(Int64), bytes_retransmitted Nullable(Int64), subflows Nullable(Int64), cpu_ns Nullable(Int64), active_uj Nullable(Int64), lo_uj Nullable(Int64), hi_uj Nullable(Int64), full_uj Nullable(Int64), energy_source Nullable(String), j_per_gb Nullable(Float64), sample_weight Nullable(Float64))') AS client,
@@ -184,15 +184,15 @@ SELECT assumeNotNull(e.pair) AS pair, CAST(if(role = 'client', 1, 2), 'UInt8') A
     e.began_ns AS began_ns
 FROM mpwatch.ends AS e WHERE e.pair IS NOT NULL AND role IN ('client', 'server');
 
--- Networks of sites: INSERT INTO mpwatch.sites VALUES ('10.1.0.0/16', 'berlin'), ('fd00:1::/32', 'berlin'). The longest
--- network counts. A label `site` of a daemon comes first.
+-- Networks of sites, for example INSERT INTO mpwatch.sites VALUES ('10.1.0.0/16', 'berlin'), ('fd00:1::/32', 'berlin'). The longest
+-- matching prefix determines the site. A label `site` of a daemon takes precedence.
 CREATE TABLE IF NOT EXISTS mpwatch.sites (network String, site String)
 ENGINE = ReplacingMergeTree() ORDER BY network;
 CREATE DICTIONARY IF NOT EXISTS mpwatch.site_of (network String, site String DEFAULT '')
 PRIMARY KEY network SOURCE(CLICKHOUSE(QUERY 'SELECT network, site FROM mpwatch.sites FINAL'))
 LAYOUT(IP_TRIE()) LIFETIME(MIN 60 MAX 300);
 
--- One row for each connection, with the columns and the sites of both ends; `ends`: 1 the client's is there, 2 the server's, 3 both.
+-- One row for each connection, with the columns and the sites of both ends; `ends`: 1 only the client's end is known, 2 only the server's, 3 both.
 CREATE OR REPLACE VIEW mpwatch.pairs AS
 SELECT pair, ends,
     tupleElement(c, 'host') AS client_host,
@@ -339,7 +339,7 @@ FROM (SELECT pair, groupBitOr(ends) AS ends, max(client) AS c, max(server) AS s 
 CREATE TABLE IF NOT EXISTS mpwatch.site_hour_states (hour DateTime('UTC'), client_site String, server_site String, subflows Int64, version DateTime64(3), connections Float64, bytes Nullable(Float64), energy_uj Nullable(Float64), energy_bytes Nullable(Float64), extra_subflows Nullable(Float64), wasted_uj Nullable(Float64))
 ENGINE = ReplacingMergeTree(version) PARTITION BY toYYYYMM(hour) ORDER BY (hour, client_site, server_site, subflows);
 
--- Fills it.
+-- Fills `site_hour_states` from `pairs`.
 CREATE MATERIALIZED VIEW IF NOT EXISTS mpwatch.site_hour_feed REFRESH EVERY 15 MINUTE APPEND
 TO mpwatch.site_hour_states AS
 SELECT toStartOfHour(toDateTime(intDiv(began, 1000000000), 'UTC')) AS hour,
@@ -358,12 +358,12 @@ FROM (SELECT *, client_site AS c_site, server_site AS s_site, assumeNotNull(ifNu
 WHERE began >= toUnixTimestamp(toStartOfHour(now()) - INTERVAL 2 DAY) * 1000000000
 GROUP BY hour, client_site, server_site, subflows;
 
--- The valid sums: the newest computation of each hour.
+-- The valid rows of `site_hour_states`: the newest computation of each hour.
 CREATE OR REPLACE VIEW mpwatch.site_hours AS
 SELECT * FROM mpwatch.site_hour_states FINAL
 WHERE (hour, version) IN (SELECT hour, max(version) FROM mpwatch.site_hour_states GROUP BY hour);
 
--- `mpwatch export clickhouse` sends nothing to tables of an older version.
+-- Version of the tables. `mpwatch export clickhouse` refuses to write to tables of an older version.
 CREATE TABLE IF NOT EXISTS mpwatch.schema_version (version UInt32, mpwatch String, applied DateTime DEFAULT now())
 ENGINE = MergeTree() ORDER BY version;
 INSERT INTO mpwatch.schema_version (version, mpwatch) VALUES (1, '0.1.0');

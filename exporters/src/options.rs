@@ -174,7 +174,7 @@ option!(BATCH batch "N" "Maximum number of connections in a request, 1 to 100000
     },
     |options| options.batch.to_string());
 option!(COMPRESSION compression "METHOD"
-    "Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP), which takes ten times the CPU time but is supported everywhere." =>
+    "Compress requests with zstd (default for ClickHouse) or gzip (default for OTLP); gzip takes ten times the CPU time of zstd, but every receiver supports it." =>
     |options, text| {
         let method = Compression::from_word(text);
         let expected = || format!("use {}", Compression::WORDS.join(" or "));
@@ -182,7 +182,7 @@ option!(COMPRESSION compression "METHOD"
     },
     |options| options.compression.map(Compression::as_str).unwrap_or_default().to_owned());
 option!(SAMPLE sample "SIZE"
-    "Sample connections with less payload than this, for example 10M, in proportion to their payload, and record the weight." =>
+    "Send only a sample of the connections with less payload than this, for example 10M, with a probability in proportion to their payload, and record their weight." =>
     |options, text| {
         let size = parse_size(text.strip_suffix('B').unwrap_or(text)).filter(|size| *size > 0);
         if size.is_none() && !text.is_empty() {
@@ -193,9 +193,9 @@ option!(SAMPLE sample "SIZE"
     },
     |options| options.sample.map(|size| in_units(size, SIZES)).unwrap_or_default());
 option!(EVERY every "DURATION"
-    "Send connections after this time, or once there are enough for a request: 100ms to 600s.");
+    "Send connections that have waited for this time, or once there are enough for a request: 100ms to 600s.");
 option!(TIMEOUT timeout "DURATION"
-    "Give up a request that takes longer than this, and repeat it later: 100ms to 600s.");
+    "Abort a request that takes longer than this, and retry it later: 100ms to 600s.");
 
 /// The options of all targets on the command line, except the address.
 pub const COMMON: [TargetOption; 10] =

@@ -29,24 +29,24 @@ pub struct Snapshot {
     /// Time of the snapshot (RFC 3339, UTC).
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// Time since the previous snapshot; rates are over this time. `null`: it is the first one.
+    /// Time since the previous snapshot; rates are over this time. `null`: this is the first snapshot.
     pub interval_s: Option<f64>,
     /// The machine.
     pub host: Host,
     /// Labels and settings of the run.
     pub setup: Arc<Setup>,
-    /// Open connections. A closed one stays for two more snapshots, with its final values. Of the objects with the same id in successive
-    /// snapshots, the last one is the complete record of that connection.
+    /// Open connections, and closed connections with their final values. A closed connection stays for two more snapshots or longer; its last
+    /// object is its complete record.
     pub connections: Vec<Connection>,
     /// Host-wide counters.
     pub counters: KernelCounters,
-    /// CPU time of each CPU by account since tracing began. `null`: not accounted.
+    /// CPU time of each CPU by account since tracing began. `null`: CPU time is not accounted (`--ledger off`, or see `host.missing`).
     pub cpus: Option<Vec<CpuAccounts>>,
     /// Energy of the machine since tracing began, by zone and account. `null`: CPU time is not accounted.
     pub energy: Option<SnapshotEnergy>,
     /// Counters of lost data.
     pub losses: Losses,
-    /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is exact.
+    /// CPU time that mpwatch itself uses. `null`: not measured yet, or the ledger is `exact`.
     pub overhead: Option<Overhead>,
     /// Calendar time of boot-clock zero, in nanoseconds since 1970. All times of the snapshot are computed from it. Not in the JSON format.
     #[serde(skip)]
@@ -97,13 +97,13 @@ pub struct Report {
     pub schema: u32,
     /// The observed machine and period.
     pub run: Run,
-    /// Every connection of the period, open ones included, in order of appearance.
+    /// Every connection of the period, open connections included, in order of appearance.
     pub connections: Vec<Connection>,
     /// The connections by protocol and size class, summed up.
     pub flow_classes: Vec<ClassTotals>,
     /// Host-wide counters.
     pub counters: KernelCounters,
-    /// CPU time of each CPU by account since tracing began. `null`: not accounted.
+    /// CPU time of each CPU by account since tracing began. `null`: CPU time is not accounted (`--ledger off`, or see `host.missing`).
     pub cpus: Option<Vec<CpuAccounts>>,
     /// Energy of the machine since tracing began, by zone and account. `null`: CPU time is not accounted.
     pub energy: Option<SnapshotEnergy>,
@@ -148,18 +148,18 @@ impl Report {
 pub struct Run {
     /// The machine.
     pub host: Host,
-    /// Labels and settings of the run; if the period has several runs, the settings that are equal in all.
+    /// Labels and settings of the run; if the period has several runs, the settings that are equal in all runs.
     pub setup: Arc<Setup>,
     /// Start of tracing.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub from: Timestamp,
-    /// Last tick.
+    /// Time of the last reading of the kernel's counters (tick).
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to: Timestamp,
-    /// Start of the period that was asked for. `null`: no limit.
+    /// Start of the period that the user asked for (`--since`). `null`: no limit.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub since: Option<Timestamp>,
-    /// End of the period that was asked for. `null`: no limit.
+    /// End of the period that the user asked for (`--until`). `null`: no limit.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub until: Option<Timestamp>,
     /// Why the recording is incomplete: its recorder was killed, or the file is damaged. `null`: it is complete.

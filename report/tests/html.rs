@@ -69,7 +69,7 @@ fn subflows_that_share_a_bottleneck_have_a_bracket() {
     found.groups = vec![found.groups.concat()];
     let text = page(vec![shared]);
     assert_eq!(
-        (text.matches("class=\"bracket\"").count(), text.matches("these share one bottleneck").count()),
+        (text.matches("class=\"bracket\"").count(), text.matches("these subflows share one").count()),
         (2, 4),
         "on wide and on narrow screens; in the caption, in the labels for screen readers and in the saved drawing"
     );

@@ -13,15 +13,15 @@ use crate::quantity::{parse_count, parse_interval, parse_probability, parse_step
 pub(crate) enum ControlCommand {
     /// Register the congestion control `mptcpd` until Ctrl-C; sockets must select it
     ///
-    /// mptcpd couples the subflows of an MPTCP connection and prefers paths with a short RTT ([MPTCP-D], docs/control.md). Only sockets that select it
-    /// use it: with TCP_CONGESTION, with the sysctl net.ipv4.tcp_congestion_control of their namespace, or by a route (congctl).
-    /// When this command ends, it is unregistered; sockets that use it keep it until they close.
+    /// mptcpd couples the subflows of an MPTCP connection and prefers paths with a short RTT ([MPTCP-D], docs/control.md). Only sockets that
+    /// select mptcpd use it: with TCP_CONGESTION, with the sysctl net.ipv4.tcp_congestion_control of their namespace, or by a route (congctl).
+    /// When this command ends, mptcpd is unregistered; sockets that use mptcpd keep it until they close.
     Congestion {
         /// Print only errors
         #[arg(long, short)]
         quiet: bool,
     },
-    /// Remove extra subflows, which share a bottleneck with a better one, until Ctrl-C; without --yes, only print them
+    /// Remove extra subflows, which share a bottleneck with a better subflow, until Ctrl-C; without --yes, only print them
     #[command(after_long_help = filter_help())]
     Eliminate(Box<EliminateOptions>),
 }
@@ -34,13 +34,13 @@ pub(crate) struct EliminateOptions {
     /// Print what would be removed and change nothing. This is the default without --yes
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
-    /// Set what happens to an extra subflow
+    /// Set how an extra subflow is removed
     #[arg(long, value_name = "ACTION", value_parser = word_parser!(EliminationAction, description), default_value = EliminationAction::Close.as_str())]
     pub(crate) action: EliminationAction,
-    /// Act on verdicts that have been stable for this long, 100ms to 600s
+    /// Act on verdicts that have been stable for at least this time, 100ms to 600s
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "2500ms")]
     pub(crate) stable: Duration,
-    /// Act on verdicts with this probability or a higher one, 0.5 to 1
+    /// Act on verdicts with at least this probability, 0.5 to 1
     #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.99)]
     pub(crate) probability: f64,
     /// Remove at most this many subflows per minute, over all connections

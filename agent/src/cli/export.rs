@@ -26,7 +26,7 @@ pub(crate) enum ExportCommand {
     /// Send a log event or spans for each closed connection to an OpenTelemetry Collector (OTLP/HTTP)
     #[cfg(feature = "otlp")]
     Otlp(OtlpOptions),
-    /// Write Parquet files for DuckDB, pandas and others, partitioned by day and host
+    /// Write Parquet files, partitioned by day and host, for DuckDB, pandas and similar tools
     #[cfg(feature = "parquet")]
     Parquet(ParquetOptions),
 }
@@ -43,7 +43,7 @@ pub(crate) struct ClickhouseOptions {
     /// With --schema or --check: print replicated and distributed tables for this cluster
     #[arg(long, value_name = "NAME", requires = "tables", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cluster: Option<String>,
-    /// With --schema: let the server delete connections after this time, for example 90d, but keep the hourly sums
+    /// With --schema: let the server delete connections (but not the hourly sums) after this time, for example 90d
     #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
     pub(crate) keep: Option<Duration>,
     #[command(flatten)]

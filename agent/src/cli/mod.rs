@@ -117,12 +117,12 @@ pub(crate) enum Command {
     Export(ExportCommand),
     /// Check whether this machine, or another kernel, can be traced
     Doctor(DoctorOptions),
-    /// Measure the machine's power curve, for more accurate energy figures (takes a minute or more; best on an idle machine)
+    /// Measure the machine's power curve, for more accurate energy figures (takes at least a minute; keep the machine idle)
     Calibrate(CalibrateOptions),
-    /// Run MPTCP traffic in private namespaces and show it; removes the namespaces at the end
+    /// Run MPTCP traffic in private namespaces and show its connections; the namespaces are removed at the end
     #[command(after_long_help = filter_help())]
     Demo(DemoOptions),
-    /// Compare the numbers of mpwatch with the kernel's own, on a known transfer
+    /// Compare the counters of mpwatch with the kernel's own counters, for a known transfer
     Selftest {
         /// Print JSON
         #[arg(long)]
@@ -340,10 +340,10 @@ pub(crate) struct DoctorOptions {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CalibrateOptions {
-    /// Measure only idle power and full load, and report how much they differ from the file
+    /// Measure only idle power and full load, and report the difference from the power file
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Run each load this long before measuring it: clock rates and fans adapt slowly
+    /// Run each load this long before measuring its power: clock rates and fans adapt slowly
     #[arg(long, value_name = "DURATION", value_parser = parse_step, default_value = "3s")]
     pub(crate) settle: Duration,
     /// Measure each load this long

@@ -84,7 +84,7 @@ pub(crate) struct TraceOptions {
     /// Detect shared bottlenecks with this method; other methods than the default need the package mpwatch-study [default: concordance]
     #[arg(long, value_name = "NAME", value_parser = word_parser!(DetectionMethod, description), conflicts_with = "no_bottlenecks")]
     pub(crate) method: Option<DetectionMethod>,
-    /// Set the size of the kernel's buffer for closed flows, a power of two [default: 8M]
+    /// Set the size of the ring buffer for the final records of flows, a power of two [default: 8M]
     #[arg(long, value_name = "BYTES", value_parser = parse_ring_size)]
     pub(crate) ring_size: Option<u32>,
     /// Set the size of the overflow buffer, used when the buffer of --ring-size is full [default: 4M]

@@ -17,13 +17,13 @@ pub(crate) struct DaemonOptions {
     /// Listen for `top`, `ls` and `show` at this Unix socket [default: /run/mpwatch/mpwatch.sock]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
-    /// Write every connection to this database, for `mpwatch report`; empty for none [default: /var/lib/mpwatch/flows.db]
+    /// Write every connection to this database, for `mpwatch report`; empty: no database [default: /var/lib/mpwatch/flows.db]
     #[arg(long, value_name = "FILE")]
     pub(crate) db: Option<String>,
     /// Serve /metrics at this address [default: 127.0.0.1:9917]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
-    /// Read TLS and basic auth from this web-config file of Prometheus exporters [default: neither]
+    /// Read the web server's TLS and basic auth from this web-config file (Prometheus format) [default: neither]
     #[arg(long = "web.config.file", alias = "web-config", value_name = "FILE")]
     pub(crate) web_config: Option<String>,
     /// Set the time between two snapshots, 100ms to 60s [default: 1s]

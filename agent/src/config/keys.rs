@@ -113,47 +113,47 @@ keys! {
     "web.listen", "--listen", listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 9917)), ADDRESS, RESTART,
         "Address and port of the web server, which serves /metrics.";
     "web.config", "--web.config.file", web_config: Option<PathBuf> = None, OPTIONAL_PATH, RESTART,
-        "Web-config file of Prometheus exporters, for TLS and basic auth of the web server; empty for neither. It is read again when it changes.";
+        "Web-config file (Prometheus format) with TLS and basic auth of the web server; empty: neither. The file is reloaded when it changes.";
     "web.hosts", "", web_hosts: String = String::new(), TEXT, RESTART,
-        "Names that the Host header of a request may have in addition to those of this machine, separated by commas, for example the name of a reverse proxy.";
+        "Additional names that the Host header of a request may have, separated by commas; for example the name of a reverse proxy.";
     "metrics.top_flows", "--metrics.top-flows", top_flows: u32 = 0, TOP_FLOWS, RELOAD,
         "Number of the largest connections for which per-connection series are exported, 0 to 500.";
     "store.path", "--db", store_path: Option<PathBuf> = Some(PathBuf::from(paths::DATABASE)), OPTIONAL_PATH, RESTART,
-        "Database of every connection, for `mpwatch report`; empty for none.";
+        "Database that stores every connection, for `mpwatch report`; empty: no database.";
     "store.keep", "", store_keep: Option<Duration> = Some(Duration::from_hours(7 * 24)), AGE, RELOAD,
-        "How long closed connections are kept in the database, for example 12h or 30d; 0 for ever.";
+        "Time for which the database keeps closed connections, for example 12h or 30d; 0: for ever.";
     "store.max_size", "", store_max_size: Option<u64> = Some(1 << 30), SIZE, RELOAD,
-        "Maximum size of the database, for example 512M or 4G; beyond it the oldest connections are deleted. 0 for no limit.";
+        "Maximum size of the database, for example 512M or 4G; to stay below it, the oldest connections are deleted. 0: no limit.";
     "store.sample_every", "", store_sample_every: Duration = Duration::from_secs(10), SAMPLE_INTERVAL, RELOAD,
-        "Longest time between two stored samples of a connection: 1s to 1h.";
+        "Maximum time between two stored samples of a connection: 1s to 1h.";
     "store.sample_step", "--samples", store_sample_step: Option<Duration> = None, OPTIONAL_STEP, RELOAD,
-        "Time between two stored samples of every connection, 100ms to 600s and not less than `interval`; empty: store.sample_every and the age of a connection decide.";
+        "Time between two stored samples of every connection, 100ms to 600s and not less than `interval`; empty: an eighth of the connection's age, at most store.sample_every.";
     "trace.tcp", "--tcp", tcp: bool = false, FLAG, RESTART,
         "Also trace plain TCP connections, as a baseline for comparison.";
     "trace.ledger", "--ledger", ledger: LedgerMode = TracerSettings::default().ledger, LEDGER, RESTART,
-        "Account for CPU time and energy all the time (exact), in short windows (sampled), or not at all (off).";
+        "Measure CPU time and energy all the time (exact), in short windows (sampled), or not at all (off).";
     "trace.budget", "--budget", budget: f64 = 0.01, BUDGET, RESTART,
-        "Highest share of the machine's CPU time that mpwatch may take, above 0% and up to 100%; beyond it mpwatch traces less, see docs/performance.md.";
+        "Maximum share of the machine's CPU time that mpwatch may use, above 0% and up to 100%; mpwatch traces less to stay below it, see docs/performance.md.";
     DETECTION, "--no-bottlenecks", bottlenecks: bool = true, FLAG, RESTART,
         "Detect shared bottlenecks.";
     "trace.ring_size", "--ring-size", ring_bytes: u32 = TracerSettings::default().ring_bytes, RING_SIZE, RESTART,
-        "Size of the kernel's buffer for closed flows: a power of two, 4K to 1024M.";
+        "Size in bytes of the ring buffer for the final records of flows: a power of two, 4K to 1024M.";
     "trace.overflow_size", "--overflow-size", overflow_bytes: u32 = TracerSettings::default().overflow_bytes, RING_SIZE, RESTART,
-        "Size of the buffer that is used when the first is full: a power of two, 4K to 1024M.";
+        "Size in bytes of the overflow buffer, used when the buffer of trace.ring_size is full: a power of two, 4K to 1024M.";
     METHOD, "--method", method: DetectionMethod = DetectionMethod::default(), DETECTION_METHOD, RESTART,
         "Method that detects shared bottlenecks: concordance, or with the package mpwatch-study one of the published methods ese, ese-literal, rfc8382, dcw, dwc.";
     "control.congestion", "", congestion: bool = false, FLAG, RESTART,
         "Register the congestion control mptcpd while the daemon runs; sockets must select it, see docs/control.md.";
     ELIMINATE, "", eliminate: EliminationMode = EliminationMode::Off, ELIMINATION, RESTART,
-        "Remove extra subflows, which share a bottleneck with a better one: off, dry-run (only report them) or on; see docs/control.md.";
+        "Remove extra subflows, which share a bottleneck with a better subflow: off, dry-run (only report them) or on; see docs/control.md.";
     "control.eliminate_action", "", eliminate_action: EliminationAction = EliminationAction::default(), ACTION, RESTART,
-        "What happens to an extra subflow: close, or backup (only with the userspace path manager).";
+        "How an extra subflow is removed: close, or backup (only with the userspace path manager).";
     "control.eliminate_stable", "", eliminate_stable: Duration = Duration::from_nanos(EliminationPolicy::default().stable.0), STEP, RESTART,
-        "How long a verdict must have been stable before a subflow is removed: 100ms to 600s.";
+        "Time for which a verdict must be stable before a subflow is removed: 100ms to 600s.";
     "control.eliminate_filter", "", eliminate_filter: Filter = Filter::default(), FILTER, RESTART,
         "Remove only subflows of connections that match this filter expression (syntax of `--filter`); empty for all.";
     "control.eliminate_max_per_minute", "", eliminate_max_per_minute: u32 = EliminationPolicy::default().max_per_minute, POSITIVE, RESTART,
-        "Maximum number of subflows that are removed per minute.";
+        "Maximum number of subflows that are removed per minute, over all connections.";
     "log.level", "--log-level", log_level: LevelFilter = LevelFilter::INFO, LOG_LEVEL, RESTART,
         "Log level: error, warn, info or debug.";
     "log.format", "--log-format", log_json: bool = false, LOG_FORMAT, RESTART,

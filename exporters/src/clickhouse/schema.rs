@@ -28,7 +28,7 @@ const UNIQUE: [&str; 5] = ["id", "token", "remote_token", "a", "b"];
 pub fn ddl(columns: &EndColumns, place: Place<'_>, mpwatch: &str) -> String {
     let (database, on) = place.names();
     let mut text = format!(
-        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. Nothing is deleted; --keep adds statements that delete old rows.\n\
+        "-- ClickHouse tables of mpwatch {mpwatch}, schema {VERSION}. Without --keep, the server deletes no rows.\n\
          CREATE DATABASE IF NOT EXISTS {database}{on};\n\n"
     );
     let tables = [
@@ -53,7 +53,7 @@ pub fn retention(place: Place<'_>, seconds: u64) -> String {
             local(table, place)
         )
     };
-    format!("\n-- Old rows are deleted.\n{}{}", statement("ends"), statement("pair_states"))
+    format!("\n-- The server deletes old rows.\n{}{}", statement("ends"), statement("pair_states"))
 }
 
 /// In a cluster, the table that sends both ends of a connection to the same shard. Empty: a single server.
@@ -107,7 +107,7 @@ fn ends(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
     let line = |(name, kind): (String, String)| format!("    {} {kind} CODEC(ZSTD(1))", quoted(&name));
     let lines: Vec<String> = ends_columns(columns).into_iter().map(line).collect();
     format!(
-        "-- One row for each end of a connection: select FROM ends FINAL, because a row may come several times.\n\
+        "-- One row for each end of a connection. Query it with FROM ends FINAL, because a row may arrive several times.\n\
          CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n{}\n) ENGINE = {}\n\
          PARTITION BY toDate(fromUnixTimestamp64Nano(began_ns, 'UTC'))\n\
          ORDER BY (pair, boot_id, id) SETTINGS allow_nullable_key = 1;\n{}",
@@ -135,7 +135,7 @@ fn states(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> S
     };
     let lines: Vec<String> = state_columns(columns).into_iter().map(line).collect();
     format!(
-        "-- Both ends of a connection. Its rows are parts: select from the view `pairs`, which puts them together.\n\
+        "-- Both ends of each connection, in partial rows. Query the view `pairs`, which merges these rows.\n\
          CREATE TABLE IF NOT EXISTS {database}.{}{on} (\n{}\n) ENGINE = {}\nORDER BY pair;\n{}",
         local("pair_states", place),
         lines.join(",\n"),
@@ -162,7 +162,7 @@ fn feed_query(columns: &EndColumns, ends: &str) -> String {
 
 fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> String {
     format!(
-        "-- Fills it.\nCREATE MATERIALIZED VIEW IF NOT EXISTS {database}.pair_feed{on} TO {database}.{} AS\n{};\n",
+        "-- Fills `pair_states` from `ends`.\nCREATE MATERIALIZED VIEW IF NOT EXISTS {database}.pair_feed{on} TO {database}.{} AS\n{};\n",
         local("pair_states", place),
         feed_query(columns, &format!("{database}.{}", local("ends", place))),
     )
@@ -171,7 +171,7 @@ fn feed(columns: &EndColumns, place: Place<'_>, database: &str, on: &str) -> Str
 fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
     let (database, _) = place.names();
     let mut text = format!(
-        "-- One row for each connection, with the columns and the sites of both ends; `ends`: 1 the client's is there, 2 the server's, 3 both.\n\
+        "-- One row for each connection, with the columns and the sites of both ends; `ends`: 1 only the client's end is known, 2 only the server's, 3 both.\n\
          CREATE OR REPLACE VIEW {database}.pairs{on} AS\nSELECT pair, ends"
     );
     for (state, prefix) in [("c", "client"), ("s", "server")] {
@@ -198,7 +198,7 @@ fn pairs(columns: &EndColumns, place: Place<'_>, on: &str) -> String {
 fn version(place: Place<'_>, database: &str, on: &str, mpwatch: &str) -> String {
     let engine = shared_engine("MergeTree", "", place);
     format!(
-        "-- `mpwatch export clickhouse` sends nothing to tables of an older version.\n\
+        "-- Version of the tables. `mpwatch export clickhouse` refuses to write to tables of an older version.\n\
          CREATE TABLE IF NOT EXISTS {database}.schema_version{on} (version UInt32, mpwatch String, applied DateTime DEFAULT now())\n\
          ENGINE = {engine} ORDER BY version;\n\
          INSERT INTO {database}.schema_version (version, mpwatch) VALUES ({VERSION}, '{mpwatch}');\n"

@@ -59,8 +59,8 @@ pub(super) fn tables(place: Place<'_>, database: &str, on: &str) -> String {
     let columns = listed(&columns);
     let query = quoted_text(&format!("SELECT network, site FROM {database}.sites FINAL"));
     format!(
-        "-- Networks of sites: INSERT INTO {database}.sites VALUES ('10.1.0.0/16', 'berlin'), ('fd00:1::/32', 'berlin'). The longest\n\
-         -- network counts. A label `site` of a daemon comes first.\n\
+        "-- Networks of sites, for example INSERT INTO {database}.sites VALUES ('10.1.0.0/16', 'berlin'), ('fd00:1::/32', 'berlin'). The longest\n\
+         -- matching prefix determines the site. A label `site` of a daemon takes precedence.\n\
          CREATE TABLE IF NOT EXISTS {database}.sites{on} ({columns})\n\
          ENGINE = {engine} ORDER BY network;\n\
          CREATE DICTIONARY IF NOT EXISTS {database}.site_of{on} (network String, site String DEFAULT '')\n\
@@ -87,10 +87,10 @@ pub(super) fn hours(place: Place<'_>, database: &str, on: &str) -> String {
         "-- Sums by hour, pair of sites and number of subflows.\n\
          CREATE TABLE IF NOT EXISTS {database}.site_hour_states{on} ({columns})\n\
          ENGINE = {engine} PARTITION BY toYYYYMM(hour) ORDER BY ({GROUPS});\n\n\
-         -- Fills it.\n\
+         -- Fills `site_hour_states` from `pairs`.\n\
          CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.site_hour_feed{on} REFRESH EVERY {EVERY_MINUTES} MINUTE APPEND\n\
          TO {database}.site_hour_states AS\n{};\n\n\
-         -- The valid sums: the newest computation of each hour.\n\
+         -- The valid rows of `site_hour_states`: the newest computation of each hour.\n\
          CREATE OR REPLACE VIEW {database}.site_hours{on} AS\n\
          SELECT * FROM {database}.site_hour_states FINAL\n\
          WHERE (hour, version) IN (SELECT hour, max(version) FROM {database}.site_hour_states GROUP BY hour);\n",

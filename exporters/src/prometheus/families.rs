@@ -84,13 +84,13 @@ pub fn sections() -> Vec<Section> {
     vec![
         section("The machine", machine()),
         sums("All connections", CONNECTION, "host", "all connections", |values| &values.host),
-        sums("By peer", CONNECTION, "peer", "the connections with a peer", |values| &values.peers),
+        sums("By peer", CONNECTION, "peer", "the connections to a peer", |values| &values.peers),
         by_interface(),
         sums("By control group", CONNECTION, "cgroup", "the connections of a control group", |values| {
             &values.cgroups
         }),
         sums(
-            "By namespace of Kubernetes pods (only where pods are known; `__unknown__` is the rest)",
+            "By namespace of Kubernetes pods (only if pods are known; `__unknown__`: connections without a pod)",
             CONNECTION,
             "pod_namespace",
             "the connections of the pods in a namespace",
@@ -101,7 +101,7 @@ pub fn sections() -> Vec<Section> {
         section("The daemon", daemon()),
         section("Exports of the daemon", exports()),
         section("The largest connections (only with `--metrics.top-flows`)", connections),
-        section("Their subflows", subflows),
+        section("Subflows of the largest connections", subflows),
     ]
 }
 

@@ -17,7 +17,7 @@ pub(super) const GAUGES: [Gauge; 4] = [
     ("mpwatch_interface_subflows", "Open subflows of an interface.", (Kind::Gauge, Unit::Count)),
     (
         "mpwatch_interface_stale_subflows",
-        "Open subflows of an interface that get no acknowledgements.",
+        "Open subflows of an interface whose path has failed.",
         (Kind::Gauge, Unit::Count),
     ),
     (
@@ -27,7 +27,7 @@ pub(super) const GAUGES: [Gauge; 4] = [
     ),
     (
         "mpwatch_interface_srtt_seconds",
-        "Median of the smoothed RTTs of the open subflows of an interface that get acknowledgements.",
+        "Median of the smoothed RTTs of the open subflows of an interface whose path works.",
         (Kind::Gauge, Unit::Seconds),
     ),
 ];

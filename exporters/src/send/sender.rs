@@ -151,7 +151,8 @@ impl Sender {
         Ok(answer?.1.map(|(count, why)| (count, shown(&why))))
     }
 
-    /// Counts and discards the batch, once the database has recorded that the server confirmed it: until then the batch may be sent again.
+    /// Counts and discards the batch. Call it after the database has recorded that the server has the batch; without that record, mpwatch sends
+    /// the batch again.
     pub fn confirm(&mut self, rejected: Option<&Rejected>) {
         let Some((post, connections)) = self.pending.take() else { return };
         self.sent.connections += connections;

@@ -12,13 +12,13 @@ json_words! {
     /// Whether two subflows of a connection share a bottleneck.
     #[derive(Default)]
     pub enum Verdict {
-        /// They wait in the same queue: the second one adds no throughput.
+        /// Both subflows wait in the same queue, so the second subflow adds no throughput.
         Shared = "shared",
-        /// At least one of them is congested, and the other does not pass through that queue.
+        /// At least one subflow is congested, and the other does not pass through the same queue.
         Disjoint = "disjoint",
-        /// Neither is congested, so a common queue would not show.
+        /// Neither subflow is congested, so a common queue could not be detected.
         NoBottleneck = "no_bottleneck",
-        /// Undecided: not enough samples, or contradictory ones.
+        /// Undecided: there are too few samples, or the samples contradict each other.
         #[default]
         Unknown = "unknown",
     }
@@ -37,21 +37,21 @@ impl Verdict {
 }
 
 json_words! {
-    /// A method to detect shared bottlenecks: mpwatch's own, and published ones to compare it with.
+    /// A method that detects shared bottlenecks: the method of mpwatch, or a published method for comparison.
     #[derive(Default)]
     pub enum DetectionMethod {
-        /// mpwatch's own: concordance of queueing delays, and competing rates.
+        /// The method of mpwatch: concordance of queueing delays, and competing rates.
         #[default]
         Concordance = "concordance",
-        /// Extra subflow elimination of `[MPTCP-D]`; the subflow that sets the reference is kept.
+        /// Extra subflow elimination of `[MPTCP-D]`, which keeps the subflow whose RTT is the reference.
         Ese = "ese",
-        /// The same algorithm exactly as printed: the subflow that sets the reference is closed as well.
+        /// Extra subflow elimination exactly as printed, which closes the reference subflow as well.
         EseLiteral = "ese-literal",
         /// RFC 8382: statistics of the delay over 17.5 s.
         Rfc8382 = "rfc8382",
         /// Correlation of delays over 13 s, denoised with wavelets.
         Dcw = "dcw",
-        /// Losses on several subflows within one round trip.
+        /// Coincidence of losses on several subflows within one round trip.
         Dwc = "dwc",
     }
 }
@@ -60,12 +60,12 @@ impl DetectionMethod {
     /// The description of the method in `--help`.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Concordance => "mpwatch's own: concordance of queueing delays, and competing rates",
-            Self::Ese => "Extra subflow elimination of MPTCP-D; keeps the subflow that sets the reference",
-            Self::EseLiteral => "The same, exactly as printed in the paper: closes that subflow as well",
+            Self::Concordance => "The method of mpwatch: concordance of queueing delays, and competing rates",
+            Self::Ese => "Extra subflow elimination of MPTCP-D; keeps the subflow whose RTT is the reference",
+            Self::EseLiteral => "Extra subflow elimination as printed; closes the reference subflow as well",
             Self::Rfc8382 => "Statistics of the delay over 17.5 s",
             Self::Dcw => "Correlation of delays over 13 s, denoised with wavelets",
-            Self::Dwc => "Losses on several subflows within one round trip",
+            Self::Dwc => "Coincidence of losses on several subflows within one round trip",
         }
     }
 
@@ -75,82 +75,82 @@ impl DetectionMethod {
     }
 }
 
-/// The figures behind a verdict, computed from the sender's samples of the last seconds. `null`: could not be computed.
+/// The figures behind a verdict, computed from the sender's samples of the last seconds. `null`: the figure could not be computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
-    /// Concordance of the two queueing delays without slow trends: they vary by the same amount in microseconds, not only in proportion. 1 is
-    /// one queue, or two that fill in step; 0 is two queues.
+    /// Concordance of the two queueing delays without slow trends: 1 if both vary by the same amount in microseconds (one queue, or two queues
+    /// that fill in step), 0 for two queues.
     pub queue_concordance: Option<f64>,
-    /// The same for variations within some tens of milliseconds.
+    /// Concordance of the two queueing delays, only for variations within 40 ms.
     pub burst_concordance: Option<f64>,
-    /// Part of these variations that is not noise, 0 to 1; the lower value of the two subflows. Near 0 the concordance is meaningless.
+    /// Part of the delay variations that is not noise, 0 to 1; the lower value of the two subflows. Near 0, the concordance is meaningless.
     pub queue_signal: Option<f64>,
-    /// Partial correlation of the two delivery rates, given the rates of the connection's other subflows. -1: one gains what the other loses, as
-    /// behind one bottleneck. Above 0: evidence against a shared bottleneck.
+    /// Partial correlation of the two delivery rates, given the rates of the connection's other subflows, -1 to 1. -1: one subflow gains the rate
+    /// that the other loses, as behind one bottleneck. Above 0: evidence against a shared bottleneck.
     pub rate_correlation: Option<f64>,
-    /// Variance of the sum of the rates over the sum of their variances. Near 0 they divide a constant rate.
+    /// Variance of the sum of the two delivery rates, divided by the sum of their variances. Near 0, the subflows divide a constant rate.
     pub sum_variation: Option<f64>,
-    /// Coefficient of variation of the delivery rates; the larger value of the two subflows. Near 0 each saturates a link of its own.
+    /// The larger coefficient of variation of the two delivery rates. Near 0, each subflow saturates a link of its own.
     pub rate_variation: Option<f64>,
-    /// The smaller coefficient of variation of the two subflows. Near 0 that subflow saturates a link of its own.
+    /// The smaller coefficient of variation of the two delivery rates. Near 0, that subflow saturates a link of its own.
     pub least_variation: Option<f64>,
-    /// Part of the losses of one subflow that coincide with a loss of the other, beyond chance. `null`: too few losses.
+    /// Part of the losses of one subflow that coincide with a loss of the other, in excess of chance, at most 1. `null`: too few losses.
     pub loss_coincidence: Option<f64>,
-    /// Part of the time in which `a` had queueing delay.
+    /// Part of the time in which subflow `a` had queueing delay, 0 to 1.
     pub busy_a: f64,
-    /// Part of the time in which `b` had queueing delay.
+    /// Part of the time in which subflow `b` had queueing delay, 0 to 1.
     pub busy_b: f64,
-    /// Part of the time with samples at most 80 ms apart; the lower value of the two subflows.
+    /// Part of the time in which samples were at most 80 ms apart, 0 to 1; the lower value of the two subflows.
     pub coverage: f64,
-    /// Time over which the figures were computed.
+    /// Length of the time over which the figures were computed.
     #[serde(rename = "window_us")]
     pub window: Micros,
 }
 
-/// The verdict on a pair of subflows. It does not depend on their order.
+/// The verdict on a pair of subflows. The verdict does not depend on the order of the subflows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairVerdict {
     /// The subflow with the lower id.
     pub a: SubflowId,
-    /// The other subflow.
+    /// The subflow with the higher id.
     pub b: SubflowId,
-    /// Whether they share a bottleneck.
+    /// Whether the two subflows share a bottleneck.
     pub verdict: Verdict,
-    /// Probability that they share a bottleneck, 0 to 1, as computed by the method. `null`: it computes none, or has no samples.
+    /// Probability that the two subflows share a bottleneck, 0 to 1. `null`: the method computes no probability, or has no samples.
     pub probability: Option<f64>,
-    /// Time from the opening of the connection (or the start of tracing) to the verdict. `null` while it is unknown.
+    /// Time from the opening of the connection (or the start of tracing) to the verdict. `null`: the verdict is `unknown`.
     #[serde(rename = "since_us")]
     pub since: Option<Micros>,
-    /// The figures behind it. `null`: there were not enough samples.
+    /// The figures behind the verdict. `null`: the method computes none, or there were too few samples.
     pub evidence: Option<Evidence>,
 }
 
-/// A rate cap that subflows share without sharing a queue: all are congested, and throughput that one of them gains is lost by the others. Caused by
-/// a policer, a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
+/// A rate cap that subflows share without sharing a queue: all these subflows are congested, and throughput that one subflow gains is lost by the
+/// others. Causes: a policer, a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SharedCap {
-    /// The subflows that share it.
+    /// The subflows that share the cap.
     pub subflows: Vec<SubflowId>,
-    /// Their total rate, payload without headers, over the last seconds that could be compared.
+    /// Total rate of these subflows, payload without headers, over the last seconds in which their rates could be compared.
     #[serde(rename = "sum_bps")]
     pub sum: BitsPerSecond,
     /// Time from the opening of the connection (or the start of tracing) to the detection of this cap.
     #[serde(rename = "since_us")]
     pub since: Micros,
-    /// Variance of the sum of their rates over the sum of their variances. Near 0 the sum is constant.
+    /// Variance of the sum of the subflows' rates, divided by the sum of their variances. Near 0, the sum is constant.
     pub sum_variation: f64,
-    /// Coefficient of variation of the rate that varies least. A cap can be found only if rates vary.
+    /// The smallest coefficient of variation of the subflows' rates. A cap can be found only if the rates vary.
     pub least_variation: f64,
 }
 
 /// The bottlenecks of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottlenecks {
-    /// The method that found them.
+    /// The method that detected the bottlenecks.
     pub method: DetectionMethod,
-    /// The connection's subflows, grouped by bottleneck. An undecided subflow is a group of its own.
+    /// The subflows of the connection, grouped by bottleneck. A subflow without a `shared` verdict is a group of its own.
     pub groups: Vec<Vec<SubflowId>>,
-    /// The verdict on every pair of subflows. With more than 32 subflows, only pairs of 32 of them: open ones first, then those that ended last.
+    /// The verdict on every pair of subflows. With more than 32 subflows, only pairs of 32 of them: open subflows first, then the latest to end.
     pub pairs: Vec<PairVerdict>,
     /// Rate caps that subflows share without sharing a queue. `groups` and `pairs` do not include them.
     pub shared_caps: Vec<SharedCap>,

@@ -17,9 +17,9 @@ use crate::unit::{BitsPerSecond, Bytes};
 /// The connections of one protocol and size class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassTotals {
-    /// The protocol that carried their payload.
+    /// The protocol that carried the payload of the connections.
     pub carried_by: CarriedBy,
-    /// Size class by payload `[UPD18]`.
+    /// Size class of the connections by payload `[UPD18]`.
     pub flow_class: FlowClass,
     /// Number of connections; a connection whose two ends are in the report counts once.
     pub connections: usize,
@@ -37,15 +37,15 @@ pub struct ClassTotals {
     /// Observed payload in both directions, each byte once.
     #[serde(rename = "bytes")]
     pub payload: Bytes,
-    /// Mean of their goodputs. `null`: none is known.
+    /// Mean of the connections' goodputs. `null`: no goodput is known.
     #[serde(rename = "goodput_bps")]
     pub goodput: Option<BitsPerSecond>,
     /// Fraction of the observed wire bytes (estimated) that delivered no new payload: headers and retransmissions. `null`: nothing was on the wire.
     #[serde(rename = "excess_ratio")]
     pub excess: Option<f64>,
-    /// Mean of Jain's fairness indices of their subflows. `null`: none has two.
+    /// Mean of the connections' fairness indices (Jain). `null`: no connection has two subflows.
     pub jain_index: Option<f64>,
-    /// Energy at all ends of the connections whose energy is known, with its ratio to their payload. `null`: none is known.
+    /// Energy at all ends of the connections whose energy is known, with its ratio to their payload. `null`: no energy is known.
     pub energy: Option<FlowEnergy>,
 }
 

@@ -26,12 +26,13 @@ use crate::unit::{BitsPerSecond, Bytes, Micros};
 /// Minimum difference between the age and the observed duration of a connection that counts as a gap, seconds.
 const MIN_UNOBSERVED_GAP: f64 = 0.05;
 
-/// One connection. `null` always means unknown, never zero.
+/// One connection. `null` means unknown or not applicable, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Connection>)]
 pub struct Connection {
-    /// `netns-token-birth` in hexadecimal; stable for the life of the connection and across restarts of the agent on one boot.
+    /// `NETNS-TOKEN-COOKIE`, each in hexadecimal: cookie of the network namespace, local token (0 for plain TCP), and socket cookie. The id does
+    /// not change in the life of the connection, even if mpwatch is restarted.
     pub id: ConnectionId,
     /// Local token. `null`: plain TCP, or a fallback before the handshake.
     pub token: Option<Token>,
@@ -39,37 +40,37 @@ pub struct Connection {
     pub remote_token: Option<Token>,
     /// Name of the network namespace; `net:[inode]` if it has none.
     pub netns: String,
-    /// Its inode, as `readlink /proc/PID/ns/net` shows it.
+    /// Inode of the network namespace, as `readlink /proc/PID/ns/net` shows it.
     pub netns_inode: u32,
-    /// This host's role. `null`: a plain TCP connection older than the agent.
+    /// Role of this host. `null`: a plain TCP connection that was opened before mpwatch started.
     pub role: Option<Role>,
-    /// Local address of the initial subflow, or of the first subflow seen.
+    /// Local address and port of the initial subflow, or of the first subflow that mpwatch traced.
     #[schemars(with = "Option<String>")]
     pub local: Option<SocketAddr>,
-    /// Its remote address.
+    /// Remote address and port of the same subflow.
     #[schemars(with = "Option<String>")]
     pub remote: Option<SocketAddr>,
-    /// The process that connected it, has it open, or closed it. `null`: unknown, for example because no process has accepted it yet.
+    /// Process that connected the socket, has it open, or closed it. `null`: unknown, for example before accept(2).
     pub process: Option<Process>,
-    /// Control group, as a path in the cgroup2 hierarchy. It begins with `/...` if it has more than 16 levels.
+    /// Control group of the socket, as a path in the cgroup2 hierarchy. The path begins with `/...` if it has more than 16 levels.
     pub cgroup: Option<String>,
-    /// Kubernetes pod of the control group. `null`: it is in no pod, or the pod's name is unknown.
+    /// Kubernetes pod of the control group. `null`: the control group belongs to no pod, or the name of the pod is unknown.
     pub pod: Option<Pod>,
-    /// When it was opened. `null`: before tracing began.
+    /// Time of the opening. `null`: the opening was not traced (`seen_open` is `false`).
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub opened_at: Option<Timestamp>,
-    /// Whether its opening was traced. If not, counters are still totals (the kernel keeps them), but times are unknown.
+    /// Whether the opening was traced. If not, counters are still totals, because the kernel keeps them, but the time of the opening is unknown.
     pub seen_open: bool,
-    /// Seconds since it was opened, or since it was first seen; until it closed.
+    /// Age in seconds, from the opening (if not traced: from when it was first seen) to this snapshot, or to the end of the connection.
     pub age_s: f64,
     /// State of the MPTCP (or TCP) socket.
     pub state: TcpState,
-    /// When it closed. `null` while it is open.
+    /// Time of the end. `null`: the connection is open.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_at: Option<Timestamp>,
-    /// Protocol.
+    /// Protocol with which the connection was opened.
     pub protocol: Protocol,
-    /// Set if the connection continues as plain TCP.
+    /// Reason for the fallback, if the connection continues as plain TCP. `null`: there was no fallback.
     pub fallback: Option<Fallback>,
     /// Payload that MPTCP passed to subflows, each byte once (`mptcpi_bytes_sent`, plus the payload of a Fast Open SYN). The last part may still
     /// wait in the send queue of a subflow.
@@ -86,41 +87,41 @@ pub struct Connection {
     /// Payload that MPTCP's retransmission timer reinjected (`mptcpi_bytes_retrans`); reinjections at the end of a subflow are not included.
     /// `null`: plain TCP, or a kernel before 6.5.
     pub mptcp_bytes_retransmitted: Option<Bytes>,
-    /// Payload that its subflows sent in the interval, retransmissions included: the sum of their rates. `null`: no interval was observed yet.
+    /// Rate at which the subflows sent payload in the interval, retransmissions included. `null`: no interval was observed yet.
     #[serde(rename = "send_bps")]
     pub send: Option<BitsPerSecond>,
-    /// Payload that its subflows received in the interval.
+    /// Rate at which the subflows received payload in the interval. `null`: no interval was observed yet.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy cover this part only. `null`: its payload is unknown.
+    /// The part of the connection that mpwatch observed; CPU time and energy cover only this part. `null`: the payload is unknown.
     pub observed: Option<Observed>,
-    /// Whether mpwatch did not observe all of it: it is older than mpwatch, or mpwatch was not running for a time.
+    /// Whether mpwatch observed only a part: the connection was opened before mpwatch started, or mpwatch was not running for a time.
     pub partly_observed: bool,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
-    /// CPU time of its network path on this machine since tracing began: the sum over its subflows. `null`: not accounted.
+    /// CPU time of this machine's network stack for the connection since tracing began: the sum over its subflows. `null`: not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy of its network path on this machine since tracing began: the sum over its subflows. `null`: CPU time is not accounted, or nothing
-    /// was charged yet.
+    /// Energy of this machine's network stack for the connection: the sum over its subflows. `null`: not accounted, or nothing was charged yet.
     pub energy: Option<FlowEnergy>,
-    /// Jain's fairness index of the subflows' goodputs `[RN10]`. `null` with fewer than two.
+    /// Jain's fairness index of the subflows' goodputs `[RN10]`; 1: all goodputs are equal. `null`: fewer than two subflows.
     pub jain_index: Option<f64>,
-    /// When the second path joined and began to carry traffic `[ICPE19]`. `null`: no subflow joined, or it was not traced.
+    /// When the second path joined, and when it began to carry traffic `[ICPE19]`. `null`: no subflow joined, or the join was not traced.
     pub second_path: Option<SecondPath>,
-    /// Which subflows share a bottleneck, from the delay samples of this sender. `null`: fewer than two subflows, or detection is disabled
+    /// Which subflows share a bottleneck, from delay samples of this host as the sender. `null`: fewer than two subflows, or detection is disabled
     /// (`--no-bottlenecks`, or see `host.missing`).
     pub bottlenecks: Option<Bottlenecks>,
-    /// Subflows beyond one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: unknown.
+    /// Number of subflows in excess of one per bottleneck `[MPTCP-D]`: they add no throughput and cost energy. `null`: none was found, but a
+    /// verdict is `unknown`; or `bottlenecks` is `null`.
     pub extra_subflows: Option<u32>,
-    /// Start of the outage that has not ended: no path has made progress since then, although data waits. `null`: there is none.
+    /// Start of the current outage: since then, no path has made progress, although data waits. `null`: there is no outage.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub outage_since: Option<Timestamp>,
-    /// Subflows in the order of their creation: the initial one, all open ones, and at most 48 of the others that have ended.
+    /// Subflows in order of creation: the initial subflow, all open subflows, and at most 48 other subflows that have ended.
     pub subflows: Vec<Subflow>,
-    /// Sums over ended subflows that are no longer listed. `null`: all are listed.
+    /// Sums over ended subflows that are no longer listed. `null`: all subflows are listed.
     pub dropped_subflows: Option<Box<DroppedSubflows>>,
-    /// Events in its life, in order.
+    /// Events in the life of the connection, in order of time.
     pub timeline: Vec<TimelineEntry>,
 }
 
@@ -238,19 +239,19 @@ impl Connection {
 /// A fallback to plain TCP (RFC 8684 section 3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fallback {
-    /// Why, as far as the kernel reports it; never guessed.
+    /// Reason for the fallback, as far as the kernel reports it; never a guess.
     pub reason: FallbackReason,
 }
 
 /// The start of the second path `[ICPE19]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondPath {
-    /// From the opening of the connection to ESTABLISHED of the first joined subflow.
+    /// Time from the opening of the connection to the state ESTABLISHED of the first joined subflow.
     #[serde(rename = "after_us")]
     pub after: Micros,
-    /// Payload of the connection at that time. `null`: not traced.
+    /// Payload that the connection had carried at that time. `null`: not traced.
     pub after_bytes: Option<Bytes>,
-    /// Payload of the connection that had arrived when a joined subflow had carried 10 % of it. The sender counts acknowledged payload, so with
-    /// unequal delays its value is larger than the receiver's. `null`: not reached yet.
+    /// Payload that the connection had delivered when a joined subflow had carried 10 % of it. A sender counts payload once it is acknowledged, so
+    /// its value is larger than the receiver's if delays differ. `null`: no joined subflow has carried 10 % yet.
     pub effective_after_bytes: Option<Bytes>,
 }

@@ -16,10 +16,10 @@ json_words! {
     /// How an extra subflow is removed.
     #[derive(Default)]
     pub enum EliminationAction {
-        /// Its TCP socket is aborted (`SOCK_DESTROY`); MPTCP reinjects its data on the other subflows. The peer receives a RST.
+        /// The subflow's TCP socket is aborted (`SOCK_DESTROY`); MPTCP reinjects its data on the other subflows. The peer receives a RST.
         #[default]
         Close = "close",
-        /// Both ends use it only if no other subflow works (`MP_PRIO`, RFC 8684 section 3.3.8).
+        /// Both ends use the subflow only if no other subflow works (`MP_PRIO`, RFC 8684 section 3.3.8).
         Backup = "backup",
     }
 }
@@ -28,9 +28,9 @@ impl EliminationAction {
     /// The effect of the action, for `--help`.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Close => "Abort its TCP socket; the peer receives a RST",
+            Self::Close => "Abort the TCP socket of the subflow; the peer receives a RST",
             Self::Backup => {
-                "Use it only if no other subflow works (MP_PRIO); only with the userspace path manager"
+                "Use the subflow only if no other works (MP_PRIO); needs the userspace path manager"
             }
         }
     }
@@ -74,10 +74,10 @@ impl Default for EliminationPolicy {
     }
 }
 
-/// A subflow of a group, at the time of the decision.
+/// A subflow of a group, at the time of the decision to remove the extra subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    /// Its id.
+    /// Id of the subflow.
     pub subflow: SubflowId,
     /// Local address and port.
     #[schemars(with = "String")]
@@ -85,7 +85,7 @@ pub struct Candidate {
     /// Remote address and port.
     #[schemars(with = "String")]
     pub remote: SocketAddr,
-    /// Mean rate of acknowledged payload over the last seconds.
+    /// Mean rate of acknowledged payload in the last 5 s, or since the subflow joined.
     #[serde(rename = "goodput_bps")]
     pub goodput: BitsPerSecond,
     /// Smoothed RTT. `null`: no sample yet.
@@ -96,32 +96,32 @@ pub struct Candidate {
 /// The removal of one extra subflow, with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Removal {
-    /// How it is removed.
+    /// How the extra subflow is removed.
     pub action: EliminationAction,
     /// The method that gave the verdict.
     pub method: DetectionMethod,
-    /// The subflows that share the bottleneck, this one and the kept one included.
+    /// The subflows that share the bottleneck, including the removed and the kept subflow.
     pub group: Vec<SubflowId>,
     /// The extra subflow.
     pub removed: Candidate,
     /// The best subflow of the group: highest goodput, then lowest RTT.
     pub kept: Candidate,
-    /// Probability that the two share a bottleneck. `null`: the method computes none.
+    /// Probability that the removed and the kept subflow share a bottleneck. `null`: the method computes no probability.
     pub probability: Option<f64>,
-    /// How long the verdict on this pair had been `shared` with a probability above the threshold.
+    /// How long the verdict on this pair had been `shared`, with at least the required probability.
     #[serde(rename = "stable_us")]
     pub stable: Micros,
-    /// The figures behind the verdict. `null`: the method has none.
+    /// The figures behind the verdict. `null`: the method computes none.
     pub evidence: Option<Evidence>,
 }
 
 /// The throughput of a connection before and after an action: payload acknowledged by the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
-    /// Mean of the last 5 s before the action, or of their observed part.
+    /// Mean rate in the 5 s before the action, or in the observed part of this time.
     #[serde(rename = "before_bps")]
     pub before: BitsPerSecond,
-    /// Mean since the action.
+    /// Mean rate since the action.
     #[serde(rename = "after_bps")]
     pub after: BitsPerSecond,
 }
@@ -134,7 +134,7 @@ pub enum EliminationStep {
     Planned(Box<Removal>),
     /// The subflow was removed.
     Removed(Box<Removal>),
-    /// The kernel refused. The connection is left alone from now on.
+    /// The kernel refused the removal. From now on, elimination leaves this connection alone.
     Failed {
         /// The removal that failed.
         #[serde(flatten)]
@@ -142,20 +142,20 @@ pub enum EliminationStep {
         /// Why it failed.
         error: String,
     },
-    /// The throughput held for 5 s after the removal.
+    /// The throughput did not drop by more than 10 % in the 5 s after the removal.
     Confirmed(Throughput),
-    /// The throughput dropped by more than 10 %. The connection is left alone from now on.
+    /// The throughput dropped by more than 10 % after the removal. From now on, elimination leaves this connection alone.
     LeftAlone(Throughput),
-    /// A subflow is no longer a backup, because the throughput dropped.
+    /// The subflow is no longer a backup, because the throughput dropped.
     Undone {
         /// The subflow.
         subflow: SubflowId,
     },
-    /// The kernel refused to end the backup role of a subflow.
+    /// The kernel refused to end the backup role of the subflow.
     UndoFailed {
         /// The subflow.
         subflow: SubflowId,
-        /// Why.
+        /// Why the kernel refused.
         error: String,
     },
 }
@@ -200,7 +200,7 @@ impl EliminationStep {
             }
             Self::Confirmed(throughput) => format!("elimination confirmed: {throughput}"),
             Self::LeftAlone(throughput) => {
-                format!("elimination left this connection alone from now on: {throughput}")
+                format!("elimination leaves this connection alone from now on: {throughput}")
             }
             Self::Undone { subflow } => format!("subflow {} is no longer set to backup", name(*subflow)),
             Self::UndoFailed { subflow, error } => {

@@ -14,7 +14,7 @@ metrics! {
     /// Values of a whole report that are computed from its connections.
     RUN: Report {
         "mpwatch_run_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Goodput of all connections over the period: their observed payload in both directions, each byte once, also if both ends are in the report. `null`: no connection, or no duration." |r| rate(Goodput::new(r)?.over_period) => "goodput_bps";
-        "mpwatch_run_open_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT OPEN" "The same payload over the time in which at least one connection was open." |r| rate(Goodput::new(r)?.while_open) => "open_goodput_bps";
+        "mpwatch_run_open_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT OPEN" "Goodput of all connections over the time in which at least one connection was open. `null`: no connection, or this time is zero." |r| rate(Goodput::new(r)?.while_open) => "open_goodput_bps";
         "mpwatch_run_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) of all connections that delivered no new payload: headers and retransmissions. `null`: nothing was on the wire." |r| class_totals::excess_ratio(&flows(&r.connections)) => "excess_ratio";
     }
 }

@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::unit::{BitsPerSecond, Bytes, Nanos};
 
-/// The part of a flow's life in which mpwatch traced it: all of it, unless the flow is older than mpwatch, or mpwatch was restarted during its life.
+/// The part of a flow's life in which mpwatch traced it: its whole life, unless it was opened before mpwatch started, or mpwatch was restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Observed {
-    /// Payload sent and received while observed, each byte once (of a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was
-    /// open when it was first seen, sent payload counts when it is acknowledged, including payload in flight at that time.
+    /// Payload sent and received while observed, each byte once (for a subflow: once on this subflow), without FIN and DATA_FIN. If the flow was
+    /// already open when tracing began, sent payload counts once it is acknowledged, so payload that was in flight at that time is included.
     pub bytes: Bytes,
-    /// The sent part of `bytes`.
+    /// The part of `bytes` that was sent.
     pub bytes_sent: Bytes,
-    /// Time from the opening, or from when it was first seen, to the end of the connection, without times in which mpwatch was not running,
-    /// nanoseconds.
+    /// Observed time in nanoseconds: from the opening (if not traced: from when the flow was first seen) to this snapshot, or to the end of the
+    /// connection, without times in which mpwatch was not running.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Total length of the intervals between two snapshots in which it carried payload, nanoseconds.
+    /// Total length of the intervals between two snapshots in which the flow carried payload, nanoseconds.
     #[serde(rename = "active_ns")]
     pub active: Nanos,
-    /// Estimated bytes on the wire while observed, in both directions, headers included; of a connection, over all its subflows.
+    /// Estimated bytes on the wire while observed, in both directions, headers included; for a connection, the sum over all its subflows.
     pub wire_bytes_estimate: Bytes,
 }
 

@@ -19,14 +19,14 @@ use crate::kernel::lifecycle::{CloseReason, TcpState};
 use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros, sum_if_all_known};
 
-/// One subflow. `null` always means unknown, never zero.
+/// One subflow. `null` means unknown or not applicable, never zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(transform = derived::extend_schema::<Subflow>)]
 pub struct Subflow {
     /// `cookie.generation`; stable for the life of the subflow.
     pub id: SubflowId,
-    /// Its place among all subflows of the connection, from 1.
+    /// Number of the subflow among all subflows of the connection, from 1.
     #[serde(default)]
     pub place: u32,
     /// Local address and port.
@@ -35,56 +35,56 @@ pub struct Subflow {
     /// Remote address and port.
     #[schemars(with = "String")]
     pub remote: SocketAddr,
-    /// MPTCP id of the local address (RFC 8684 section 3.2: 0 is the first subflow's).
+    /// MPTCP id of the local address; 0: the address of the initial subflow (RFC 8684 section 3.2).
     pub local_id: u8,
     /// MPTCP id of the remote address.
     pub remote_id: u8,
-    /// Interface through which it sends. `null`: no route in the socket's cache.
+    /// Interface through which the subflow sends. `null`: the socket has no cached route.
     pub interface: Option<Name>,
-    /// Interface through which its last segments arrived. `null`: unknown.
+    /// Interface through which the latest segments arrived. `null`: unknown.
     pub incoming_interface: Option<Name>,
-    /// Name of the congestion control, read when a counter last changed. `null`: unknown.
+    /// Name of the congestion control, read when a counter of the subflow last changed. `null`: unknown.
     pub congestion_control: Option<Name>,
-    /// Whether it opened the connection (MP_CAPABLE), or is a plain TCP connection.
+    /// Whether the subflow is the initial subflow (MP_CAPABLE), or a plain TCP connection. `false`: the subflow joined (MP_JOIN).
     pub initial: bool,
-    /// Backup: one end asked to use it only if no other path works.
+    /// Whether one end asked to use the subflow only if no other path works (backup).
     pub backup: bool,
-    /// Its progress; if it has closed, its last progress.
+    /// Progress of the subflow; if the subflow has closed, its last progress.
     pub progress: Progress,
-    /// Start of this progress: for `stalled` and `failed` the last acknowledgement, or when the data was sent. `null`: unknown.
+    /// Start of this progress; for `stalled` and `failed`, the last acknowledgement, or the sending of the data if that was later. `null`:
+    /// unknown.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub progress_since: Option<Timestamp>,
-    /// Number of failures of its path; a recovery of less than 10 s does not end a failure.
+    /// Number of failures of the path. A failure less than 10 s after a recovery counts as the same failure.
     pub path_failures: u32,
     /// TCP state.
     pub state: TcpState,
-    /// When its SYN was sent or answered. `null`: before tracing began, or no SYN was sent.
+    /// Time at which the SYN was sent or answered. `null`: before tracing began, or no SYN was sent.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub created_at: Option<Timestamp>,
-    /// Handshake time: SYN to SYN-ACK for the connecting end, SYN-ACK to ACK for the accepting one.
+    /// Duration of the handshake: from SYN to SYN-ACK at the connecting end, from SYN-ACK to ACK at the accepting end.
     #[serde(rename = "handshake_us")]
     pub handshake: Option<Micros>,
-    /// From the opening of the connection to this subflow's ESTABLISHED. `null` for the initial subflow.
+    /// Time from the opening of the connection to the state ESTABLISHED of this subflow. `null`: the initial subflow, or not traced.
     #[serde(rename = "joined_after_us")]
     pub joined_after: Option<Micros>,
-    /// Payload of the connection in both directions at that time. `null` for the initial subflow.
+    /// Payload that the connection had carried at that time, in both directions. `null`: the initial subflow, or not traced.
     pub joined_after_bytes: Option<Bytes>,
-    /// Payload sent, retransmissions included (`tcpi_bytes_sent` without `bytes_refused`).
+    /// Payload sent, retransmissions included (`tcpi_bytes_sent` minus `bytes_refused`).
     pub bytes_sent: Bytes,
     /// Payload acknowledged (`tcpi_bytes_acked`; the SYN of an active open and a FIN count as one byte each).
     pub bytes_acked: Bytes,
     /// Payload received (`tcpi_bytes_received`; a FIN counts as one byte).
     pub bytes_received: Bytes,
-    /// Payload retransmitted by TCP (`tcpi_bytes_retrans` without refused attempts).
+    /// Payload retransmitted by TCP (`tcpi_bytes_retrans` minus refused retransmissions).
     pub bytes_retransmitted: Bytes,
-    /// Payload of attempts to send that a full queue of this host refused. The kernel counts them in `tcpi_bytes_sent` and
-    /// `tcpi_bytes_retrans`.
+    /// Payload of segments that a full queue of this host refused to send. The kernel counts it in `tcpi_bytes_sent` and `tcpi_bytes_retrans`.
     pub bytes_refused: Bytes,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
-    /// Retransmitted segments by cause. `null`: the retransmission hook is missing, or the subflow is older than the agent.
+    /// Retransmitted segments by cause. `null`: the retransmission hook is missing, or the subflow was opened before mpwatch started.
     pub retransmits: Option<Retransmits>,
-    /// RTT of the segment acknowledged last.
+    /// RTT of the most recently acknowledged segment.
     #[serde(rename = "rtt_us")]
     pub rtt: Option<Micros>,
     /// Smoothed RTT (RFC 6298).
@@ -96,47 +96,47 @@ pub struct Subflow {
     /// Minimum RTT in the kernel's window (5 minutes by default).
     #[serde(rename = "rtt_min_us")]
     pub rtt_min: Option<Micros>,
-    /// Median of all RTT samples since tracing began; within 6 %.
+    /// Median of all RTT samples since tracing began; accurate to 6 %.
     #[serde(rename = "rtt_p50_us")]
     pub rtt_p50: Option<Micros>,
-    /// 99th percentile of all RTT samples since tracing began; within 6 %.
+    /// 99th percentile of all RTT samples since tracing began; accurate to 6 %.
     #[serde(rename = "rtt_p99_us")]
     pub rtt_p99: Option<Micros>,
-    /// Number of RTT samples for the two percentiles.
+    /// Number of RTT samples behind `rtt_p50_us` and `rtt_p99_us`.
     pub rtt_samples: u64,
     /// Congestion window.
     pub cwnd_segments: u32,
     /// Delivery rate of the kernel's last rate sample (`tcpi_delivery_rate`, here in bits per second).
     #[serde(rename = "delivery_bps")]
     pub delivery: Option<BitsPerSecond>,
-    /// Segments marked lost so far.
+    /// Segments that the kernel has marked lost so far.
     pub lost_segments: u32,
     /// Retransmission timeouts so far. `null`: a kernel before 6.7.
     pub timeouts: Option<u32>,
-    /// Payload sent in the interval, retransmissions included. `null`: no interval was observed yet.
+    /// Rate of sent payload in the interval, retransmissions included. `null`: no interval was observed yet.
     #[serde(rename = "send_bps")]
     pub send: Option<BitsPerSecond>,
-    /// Payload received in the interval.
+    /// Rate of received payload in the interval. `null`: no interval was observed yet.
     #[serde(rename = "receive_bps")]
     pub receive: Option<BitsPerSecond>,
-    /// The part of it that mpwatch observed; CPU time and energy cover this part only.
+    /// The part of the subflow that mpwatch observed; CPU time and energy cover only this part.
     pub observed: Observed,
-    /// Its share of the observed payload sent by all subflows of the connection, 0 to 1. Reinjections count, TCP retransmissions do not.
-    /// `null`: nothing was sent yet.
+    /// Share of this subflow in the observed payload that all subflows of the connection sent, 0 to 1. Reinjections count, TCP retransmissions do
+    /// not. `null`: nothing was sent yet.
     pub share_sent: Option<f64>,
     /// Estimate of the bytes sent on the wire, headers included.
     pub wire_bytes_sent_estimate: Bytes,
-    /// Estimate of the bytes received on the wire.
+    /// Estimate of the bytes received on the wire, headers included.
     pub wire_bytes_received_estimate: Bytes,
-    /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, no `--ledger exact`, or see `host.missing`).
+    /// Rounds of the MPTCP scheduler. `null`: not measured (plain TCP, ledger not `exact`, or see `host.missing`).
     pub scheduler: Option<Scheduler>,
-    /// CPU time of its network path on this machine since tracing began. `null`: not accounted (`--ledger off`, or see `host.missing`), or no
-    /// window of a sampled ledger has ended yet.
+    /// CPU time of this machine's network stack for the subflow since tracing began. `null`: not accounted (`--ledger off`, or see
+    /// `host.missing`), or no window of a sampled ledger has ended yet.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy of its network path on this machine since tracing began. `null`: CPU time is not accounted, or nothing was charged yet.
+    /// Energy of this machine's network stack for the subflow. `null`: CPU time is not accounted, or no energy was charged yet.
     pub energy: Option<FlowEnergy>,
-    /// How and when it ended. `null` while it is open.
+    /// Time and reason of the end. `null`: the subflow is open.
     pub closed: Option<Closed>,
     /// The kernel's TCP counters, for metrics without a field here. `None`: read from a database or from JSON.
     #[serde(skip)]
@@ -191,21 +191,21 @@ impl Subflow {
 /// With 8 open subflows, the connection has fewer than 63 subflows (`SOCKET` in the tracker), so it can become idle.
 pub const MAX_ENDED: usize = 48;
 
-/// Ended subflows that a connection no longer lists. All sums of the connection contain them.
+/// Ended subflows that a connection no longer lists. The sums of the connection include them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DroppedSubflows {
     /// Number of these subflows.
     pub count: u32,
     /// Number of failures of their paths.
     pub path_failures: u32,
-    /// Payload retransmitted by TCP.
+    /// Payload that TCP retransmitted on these subflows.
     pub bytes_retransmitted: Bytes,
-    /// Their payload, times and wire bytes, all of which mpwatch observed.
+    /// Payload, times and wire bytes of the observed part of these subflows.
     pub observed: Observed,
-    /// CPU time of their network paths. `null`: not accounted.
+    /// CPU time of the network stack for these subflows. `null`: CPU time is not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
-    /// Energy of their network paths. `null`: not accounted.
+    /// Energy of the network stack for these subflows. `null`: CPU time is not accounted.
     pub energy: Option<FlowEnergy>,
 }
 
@@ -239,32 +239,32 @@ pub fn mean_rtt<'a>(subflows: impl IntoIterator<Item = &'a Subflow>) -> Option<f
     (samples > 0).then(|| sum / samples as f64)
 }
 
-/// Retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are in none of the three.
+/// Number of retransmitted segments by cause. SYN-ACKs, and segments that the tracepoint did not report, are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retransmits {
-    /// In recovery (fast retransmit, RACK).
+    /// Segments retransmitted in recovery (fast retransmit, RACK).
     pub fast: u32,
-    /// After a retransmission timeout.
+    /// Segments retransmitted after a retransmission timeout.
     pub timeout: u32,
-    /// As a tail loss probe.
+    /// Segments retransmitted as a tail loss probe.
     pub probe: u32,
 }
 
 /// Decisions of the default MPTCP scheduler (`mptcp_subflow_get_send`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scheduler {
-    /// Rounds in which it considered this subflow.
+    /// Rounds in which the scheduler considered this subflow.
     pub considered: u64,
-    /// Rounds after which this subflow had been assigned data.
+    /// Rounds at whose end the scheduler had assigned data to this subflow.
     pub picked: u64,
 }
 
 /// The end of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Closed {
-    /// When it reached CLOSE.
+    /// Time at which the subflow reached the state CLOSE.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// Why, as far as the kernel reports it.
+    /// Reason of the end, as far as the kernel reports it.
     pub reason: CloseReason,
 }

@@ -17,10 +17,10 @@ use crate::words::json_words;
 /// One event in the life of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineEntry {
-    /// When it happened; for `sampled` entries the time of the first sample that shows it.
+    /// Time of the event; for `sampled` entries, time of the first sample that shows the event.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: Timestamp,
-    /// How mpwatch learned of it.
+    /// How mpwatch learned of the event.
     pub source: ObservedBy,
     /// The event.
     #[serde(flatten)]
@@ -32,9 +32,9 @@ json_words! {
     pub enum ObservedBy {
         /// A kernel tracepoint reported it: the time is exact.
         Tracepoint = "tracepoint",
-        /// Two samples differ: the time is up to one interval late.
+        /// Two successive samples differ: the time is up to one interval late.
         Sampled = "sampled",
-        /// mpwatch itself did it (`mpwatch control`): the time of the preceding snapshot.
+        /// mpwatch itself caused the event (`mpwatch control`, or the daemon): the time is the time of the preceding snapshot.
         Control = "control",
     }
 }
@@ -61,24 +61,24 @@ pub enum TimelineEvent {
     SubflowClosed {
         /// The subflow.
         subflow: SubflowId,
-        /// Why.
+        /// Reason of the end.
         reason: CloseReason,
     },
-    /// The path of a subflow failed (`stale`; see `progress` of a subflow), or works again.
+    /// The path of a subflow failed (see `progress` of a subflow), or works again.
     SubflowStale {
         /// The subflow.
         subflow: SubflowId,
-        /// `false`: it works again.
+        /// `true`: the path failed. `false`: the path works again.
         stale: bool,
-        /// How long data or probes had been without an acknowledgement then. `null`: unknown, or it works again.
+        /// Time without an acknowledgement of data or probes when the failure was detected. `null`: unknown, or the path works again.
         #[serde(rename = "silent_us", default)]
         silent: Option<Micros>,
     },
-    /// A subflow became a backup, or stopped being one.
+    /// A subflow became a backup, or is no longer a backup.
     PriorityChanged {
         /// The subflow.
         subflow: SubflowId,
-        /// Its new role.
+        /// Whether the subflow is a backup now.
         backup: bool,
     },
     /// This host announced addresses (ADD_ADDR sent).
@@ -88,29 +88,29 @@ pub enum TimelineEvent {
     },
     /// The peer announced an address (ADD_ADDR received).
     PeerAddressAnnounced {
-        /// Its id.
+        /// Id of the address.
         address_id: u8,
-        /// The address, where it is known.
+        /// The address and port. `null`: unknown.
         #[schemars(with = "Option<String>")]
         address: Option<SocketAddr>,
     },
     /// The peer withdrew an address (REMOVE_ADDR received).
     PeerAddressRemoved {
-        /// Its id.
+        /// Id of the address.
         address_id: u8,
     },
     /// No subflow made progress although data was in flight; after a path failure this is the failover gap.
     Stalled {
-        /// Duration.
+        /// Time without progress.
         #[serde(rename = "gap_us")]
         gap: Micros,
     },
     /// The connection fell back to plain TCP.
     FellBack {
-        /// Why.
+        /// Reason for the fallback.
         reason: FallbackReason,
     },
-    /// `mpwatch control eliminate`, or the daemon, removed an extra subflow, or would have.
+    /// A step of the elimination of an extra subflow, by `mpwatch control eliminate` or the daemon.
     Elimination(EliminationStep),
     /// The connection closed.
     Closed,

@@ -21,18 +21,18 @@ pub struct Host {
     /// (`maxerror` of adjtimex(2)). `null`: the clock is not synchronized, or the kernel does not report it.
     #[serde(rename = "clock_error_ns")]
     pub clock_error: Option<Nanos>,
-    /// Hooks and fields that this kernel lacks or refuses. Empty: nothing is missing.
+    /// Hooks and fields that this kernel lacks or refuses, or that mpwatch does not use to keep its CPU budget. Empty: nothing is missing.
     pub missing: Vec<MissingHook>,
 }
 
-/// A hook or field that this kernel does not provide.
+/// A hook or field that this kernel lacks or refuses, or that mpwatch does not use to keep its CPU budget (`trace.budget`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MissingHook {
     /// A tracepoint, an iterator, or a structure field such as `tcp_sock.total_rto`.
     pub what: String,
-    /// The values that are unknown without it.
+    /// The values that are unknown or less precise without the hook or field.
     pub costs: String,
-    /// Why it is missing.
+    /// Why the hook or field is missing.
     pub why: String,
 }
 
@@ -46,13 +46,13 @@ impl MissingHook {
     }
 }
 
-/// Everything that was lost since tracing began. All zero: no data was lost.
+/// Everything that was lost since tracing began. All zero: no data was lost. A final record is the last report of a BPF program on a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Losses {
     /// Final records that did not fit the ring buffer and arrived through the overflow ring: late, but not lost.
     pub ring_full_recovered: u64,
-    /// Final records that fitted neither ring. Their flows end with the counters of their last sample.
+    /// Final records that fitted neither ring buffer. Their flows end with the counters of their last sample.
     pub records_lost: u64,
     /// Payload sent by flows whose final record was lost, or that could not be traced; host totals include them.
     pub lost_bytes_sent: Bytes,
@@ -67,27 +67,27 @@ pub struct Losses {
     pub delay_samples_lost: u64,
     /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
-    /// Events that a BPF program missed because the kernel does not run it again on a CPU where it was interrupted. RTT samples or
-    /// scheduler rounds may be missing; no total depends on them. Two programs handle state changes, and an event counts only if both may
+    /// Events that occurred while the same BPF program was running on the same CPU, so that the kernel did not run the program again. RTT samples
+    /// or scheduler rounds may be missing; no total depends on them. Two programs handle each state change, which counts here only if both may
     /// have missed it. A connection whose opening was missed has `seen_open: false`.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
-    /// Flows that disappeared from the kernel without a final record; reported as closed with reason `unknown`.
+    /// Flows that disappeared from the kernel without a final record; they are reported as closed with reason `unknown`.
     pub vanished: u64,
-    /// Timeline entries discarded because a connection had too many.
+    /// Timeline entries discarded because a connection had too many entries.
     pub timeline_dropped: u64,
-    /// Ended subflows that connections no longer list because they had too many; the sums of a connection contain them.
+    /// Ended subflows that connections no longer list because they had too many subflows; the sums of a connection include them.
     pub subflows_dropped: u64,
-    /// Closed connections that are not in the report of `record` and `replay`, which has the latest 50 000. The recording and a database
-    /// (`--db`) have all.
+    /// Closed connections that the report of `record` and `replay` omits, because it lists only the latest 50 000. The recording and a database
+    /// (`--db`) have all connections.
     pub connections_unreported: u64,
-    /// Namespaces that could not be searched for connections older than the agent.
+    /// Network namespaces that could not be searched for connections opened before mpwatch started.
     pub namespaces_unreadable: u64,
-    /// Ticks without a snapshot, because reading the kernel failed, for example for lack of descriptors or memory. Counters are
-    /// cumulative, so the next snapshot is complete again.
+    /// Missing snapshots, because reading from the kernel failed, for example for lack of file descriptors or memory. Counters are cumulative, so
+    /// the next snapshot is complete again.
     pub ticks_failed: u64,
-    /// Snapshots that the store (`--db`) skipped because its writer was late or had no file yet. If it was late, only samples of long
+    /// Snapshots that the store (`--db`) skipped because its writer was late or had no file yet. If the writer was late, only samples of long
     /// connections are missing.
     pub store_snapshots_dropped: u64,
     /// Connections whose last counters could not be written to the store.
@@ -143,15 +143,15 @@ impl Losses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelCounters {
-    /// Final records that the BPF programs tried to send.
+    /// Final records of flows that the BPF programs tried to send.
     pub records: u64,
-    /// Final records that arrived. `records - records_received` is exactly `losses.records_lost`.
+    /// Final records that arrived. `records - records_received` is equal to `losses.records_lost`.
     pub records_received: u64,
-    /// Mapping errors, in the network namespaces of mpwatch and of owners of connections.
+    /// DSS mapping errors in the network namespaces of mpwatch and of the processes that own connections.
     pub mapping_problems: MappingErrors,
     /// SYN-ACKs retransmitted.
     pub synack_retransmits: u64,
-    /// Delay samples received; bottleneck verdicts are based on them.
+    /// Number of delay samples received; bottleneck verdicts are based on them.
     pub delay_samples: u64,
     /// Bytes of the delay samples in their ring buffer, batch headers included.
     pub delay_sample_bytes: Bytes,
@@ -171,12 +171,11 @@ impl KernelCounters {
     }
 }
 
-/// Mapping errors over all subflows, which the kernel counts per network namespace (`MPTcpExt` in `/proc/net/netstat`), since mpwatch first
-/// read that namespace.
+/// DSS mapping errors since mpwatch first read a network namespace, as counted per namespace (`MPTcpExt` in `/proc/net/netstat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MappingErrors {
-    /// The mapping contradicts an earlier one (`DSSNotMatching`) or the TCP sequence (`DSSNoMatchTCP`); the subflow is reset.
+    /// The mapping contradicts an earlier mapping (`DSSNotMatching`) or the TCP sequence numbers (`DSSNoMatchTCP`); the kernel resets the subflow.
     pub invalid: u64,
     /// Checksum failures (`DataCsumErr`).
     pub bad_checksum: u64,
@@ -217,10 +216,10 @@ mod tests {
 /// CPU time that mpwatch itself uses, and the limit that is set for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overhead {
-    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots: the CPU time of its process as counted by the kernel, without serving clients, plus
-    /// its BPF programs, whose runs are counted and whose time per run is estimated.
+    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots. It includes the process of mpwatch (counted by the kernel,
+    /// without serving clients) and its BPF programs (number of runs, times the estimated time per run).
     pub ratio: f64,
-    /// Maximum share (`trace.budget`). `null`: there is no limit.
+    /// Maximum of `ratio` (`trace.budget`). `null`: there is no limit.
     pub budget: Option<f64>,
     /// Number of reductions in force to keep the budget, 0 to 5. `host.missing` lists the values that are less precise.
     pub reductions: u8,

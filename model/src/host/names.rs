@@ -46,7 +46,7 @@ pub struct Pod {
     pub name: String,
     /// UID of the pod.
     pub uid: String,
-    /// Name of the container. `null`: no container of the pod, or its name is unknown.
+    /// Name of the container. `null`: the control group belongs to no container, or the name is unknown.
     pub container: Option<String>,
 }
 

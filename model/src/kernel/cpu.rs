@@ -52,20 +52,20 @@ pub struct CpuLoad {
     pub busy: Nanos,
 }
 
-/// CPU time of a subflow, or of a connection outside its subflows. The subflows' times sum exactly to the connection's.
+/// CPU time of the network stack by kind of work, in nanoseconds. The times of a connection are exactly the sums over its subflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTimes {
-    /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows it is
-    /// divided in proportion to the bytes that each carried since the last tick. `null`: the kernel does not report which socket a call uses
-    /// (before 6.3).
+    /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows, the time is
+    /// divided in proportion to the bytes that each subflow carried since the last tick. `null`: the kernel does not report which socket a call
+    /// uses (before 6.3).
     pub syscall: Option<Nanos>,
-    /// Softirqs that received its segments, including processing, waking the application and sending what an acknowledgement allows.
+    /// Softirqs that received segments of the flow, with TCP processing, waking the application and sending data that an ACK allows.
     pub rx_softirq: Nanos,
-    /// Softirqs that sent queued segments.
+    /// Softirqs that sent queued segments of the flow.
     pub tx: Nanos,
     /// Retransmission and other timers.
     pub timer: Nanos,
-    /// Kernel threads, mostly MPTCP's worker. Divided among the subflows like `syscall`.
+    /// Kernel threads, mostly the worker of MPTCP. Divided among the subflows like `syscall`.
     pub worker: Nanos,
 }
 
@@ -149,18 +149,18 @@ fn portion(amount: u64, part: u128, all: u128) -> u64 {
     u64::try_from(u128::from(amount) * part / rounded).unwrap_or(amount)
 }
 
-/// The accounts of one CPU since tracing began. They sum exactly to `wall`.
+/// CPU time of one CPU by account since tracing began, in nanoseconds. The accounts sum exactly to `wall_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuAccounts {
     /// CPU number.
     pub cpu: u32,
-    /// Elapsed time.
+    /// Elapsed time of the CPU.
     #[serde(rename = "wall_ns")]
     pub wall: Nanos,
-    /// Work for traced flows.
+    /// Network stack for traced flows.
     #[serde(rename = "flow_ns")]
     pub flow: Nanos,
-    /// Processes that own traced flows, without their system calls on them.
+    /// Processes that own traced flows, without their system calls on these flows.
     #[serde(rename = "app_ns")]
     pub app: Nanos,
     /// All other tasks, and TCP connections that are not traced.

@@ -23,7 +23,7 @@ json_words! {
         LastAck = "last_ack",
         Listen = "listen",
         Closing = "closing",
-        /// A number that this version does not know.
+        /// A number that this version of mpwatch does not know.
         Unknown = "unknown",
     }
 }
@@ -47,11 +47,11 @@ json_words! {
 }
 
 json_words! {
-    /// The protocol. An MPTCP connection that fell back stays `mptcp`; its `fallback` is set.
+    /// The protocol with which a connection was opened. A connection that fell back to plain TCP stays `mptcp`; its `fallback` is set.
     pub enum Protocol {
         /// Multipath TCP, version 1.
         Mptcp = "mptcp",
-        /// Plain TCP, traced with `--tcp` as the baseline.
+        /// Plain TCP. It is traced only with `--tcp`, as a baseline for comparison.
         Tcp = "tcp",
     }
 }
@@ -73,7 +73,7 @@ crate::words! {
 json_words! {
     /// Why a subflow ended.
     pub enum CloseReason {
-        /// Both ends closed it with a FIN, as part of closing the connection.
+        /// Both ends closed the subflow with a FIN, as part of closing the connection.
         Fin = "fin",
         /// This host sent a reset.
         ResetSent = "reset_sent",
@@ -83,25 +83,25 @@ json_words! {
         Timeout = "timeout",
         /// An ICMP error: the peer cannot be reached.
         Unreachable = "unreachable",
-        /// This host removed it on purpose: an endpoint was deleted, a user-space path manager asked for it, or its socket was destroyed
-        /// (`ss --kill`, `mpwatch control eliminate`).
+        /// This host removed the subflow on purpose: an endpoint was deleted, a user-space path manager asked for the removal, or the socket was
+        /// destroyed (`ss --kill`, `mpwatch control eliminate`).
         RemovedByAdmin = "removed_by_admin",
         /// The peer withdrew the address (REMOVE_ADDR, RFC 8684 section 3.4.2).
         RemovedByPeer = "removed_by_peer",
         /// The peer closed only this subflow, without withdrawing its address.
         ClosedByPeer = "closed_by_peer",
-        /// A reset answered its handshake.
+        /// The SYN was answered with a reset.
         Refused = "refused",
-        /// Nothing answered its SYN until it was closed.
+        /// The SYN was not answered before the subflow was closed.
         Unanswered = "unanswered",
-        /// Its SYN failed: there is no route, the host does not exist on the link (no ARP answer), or an ICMP error answered.
+        /// The SYN failed: there is no route, the host does not exist on the link (no ARP answer), or an ICMP error answered.
         HostUnreachable = "host_unreachable",
         /// Connect failed on this host before a SYN was sent: the local address and port were in use (`EADDRNOTAVAIL`), or there was no route
         /// (`ENETUNREACH`).
         NotSent = "not_sent",
-        /// The peer answered its SYN without MP_JOIN: something on the path removed the option.
+        /// The SYN was answered without MP_JOIN: a device on the path removed the option.
         OptionRemoved = "option_removed",
-        /// The kernel does not report it.
+        /// The kernel does not report the reason.
         Unknown = "unknown",
     }
 }
@@ -155,8 +155,7 @@ impl CloseReason {
 }
 
 json_words! {
-    /// Why a connection that asked for MPTCP continues as plain TCP, as far as the kernel reports it. Names follow the kernel's MIB counters
-    /// where one fits.
+    /// Why a connection that asked for MPTCP continues as plain TCP, as far as the kernel reports it. Names follow MIB counters if these exist.
     pub enum FallbackReason {
         /// The SYN went out without MP_CAPABLE: the kernel had switched MPTCP off for this connection (for example
         /// after a blackhole was detected, or because TCP MD5 is in use).
@@ -165,9 +164,9 @@ json_words! {
         NoMpCapableInSynAck = "no_mp_capable_in_syn_ack",
         /// The SYNs with MP_CAPABLE were not answered, and the kernel sent the next SYN without the option (`MPCapableSYNTXDrop`).
         OptionOmitted = "option_omitted",
-        /// After the handshake; the kernel does not report why (`DSSFallback`, `MPFailRx`, ... count it for the namespace).
+        /// After the handshake. The kernel reports the reason only per namespace (`DSSFallback`, `MPFailRx`, ...).
         AfterHandshake = "after_handshake",
-        /// Already fallen back when the agent first saw it.
+        /// The connection had fallen back before mpwatch first traced it.
         Unknown = "unknown",
     }
 }

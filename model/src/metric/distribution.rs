@@ -57,16 +57,16 @@ distributions! {
     CONNECTION_DISTRIBUTIONS: Connection {
         "mpwatch_host_flow_duration_seconds" Seconds DURATIONS "Duration of connections whose opening and end were traced." closed, |c| c.seen_open.then_some(c.age_s);
         "mpwatch_host_flow_size_bytes" Bytes SIZES "Payload in both directions of connections that closed." closed, |c| Some((c.bytes_sent? + c.bytes_received?).0 as f64);
-        "mpwatch_host_flow_active_joules" Joules ENERGIES "Energy above idle of the network path of connections that closed." closed, |c| Some(c.energy.as_ref()?.active?.joules());
-        "mpwatch_host_second_path_after_seconds" Seconds DELAYS "From the opening of connections to ESTABLISHED of their first joined subflow [ICPE19]." |c| u64::from(c.second_path.is_some()), |c| c.second_path.map(|path| path.after.seconds());
+        "mpwatch_host_flow_active_joules" Joules ENERGIES "Energy above idle of the network stack for connections that closed." closed, |c| Some(c.energy.as_ref()?.active?.joules());
+        "mpwatch_host_second_path_after_seconds" Seconds DELAYS "Time from the opening of connections to the state ESTABLISHED of their first joined subflow [ICPE19]." |c| u64::from(c.second_path.is_some()), |c| c.second_path.map(|path| path.after.seconds());
     }
     /// Distributions over subflows.
     SUBFLOW_DISTRIBUTIONS: Subflow {
-        "mpwatch_host_handshake_seconds" Seconds DELAYS "From SYN to ESTABLISHED of subflows." |s| u64::from(s.handshake.is_some()), |s| s.handshake.map(Micros::seconds);
-        "mpwatch_host_rtt_seconds" Seconds DELAYS "RTT of the segment acknowledged last, once per subflow and snapshot with a new sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
+        "mpwatch_host_handshake_seconds" Seconds DELAYS "Duration of the handshake of subflows." |s| u64::from(s.handshake.is_some()), |s| s.handshake.map(Micros::seconds);
+        "mpwatch_host_rtt_seconds" Seconds DELAYS "RTT of the most recently acknowledged segment, one value for each subflow and snapshot with a new RTT sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
     }
     /// Distributions over the subflows of each interface.
     INTERFACE_DISTRIBUTIONS: Subflow {
-        "mpwatch_interface_rtt_seconds" Seconds PATH_DELAYS "RTT of the segment acknowledged last, once per subflow of an interface and snapshot with a new sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
+        "mpwatch_interface_rtt_seconds" Seconds PATH_DELAYS "RTT of the most recently acknowledged segment, one value for each subflow of an interface and snapshot with a new RTT sample." |s| s.rtt_samples, |s| s.rtt.map(Micros::seconds);
     }
 }

@@ -39,7 +39,7 @@ events! {
     CONNECTION_EVENTS: Connection {
         "mpwatch_host_connections_opened_total" "role" ROLES, "Connections whose opening was traced." |c| c.seen_open.then(|| role(c));
         "mpwatch_host_connections_closed_total" "role" ROLES, "Connections that closed." |c| c.closed_at.map(|_| role(c));
-        "mpwatch_host_fallbacks_total" "reason" FallbackReason::WORDS, "Connections that fell back to plain TCP, of those whose opening was traced." |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str());
+        "mpwatch_host_fallbacks_total" "reason" FallbackReason::WORDS, "Connections that fell back to plain TCP and whose opening was traced." |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str());
     }
     /// Events of subflows.
     SUBFLOW_EVENTS: Subflow {

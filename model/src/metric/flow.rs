@@ -32,36 +32,36 @@ metrics! {
         "mpwatch_subflow_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer." |s| Some(bytes(s.bytes_acked));
         "mpwatch_subflow_received_bytes_total" Counter Bytes "RECV" "Payload received." |s| Some(bytes(s.bytes_received));
         "mpwatch_subflow_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP." |s| Some(bytes(s.bytes_retransmitted));
-        "mpwatch_subflow_refused_bytes_total" Counter Bytes "REFUSED" "Attempts to send payload that a full queue of this host refused; the kernel counts them as sent." |s| Some(bytes(s.bytes_refused));
+        "mpwatch_subflow_refused_bytes_total" Counter Bytes "REFUSED" "Payload that a full queue of this host refused to send; the kernel counts it as sent." |s| Some(bytes(s.bytes_refused));
         "mpwatch_subflow_retransmitted_segments_total" Counter Segments "RETX" "Segments retransmitted, SYN included." |s| Some(f64::from(s.segments_retransmitted));
-        "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments marked lost." |s| Some(f64::from(s.lost_segments));
+        "mpwatch_subflow_lost_segments_total" Counter Segments "LOST" "Segments that the kernel marked lost." |s| Some(f64::from(s.lost_segments));
         "mpwatch_subflow_timeouts_total" Counter Count "RTO" "Retransmission timeouts; unknown on kernels before 6.7." |s| s.timeouts.map(f64::from);
-        "mpwatch_subflow_path_failures_total" Counter Count "PATH FAILS" "Failures of its path: no acknowledgements, a timeout, an unreachable peer or a reset." |s| Some(f64::from(s.path_failures));
-        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload sent in the interval; unknown once it has closed." |s| s.send.filter(|_| s.closed.is_none()).map(rate);
-        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload received in the interval; unknown once it has closed." |s| s.receive.filter(|_| s.closed.is_none()).map(rate);
-        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |s| s.observed.goodput().map(rate) => "goodput_bps";
-        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |s| s.observed.active_goodput().map(rate) => "active_goodput_bps";
+        "mpwatch_subflow_path_failures_total" Counter Count "PATH FAILS" "Failures of the path: no acknowledgements, a timeout, an unreachable peer or a reset." |s| Some(f64::from(s.path_failures));
+        "mpwatch_subflow_send_bits_per_second" Gauge BitsPerSecond "TX" "Rate of sent payload in the interval; unknown once the subflow has closed." |s| s.send.filter(|_| s.closed.is_none()).map(rate);
+        "mpwatch_subflow_receive_bits_per_second" Gauge BitsPerSecond "RX" "Rate of received payload in the interval; unknown once the subflow has closed." |s| s.receive.filter(|_| s.closed.is_none()).map(rate);
+        "mpwatch_subflow_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over the observed time." |s| s.observed.goodput().map(rate) => "goodput_bps";
+        "mpwatch_subflow_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput over the intervals that carried payload." |s| s.observed.active_goodput().map(rate) => "active_goodput_bps";
         "mpwatch_subflow_delivery_bits_per_second" Gauge BitsPerSecond "DELIVERY" "Delivery rate of the kernel's last rate sample." |s| s.delivery.map(rate);
-        "mpwatch_subflow_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of its observed wire bytes (estimated) that was not payload: headers and retransmissions." |s| s.excess_ratio() => "excess_ratio";
-        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the observed payload sent by all subflows of the connection." |s| s.share_sent;
-        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT LAST" "RTT of the segment acknowledged last." |s| s.rtt.map(Micros::seconds);
-        "mpwatch_subflow_srtt_seconds" Gauge Seconds "RTT" "Smoothed RTT; unknown while the path gets no acknowledgements, and of a subflow that closed after a failure." |s| s.current_srtt().map(Micros::seconds);
+        "mpwatch_subflow_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) that was not payload: headers and retransmissions." |s| s.excess_ratio() => "excess_ratio";
+        "mpwatch_subflow_sent_share_ratio" Gauge Ratio "SHARE" "Share of the subflow in the observed payload that all subflows of the connection sent." |s| s.share_sent;
+        "mpwatch_subflow_rtt_seconds" Gauge Seconds "RTT LAST" "RTT of the most recently acknowledged segment." |s| s.rtt.map(Micros::seconds);
+        "mpwatch_subflow_srtt_seconds" Gauge Seconds "RTT" "Smoothed RTT; unknown while the path has failed, and for a subflow that closed after a failure." |s| s.current_srtt().map(Micros::seconds);
         "mpwatch_subflow_rttvar_seconds" Gauge Seconds "RTTVAR" "Mean deviation of the RTT." |s| s.rttvar.map(Micros::seconds);
-        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "RTT MIN" "Minimum RTT in the kernel's window." |s| s.rtt_min.map(Micros::seconds);
+        "mpwatch_subflow_rtt_min_seconds" Gauge Seconds "RTT MIN" "Minimum RTT in the kernel's window (5 minutes by default)." |s| s.rtt_min.map(Micros::seconds);
         "mpwatch_subflow_rtt_p50_seconds" Gauge Seconds "RTT P50" "Median of all RTT samples." |s| s.rtt_p50.map(Micros::seconds);
         "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "RTT P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(Micros::seconds);
-        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "SYN to ESTABLISHED." |s| s.handshake.map(Micros::seconds);
-        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "From the opening of the connection to this subflow's ESTABLISHED." |s| s.joined_after.map(Micros::seconds);
+        "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "Duration of the handshake." |s| s.handshake.map(Micros::seconds);
+        "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "Time from the opening of the connection to the state ESTABLISHED of the subflow." |s| s.joined_after.map(Micros::seconds);
         "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
         "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that considered the subflow." |s| s.scheduler.map(|x| x.considered as f64);
-        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds after which the subflow had been assigned data." |s| s.scheduler.map(|x| x.picked as f64);
+        "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds at whose end the scheduler had assigned data to the subflow." |s| s.scheduler.map(|x| x.picked as f64);
         "mpwatch_subflow_wire_sent_bytes_total" Counter Bytes "WIRE TX" "Estimated bytes sent on the wire, headers included." |s| Some(bytes(s.wire_bytes_sent_estimate));
         "mpwatch_subflow_wire_received_bytes_total" Counter Bytes "WIRE RX" "Estimated bytes received on the wire, headers included." |s| Some(bytes(s.wire_bytes_received_estimate));
-        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |s| s.cpu.map(|cpu| cpu.total().seconds());
-        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |s| joules(s, |e| e.active);
+        "mpwatch_subflow_cpu_seconds_total" Counter Seconds "CPU" "CPU time of this machine's network stack; unknown with the ledger off." |s| s.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_subflow_active_joules_total" Counter Joules "ENERGY" "Energy above idle of the network stack." |s| joules(s, |e| e.active);
         "mpwatch_subflow_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |s| joules(s, |e| e.lo);
         "mpwatch_subflow_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |s| joules(s, |e| e.hi);
-        "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |s| joules(s, |e| e.full);
+        "mpwatch_subflow_full_joules_total" Counter Joules "WITH IDLE" "Energy above idle of the network stack, plus a share of the idle energy in proportion to CPU time." |s| joules(s, |e| e.full);
         "mpwatch_subflow_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of observed payload, both directions." |s| s.energy.and_then(|e| e.j_per_gb);
     }
 }
@@ -69,27 +69,27 @@ metrics! {
 metrics! {
     /// Metrics of a connection.
     CONNECTION: Connection {
-        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload given to subflows, each byte once; a subflow may not have sent the last part of it yet." |c| c.bytes_sent.map(bytes);
+        "mpwatch_connection_sent_bytes_total" Counter Bytes "SENT" "Payload that MPTCP passed to subflows, each byte once; the last part may still wait in a send queue." |c| c.bytes_sent.map(bytes);
         "mpwatch_connection_acked_bytes_total" Counter Bytes "ACKED" "Payload acknowledged by the peer's MPTCP." |c| c.bytes_acked.map(bytes);
         "mpwatch_connection_received_bytes_total" Counter Bytes "RECV" "Payload received in order." |c| c.bytes_received.map(bytes);
         "mpwatch_connection_retransmitted_bytes_total" Counter Bytes "RETX B" "Payload retransmitted by TCP, over all subflows." |c| Some(bytes(c.bytes_retransmitted));
         "mpwatch_connection_reinjected_bytes_total" Counter Bytes "REINJ" "Payload that MPTCP reinjected on another subflow." |c| c.bytes_reinjected.map(bytes);
-        "mpwatch_connection_outages_total" Counter Count "OUTAGES" "Intervals of at least a retransmission timeout in which no path made progress." |c| Some(outage::outages(c).len() as f64);
-        "mpwatch_connection_outage_seconds_total" Counter Seconds "OUTAGE" "Total length of its outages." |c| Some(outage::outages(c).iter().map(|outage| outage.duration.seconds()).sum());
-        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Payload that its subflows sent in the interval; unknown once it has closed." |c| c.send.filter(|_| c.is_open()).map(rate);
-        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Payload that its subflows received in the interval; unknown once it has closed." |c| c.receive.filter(|_| c.is_open()).map(rate);
-        "mpwatch_connection_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over its life." |c| c.observed?.goodput().map(rate) => "goodput_bps";
-        "mpwatch_connection_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput without the intervals in which it carried no payload." |c| c.observed?.active_goodput().map(rate) => "active_goodput_bps";
-        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since it was opened; unknown for a connection older than the agent." |c| c.seen_open.then_some(c.age_s);
+        "mpwatch_connection_outages_total" Counter Count "OUTAGES" "Outages: intervals of at least a retransmission timeout in which no path made progress." |c| Some(outage::outages(c).len() as f64);
+        "mpwatch_connection_outage_seconds_total" Counter Seconds "OUTAGE" "Total duration of outages." |c| Some(outage::outages(c).iter().map(|outage| outage.duration.seconds()).sum());
+        "mpwatch_connection_send_bits_per_second" Gauge BitsPerSecond "TX" "Rate at which the subflows sent payload in the interval; unknown once the connection has closed." |c| c.send.filter(|_| c.is_open()).map(rate);
+        "mpwatch_connection_receive_bits_per_second" Gauge BitsPerSecond "RX" "Rate at which the subflows received payload in the interval; unknown once the connection has closed." |c| c.receive.filter(|_| c.is_open()).map(rate);
+        "mpwatch_connection_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Mean rate of the observed payload in both directions, each byte once, over the observed time." |c| c.observed?.goodput().map(rate) => "goodput_bps";
+        "mpwatch_connection_active_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT BUSY" "Goodput over the intervals that carried payload." |c| c.observed?.active_goodput().map(rate) => "active_goodput_bps";
+        "mpwatch_connection_age_seconds" Gauge Seconds "AGE" "Time since the opening; unknown for a connection opened before mpwatch started." |c| c.seen_open.then_some(c.age_s);
         "mpwatch_connection_subflows" Gauge Count "SUBFLOWS" "Open subflows." |c| Some(c.subflows.iter().filter(|s| s.closed.is_none()).count() as f64);
         "mpwatch_connection_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) that delivered no new payload [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' goodputs [RN10]." |c| c.jain_index;
-        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "From the opening to ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
-        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of its network path on this machine; unknown without the ledger." |c| c.cpu.map(|cpu| cpu.total().seconds());
-        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of its network path." |c| joules(c, |e| e.active);
+        "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "Time from the opening to the state ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
+        "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of this machine's network stack; unknown with the ledger off." |c| c.cpu.map(|cpu| cpu.total().seconds());
+        "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of the network stack." |c| joules(c, |e| e.active);
         "mpwatch_connection_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);
         "mpwatch_connection_active_high_joules_total" Counter Joules "J MAX" "Upper bound of the energy above idle." |c| joules(c, |e| e.hi);
-        "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy of its network path plus a share of the idle energy by CPU time." |c| joules(c, |e| e.full);
+        "mpwatch_connection_full_joules_total" Counter Joules "WITH IDLE" "Energy above idle of the network stack, plus a share of the idle energy in proportion to CPU time." |c| joules(c, |e| e.full);
         "mpwatch_connection_joules_per_gigabyte" Gauge JoulesPerGigabyte "J/GB" "Energy above idle per gigabyte (10^9 bytes) of observed payload, both directions." |c| c.energy.and_then(|e| e.j_per_gb);
     }
 }

@@ -145,13 +145,13 @@ metrics! {
         "mpwatch_agent_socket_readers" Gauge Count "" "Clients of the Unix socket." |s| count(s.readers);
         "mpwatch_agent_socket_frames_dropped_total" Counter Count "" "Snapshots not sent to clients of the Unix socket that were too slow." |s| count(s.frames_dropped);
         "mpwatch_agent_clients_refused_total" Counter Count "" "Clients of the Unix socket or the web server that were refused or disconnected because there were too many." |s| Some(s.clients_refused as f64);
-        "mpwatch_agent_series_merged_total" Counter Count "" "Label values merged into __other__." |s| Some(s.series_merged as f64);
+        "mpwatch_agent_series_merged_total" Counter Count "" "Label values whose series were merged into __other__." |s| Some(s.series_merged as f64);
         "mpwatch_agent_store_paused" Gauge Count "" "Whether writing to the store is suspended, so that connections wait in memory." |s| s.store.map(|store| f64::from(u8::from(store.paused)));
         "mpwatch_agent_store_connections_written_total" Counter Count "" "Connections written to the store; a connection that is updated counts again." |s| s.store.map(|store| store.written as f64);
         "mpwatch_agent_store_connections_retired_total" Counter Count "" "Connections deleted from the store by retention (age and size limits)." |s| s.store.map(|store| store.retired as f64);
         "mpwatch_agent_store_waiting_connections" Gauge Count "" "Connections waiting in memory because the store cannot be written." |s| s.store.map(|store| store.waiting as f64);
         "mpwatch_agent_store_size_bytes" Gauge Bytes "" "Size of the data in the store's file, without free pages, and of its log." |s| s.store.map(|store| store.size.0 as f64);
-        "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; absent without elimination." |s| s.elimination.map(|counts| counts.removed as f64);
+        "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; no series if elimination is off." |s| s.elimination.map(|counts| counts.removed as f64);
         "mpwatch_agent_elimination_planned_total" Counter Count "" "Extra subflows that a dry run of elimination would have removed." |s| s.elimination.map(|counts| counts.planned as f64);
         "mpwatch_agent_elimination_failures_total" Counter Count "" "Steps of elimination that the kernel refused." |s| s.elimination.map(|counts| counts.failed as f64);
         "mpwatch_agent_elimination_left_alone_total" Counter Count "" "Connections that elimination leaves alone because their throughput dropped." |s| s.elimination.map(|counts| counts.left_alone as f64);
@@ -173,9 +173,9 @@ metrics! {
         "mpwatch_export_connections_total" Counter Count "" "Connections that a target has confirmed; a connection that is resent after a change counts again." |e| Some(e.connections as f64);
         "mpwatch_export_sent_bytes_total" Counter Bytes "" "Compressed size of the requests that a target has confirmed." |e| Some(e.sent.0 as f64);
         "mpwatch_export_failures_total" Counter Count "" "Requests to a target that failed; they are repeated." |e| Some(e.failures as f64);
-        "mpwatch_export_rejected_connections_total" Counter Count "" "Connections that a target has rejected for good." |e| Some(e.rejected as f64);
+        "mpwatch_export_rejected_connections_total" Counter Count "" "Connections that a target has rejected permanently." |e| Some(e.rejected as f64);
         "mpwatch_export_lost_connections_total" Counter Count "" "Connections that the database deleted (store.keep, store.max_size) before a target confirmed them." |e| count(e.lost);
         "mpwatch_export_waiting_connections" Gauge Count "" "Connections in the database that a target has not confirmed." |e| count(e.waiting);
-        "mpwatch_export_lag_seconds" Gauge Seconds "" "Time since the connection that has waited longest for a target closed, or was last seen; 0 if none waits." |e| e.lag.map(Nanos::seconds);
+        "mpwatch_export_lag_seconds" Gauge Seconds "" "Time since the end (or the last snapshot) of the connection that has waited longest for a target; 0 if no connection waits." |e| e.lag.map(Nanos::seconds);
     }
 }

@@ -73,7 +73,7 @@ fn joules(file: &str, by: &str, column: &'static str, groups: &Groups<'_>) -> St
     };
     let kind = if energy.source.is_measured() { "measured" } else { "ESTIMATED" };
     let caption = format!(
-        "Energy above idle per gigabyte of payload by {by}, with its bounds; {kind} ({}). In brackets: connections whose energy is known",
+        "Energy above idle per gigabyte of payload by {by}, with its bounds; {kind} ({}). In brackets: number of connections whose energy is known",
         energy.source.as_str()
     );
     let rows = known.iter().map(|(name, value, energy, connections)| {

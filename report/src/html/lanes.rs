@@ -104,7 +104,7 @@ impl Life<'_> {
             format!("; a full lane is {}", metric::display(Unit::BitsPerSecond, Some(self.fastest)))
         };
         let has_shared = finding::shared_groups(self.connection).next().is_some();
-        let shared = if has_shared { " Bracket: these share one bottleneck." } else { "" };
+        let shared = if has_shared { " Bracket: these subflows share one bottleneck." } else { "" };
         format!(
             "Traffic of each path over time{height}. Dots: a path was established or changed. \
              Red: a failure, or an outage of all paths.{shared}"

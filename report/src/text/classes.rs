@@ -29,8 +29,8 @@ const COLUMNS: &[Column<ClassTotals>] = &[
 pub(crate) fn overview(report: &Report) -> Option<Overview> {
     let notes = vec![
         FlowClass::legend(),
-        "completion times: connections that were seen from their opening to their end".to_owned(),
-        "goodput: observed payload over the life of a connection, each byte once".to_owned(),
+        "completion times: only connections whose opening and end were traced".to_owned(),
+        "goodput: observed payload of a connection, each byte once, over the observed time".to_owned(),
         "overhead: estimated share of the wire bytes that was not new payload".to_owned(),
     ];
     Some(Overview {

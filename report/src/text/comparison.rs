@@ -14,10 +14,10 @@ use super::words::{Fact, capital, or_dash};
 use crate::comparison::{Comparison, Judgement, Row, Side};
 
 /// How the intervals are computed, and what they do not cover.
-pub(crate) const METHOD: &str = "A and B: medians over all connections. difference: between the medians of the runs of both sets, or of ten blocks of their connections if one of them \
-     has one run, with the 95 % confidence interval of Student's t (Welch); with fewer than 20 connections, the median of the \
-     differences between all pairs (Hodges-Lehmann) with the interval of the Mann-Whitney test. The last column has what the interval \
-     takes as independent. One run each cannot show what differs from run to run: repeat runs in alternation";
+pub(crate) const METHOD: &str = "A and B: medians over all connections. difference: between the means over units, with the 95 % confidence interval of Student's t (Welch). A unit \
+     is a run, with the median of its connections as its value; if a set has only one run, a tenth of its connections. With fewer than 20 connections: \
+     the median of the differences between all pairs of connections (Hodges-Lehmann), with the interval of the Mann-Whitney test. The last column has the \
+     units. One run per set cannot show differences between runs: repeat runs in alternation";
 
 /// The comparison as text in lines of at most `width` columns where words allow it. Ends with a newline.
 pub fn comparison(a: Side<'_>, b: Side<'_>, found: &Comparison, width: usize) -> String {

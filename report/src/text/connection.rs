@@ -182,10 +182,10 @@ fn second_path(connection: &Connection) -> Option<String> {
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
     let effective = match path.effective_after_bytes {
         Some(carried) => {
-            format!("reached 10 % of the traffic, the mark of a path in use, after {}", bytes(carried.0))
+            format!("carried 10 % of the traffic (counts as a path in use) after {}", bytes(carried.0))
         }
-        None if connection.is_open() => "has not reached 10 % of the traffic".to_owned(),
-        None => "never reached 10 % of the traffic".to_owned(),
+        None if connection.is_open() => "has not carried 10 % of the traffic".to_owned(),
+        None => "never carried 10 % of the traffic".to_owned(),
     };
     Some(format!("joined after {}{}; {effective}", seconds(path.after.0), sent.unwrap_or_default()))
 }
@@ -206,7 +206,7 @@ fn unmeasured(connection: &Connection) -> Option<String> {
 /// Explains the column `picked/considered`. `None`: the column has no values.
 pub(crate) fn legend(connection: &Connection) -> Option<&'static str> {
     let is_known = connection.subflows.iter().any(|subflow| subflow.scheduler.is_some());
-    is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of those in which it could have")
+    is_known.then_some("picked/considered: rounds in which the MPTCP scheduler picked the subflow, of the rounds that considered the subflow")
 }
 
 /// Tables with a row for each subflow. Empty: there are no subflows.

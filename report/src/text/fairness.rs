@@ -47,8 +47,8 @@ pub(crate) fn overview(report: &Report) -> Option<Overview> {
     let rows: Vec<LongFlows> =
         CarriedBy::ALL.into_iter().filter_map(|protocol| sum(report, protocol)).collect();
     let notes = vec![
-        format!("flows of {} that mostly send, each by its mean rate", FlowClass::Long.range()),
-        "retransmitted: share of the bytes sent, mean and worst flow".to_owned(),
+        format!("flows of {} that sent more than they received; Jain's index of their mean rates", FlowClass::Long.range()),
+        "retransmitted: share of the sent bytes, mean over the flows; worst: the highest share of a flow; windows < 4: subflows with a cwnd below 4 segments".to_owned(),
     ];
     Some(Overview { title: "fairness between long flows", notes, grid: Grid::from_rows(COLUMNS, &rows)? })
 }

@@ -16,7 +16,7 @@ pub(super) fn facts(report: &Report) -> impl Iterator<Item = Fact> {
     let both = flows.iter().filter(|flow| flow.other.is_some()).count();
     let both = (both > 0).then(|| {
         let both = count(both, "connection");
-        format!("of {both}: sums have their payload once, and CPU time and energy of both ends")
+        format!("of {both}: sums include their payload once, and CPU time and energy of both ends")
     });
     known([("goodput", goodput(report)), ("overhead", overhead(&flows)), ("both ends", both)])
 }

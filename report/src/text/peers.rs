@@ -98,7 +98,7 @@ pub(crate) fn overview(report: &Report) -> Option<Overview> {
     }
     let notes = vec![
         "by remote address, most payload first; a connection whose two ends are in the report counts once".to_owned(),
-        "failed paths: subflows whose path failed, also those that work again; RTT: median of the subflows' medians".to_owned(),
+        "failed paths: subflows whose path failed, even if it works again; RTT: median of the subflows' medians".to_owned(),
     ];
     Some(Overview { title: "peers", notes, grid: Grid::from_rows(COLUMNS, &rows)? })
 }

@@ -57,7 +57,7 @@ pub(crate) fn summary(report: &Report) -> String {
         },
     };
     format!(
-        "{mptcp} of {} used MPTCP{fell_back}, {several} had more than one subflow, {carried} carried payload over more than one; {complete}",
+        "{mptcp} of {} used MPTCP{fell_back}, {several} had more than one subflow, {carried} carried payload over more than one subflow; {complete}",
         count(all, "connection")
     )
 }

@@ -81,7 +81,7 @@ pub(in crate::dashboards) const FLOWS: Dashboard = Dashboard {
                     "Power",
                     Lines,
                     "watt",
-                    "Power above idle of the network path of each connection on this host.",
+                    "Power above idle of the network stack of this host for each connection.",
                     &[("rate(mpwatch_connection_active_joules_total{$f}[$r])", "{{connection}}")],
                 ),
                 panel(

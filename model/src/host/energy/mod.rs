@@ -11,31 +11,31 @@ use serde::{Deserialize, Serialize};
 use crate::unit::{Bytes, Microjoules, Nanos, sum_if_all_known};
 pub use source::{Convention, EnergySource, IdleSource, LostReason};
 
-/// Energy of a flow so far. A connection's values are the exact integer sums of its subflows' values.
+/// Energy of the network stack for a flow so far. A connection's values are the exact integer sums of its subflows' values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowEnergy {
-    /// Energy above idle of its network path, microjoules. `null`: the source is `absent`, or the idle power is unknown.
+    /// Energy above idle, microjoules. `null`: the source is `absent`, or the idle power is unknown.
     #[serde(rename = "active_uj")]
     pub active: Option<Microjoules>,
     /// Lower bound of the energy above idle, microjoules: as if this flow had been added last to the machine's load.
     #[serde(rename = "lo_uj")]
     pub lo: Option<Microjoules>,
-    /// Upper bound, microjoules: as if it had been the first load.
+    /// Upper bound of the energy above idle, microjoules: as if this flow had been the first load of the machine.
     #[serde(rename = "hi_uj")]
     pub hi: Option<Microjoules>,
-    /// Energy above idle plus a share of the idle energy, both by CPU time, microjoules. Known even if the idle power is not.
+    /// Energy above idle plus a share of the idle energy, both in proportion to CPU time, microjoules. Known even if the idle power is unknown.
     #[serde(rename = "full_uj")]
     pub full: Option<Microjoules>,
     /// Joules of `active_uj` per gigabyte (10^9 bytes) of observed payload in both directions. `null`: energy unknown, or no payload yet.
     pub j_per_gb: Option<f64>,
-    /// Exclusive CPU time of its network path, nanoseconds.
+    /// CPU time of the network stack for this flow alone, nanoseconds.
     #[serde(rename = "cpu_ns")]
     pub cpu: Nanos,
-    /// Source of the joules.
+    /// Source of the energy figures.
     pub source: EnergySource,
     /// How shared energy was divided.
     pub convention: Convention,
-    /// Where the idle power comes from.
+    /// Source of the idle power.
     pub idle: IdleSource,
 }
 
@@ -81,44 +81,44 @@ impl FlowEnergy {
     }
 }
 
-/// Energy of the machine since tracing began, by zone and use.
+/// Energy of the machine since tracing began, by zone and use. A window is the time between two readings of a zone's counter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotEnergy {
-    /// Where the joules come from.
+    /// Source of the energy figures.
     pub source: EnergySource,
     /// How shared energy is divided.
     pub convention: Convention,
-    /// Where the idle power comes from; the least reliable of all zones.
+    /// Source of the idle power; if the zones have different sources, the least reliable.
     pub idle: IdleSource,
     /// Zones that do not overlap; their sum is the machine's energy. A zone is listed once the energy of one of its windows is known; `lost`
-    /// explains missing ones. Empty: the source is `absent`, or no window has ended yet.
+    /// explains missing zones. Empty: the source is `absent`, or no window has ended yet.
     pub zones: Vec<ZoneEnergy>,
-    /// Zones that contain others (`psys`) or are inside them (`core`, `uncore`). Never add them to another zone.
+    /// Zones that contain other zones (`psys`) or are part of a zone (`core`, `uncore`). Never add them to another zone.
     pub shown: Vec<OverlappingZone>,
-    /// Windows whose energy is unknown, latest last; at most 32 are kept.
+    /// Windows whose energy is unknown, in order of time; only the latest 32 are kept.
     pub lost: Vec<LostWindow>,
-    /// How to get better numbers. `null`: nothing to improve.
+    /// How to get more accurate figures. `null`: no advice.
     pub advice: Option<String>,
 }
 
-/// One zone since tracing began, in microjoules. `zone_uj` is exactly the sum of the parts that follow it.
+/// Energy of one zone since tracing began, in microjoules. `zone_uj` is exactly the sum of `flows_uj` to `idle_uj`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneEnergy {
     /// Name given by the kernel: `package-0`, `package-0-die-1`; `package-0/dram` for a zone inside another.
     pub zone: String,
     /// Energy of the zone in all windows whose energy is known.
     pub zone_uj: Microjoules,
-    /// Power in the latest window, microwatts. `null`: its energy is not known.
+    /// Power in the latest window, microwatts. `null`: the energy of this window is unknown.
     pub power_uw: Option<u64>,
-    /// Part used by flows, open and closed. This and the parts below contain idle energy of windows in which the idle power was unknown.
+    /// Network stack for traced flows. This and the following parts include the idle energy of windows in which the idle power was unknown.
     pub flows_uj: Microjoules,
-    /// Application code of processes that own sockets.
+    /// Application code of processes that own traced flows.
     pub app_uj: Microjoules,
     /// Other processes and the kernel's own threads.
     pub other_uj: Microjoules,
-    /// Network processing that cannot be attributed to a flow.
+    /// Network processing that cannot be attributed to one flow.
     pub net_shared_uj: Microjoules,
-    /// Hardware interrupts and softirqs other than the network's.
+    /// Hardware interrupts, and softirqs that do not process network packets.
     pub irq_uj: Microjoules,
     /// mpwatch itself.
     pub self_uj: Microjoules,
@@ -128,9 +128,9 @@ pub struct ZoneEnergy {
     pub idle_uj: Microjoules,
     /// Number of windows whose energy is unknown, since tracing began.
     pub windows_lost: u64,
-    /// Total length of those windows, nanoseconds.
+    /// Total length of the windows whose energy is unknown, nanoseconds.
     pub lost_ns: Nanos,
-    /// How often the zone disappeared and came back.
+    /// Number of times that the zone disappeared and came back.
     pub epoch: u32,
 }
 
@@ -160,19 +160,19 @@ impl ZoneEnergy {
 pub struct OverlappingZone {
     /// Name of the zone.
     pub zone: String,
-    /// Its energy since tracing began, microjoules.
+    /// Energy of the zone since tracing began, microjoules.
     pub zone_uj: Microjoules,
 }
 
-/// A window whose energy is unknown. It is part of no total and is never interpolated.
+/// A window whose energy is unknown. No total includes the window, and its energy is never interpolated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostWindow {
     /// Name of the zone.
     pub zone: String,
-    /// Length, nanoseconds.
+    /// Length of the window, nanoseconds.
     #[serde(rename = "duration_ns")]
     pub duration: Nanos,
-    /// Why its energy is unknown.
+    /// Why the energy of the window is unknown.
     pub reason: LostReason,
 }
 

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::words::json_words;
 
 json_words! {
-    /// Source of the joules. All but the two `rapl` sources are estimates, and outputs mark them as such.
+    /// Source of the energy figures. The two `rapl` sources are measurements. All other sources are estimates, and outputs mark them as such.
     #[derive(Default, PartialOrd, Ord)]
     pub enum EnergySource {
         /// RAPL counters, read through the kernel's `power` PMU (`perf_event_open`).
         RaplPerf = "rapl-perf",
         /// RAPL counters, read from `/sys/class/powercap`.
         RaplPowercap = "rapl-powercap",
-        /// The share of this virtual machine, as estimated by its host.
+        /// The share of this virtual machine in the energy of its host, as the host estimates it.
         VmShare = "vm-share",
         /// Simulated counters, for demonstrations and tests.
         Simulated = "simulated",
@@ -39,29 +39,29 @@ impl EnergySource {
 }
 
 json_words! {
-    /// How energy that several causes share is divided. No division is the only right one, so `lo_uj` and `hi_uj` give the bounds.
+    /// How energy that several causes share is divided. Any division is a convention, so `lo_uj` and `hi_uj` give the bounds.
     #[derive(Default)]
     pub enum Convention {
         /// Energy above idle, in proportion to exclusive CPU time.
         #[default]
         CpuTime = "cpu-time",
-        /// The same, with CPU time measured in windows, and estimated between them from packets and payload. The bounds include the error of the
-        /// estimate.
+        /// As `cpu-time`, but CPU time is measured only in windows, and is estimated between windows from packets and payload. The bounds include
+        /// the error of the estimate.
         SampledCpuTime = "sampled-cpu-time",
     }
 }
 
 json_words! {
-    /// Source of the subtracted idle power.
+    /// Source of the idle power, which is subtracted from the power of the machine.
     #[derive(Default, PartialOrd, Ord)]
     pub enum IdleSource {
-        /// From `mpwatch calibrate` on this machine in this configuration.
+        /// Measured by `mpwatch calibrate` on this machine in this configuration.
         Calibrated = "calibrated",
-        /// From periods of the last minutes in which the CPUs were less than 3 % busy.
+        /// Measured in those periods of the last minutes in which the CPUs were less than 3 % busy.
         Observed = "observed",
-        /// From a line through power against load over the windows of the last hour, for machines that are never idle.
+        /// Read from a line fitted to power and load in the windows of the last hour, for machines that are never idle.
         Fitted = "fitted",
-        /// Unknown. With counters, `active_uj` is then `null`; with the source `model` it is the model's estimate.
+        /// Unknown. `active_uj` is then `null`, unless the source is `model`, whose estimate includes the idle power.
         #[default]
         Unknown = "unknown",
     }
@@ -73,7 +73,7 @@ json_words! {
 pub enum LostReason {
     /// The window was so long that the counter may have wrapped more than once.
     Ambiguous,
-    /// The counter went backwards, or jumped further than any power explains.
+    /// The counter went backwards, or advanced by more than any possible power explains.
     Backwards,
     /// The zone disappeared (package offline, module unloaded).
     Vanished,
