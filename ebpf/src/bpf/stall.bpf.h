@@ -93,8 +93,11 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	struct mpw_observed *observed = &state->observed;
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
-	/* Payload acknowledged beyond snd_nxt at the previous segment. Negative: some of that payload is unacknowledged. */
-	__s64 beyond = state->next_seq ? snd_una - state->next_seq : -1;
+	/*
+	 * Payload acknowledged beyond snd_nxt at the previous segment. Negative: some of that payload is unacknowledged. The first of the
+	 * sampled segments comes long after the handshake if the subflow was not used, or if all segments of the first data shared a tick.
+	 */
+	__s64 beyond = state->next_seq ? snd_una - state->next_seq : 1;
 	__u64 snd_nxt = READ(msk, snd_nxt);
 	bool is_sent = state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0;
 	bool was_limited =
