@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
-use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
+use crate::bottleneck::{AddressPair, Cap, Detector, NewMethod, PairEvaluation, Pool, groups};
 
 /// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
@@ -79,10 +79,50 @@ fn judged(flow: &Flow) -> Vec<SubflowId> {
     found.into_iter().map(|subflow| subflow.record.id).collect()
 }
 
+/// The path of a subflow.
+fn path(flow: &Flow, subflow: &SubflowState) -> AddressPair {
+    let (local, remote) = (subflow.record.local.ip(), subflow.record.remote.ip());
+    AddressPair { netns: flow.id().netns, local, remote }
+}
+
+/// Passes a batch of samples to the rates of all connections.
+pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
+    if let Some(subflow) = flow.subflows.iter().find(|subflow| subflow.record.id == batch.id) {
+        pool.add(path(flow, subflow), flow.serial, subflow.record.tcp.mss, batch);
+    }
+}
+
+/// The results of the connection's detector. Between paths of several connections the rates of all of them decide: the connection's own rates
+/// and delays are a small part of what the links carry.
+fn evaluated(flow: &Flow, detector: &Detector, pool: &Pool) -> Vec<PairEvaluation> {
+    let path_of = |id: SubflowId| {
+        flow.subflows.iter().find(|subflow| subflow.record.id == id).map(|subflow| path(flow, subflow))
+    };
+    let pooled = |own: &PairEvaluation| {
+        let (a, b) = path_of(own.a).zip(path_of(own.b))?;
+        let connections = Some(pool.connections((a, b))).filter(|connections| a != b && *connections > 1)?;
+        Some((pool.pair(a, b), connections))
+    };
+    let with_pool = |own: &PairEvaluation| match pooled(own) {
+        None => *own,
+        Some((None, _)) if own.verdict == Verdict::NoBottleneck => *own,
+        Some((None, _)) => PairEvaluation { verdict: Verdict::Unknown, since: None, ..*own },
+        Some((Some(pair), connections)) => PairEvaluation {
+            verdict: pair.verdict(),
+            probability: Some(pair.probability()),
+            since: pair.since(),
+            evidence: Some(pair.evidence(own.evidence.unwrap_or_default(), connections)),
+            ..*own
+        },
+    };
+    detector.pairs().iter().map(with_pool).collect()
+}
+
 /// The bottlenecks of a connection. Returns `None` if it has fewer than two subflows. `detector` is `None` if there were no samples.
 pub(super) fn summarise(
     flow: &Flow,
     detector: Option<&Detector>,
+    pool: &Pool,
     method: DetectionMethod,
     now: Nanos,
 ) -> Option<Bottlenecks> {
@@ -91,7 +131,7 @@ pub(super) fn summarise(
     if subflows.len() < 2 {
         return None;
     }
-    let evaluated = detector.map_or(&[][..], Detector::pairs);
+    let evaluated = &detector.map_or_else(Vec::new, |detector| evaluated(flow, detector, pool));
     let find = |ids| evaluated.binary_search_by_key(&ids, |pair| (pair.a, pair.b)).ok();
     let pairs = subflows.iter().enumerate().flat_map(|(index, subflow)| {
         subflows[index + 1..].iter().map(move |other| {
