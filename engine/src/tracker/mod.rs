@@ -326,7 +326,7 @@ impl Tracker {
         // Discard batches of subflows that are still unknown: they ended without a record.
         self.pending.take();
         self.pool.advance(self.tick.at);
-        self.flows.evaluate_bottlenecks(self.tick.at);
+        self.flows.evaluate_bottlenecks(&self.pool, self.tick.at);
     }
 
     /// Applies the latest offset of the wall clock to all events, also to earlier events, because the earlier offset was wrong.

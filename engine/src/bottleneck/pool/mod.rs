@@ -5,7 +5,7 @@
 mod partition;
 mod steps;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
@@ -17,6 +17,7 @@ use partition::Comparison;
 use steps::{STEP_NS, Steps};
 
 use super::decision::{Decision, VERDICT_LIFETIME, probability, running_mean};
+use super::evaluation::PairEvaluation;
 
 /// Time between two evaluations, and the delay of an evaluation after its time, as in the detector of a connection.
 const INTERVAL: u64 = 250_000_000;
@@ -56,7 +57,6 @@ pub struct AddressPair {
 /// A subflow whose samples count.
 struct Member {
     path: AddressPair,
-    connection: u64,
     /// Lowest RTT of this subflow.
     base_us: u32,
     /// Time and delivered segments of the latest sample.
@@ -71,6 +71,8 @@ struct Path {
     began: u64,
     /// Time of the latest sample, nanoseconds.
     newest: u64,
+    /// The connections that use the path, each with the time of its latest sample.
+    users: HashMap<u64, u64>,
 }
 
 /// What the rates of all connections tell about two paths.
@@ -80,8 +82,13 @@ pub struct PooledPair {
     /// Running mean of the log-odds of sharing.
     odds: f64,
     updated: Nanos,
+    /// Number of connections over the path that more connections use.
+    connections: u32,
     /// Number of paths that were compared.
     paths: u32,
+    /// Fraction of the time in which packets of each path were queued.
+    busy: [f64; 2],
+    window: Nanos,
     /// Variance of the sum over the sum of the variances of the two sets of paths that the pair belongs to. Near 0 they divide a constant rate.
     conservation_ratio: f64,
     /// Total rate of the paths on their link, payload. `None`: they are on two links.
@@ -89,28 +96,24 @@ pub struct PooledPair {
 }
 
 impl PooledPair {
-    /// Whether the two paths share a bottleneck.
-    pub fn verdict(&self) -> Verdict {
-        self.decision.verdict
-    }
-
-    /// When the verdict was reached. `None`: it is unknown.
-    pub fn since(&self) -> Option<Nanos> {
-        self.decision.since
-    }
-
-    /// Probability that they share a bottleneck.
-    pub fn probability(&self) -> f64 {
-        probability(self.odds)
-    }
-
-    /// The evidence of one connection, and of all that use the two paths.
-    pub fn evidence(&self, own: Evidence, connections: u32) -> Evidence {
-        Evidence {
-            connections: Some(connections),
+    /// The result for two subflows on these paths. `own`: the result of their connection alone.
+    pub fn evaluation(&self, own: PairEvaluation) -> PairEvaluation {
+        let evidence = Evidence {
+            busy_a: self.busy[0],
+            busy_b: self.busy[1],
+            coverage: 1.0,
+            window: self.window.micros(),
+            connections: Some(self.connections),
             pooled_paths: Some(self.paths),
             conservation_ratio: Some(self.conservation_ratio),
             link_rate: self.link_rate,
+            ..Evidence::default()
+        };
+        PairEvaluation {
+            verdict: self.decision.verdict,
+            probability: Some(probability(self.odds)),
+            since: self.decision.since,
+            evidence: Some(evidence),
             ..own
         }
     }
@@ -120,6 +123,8 @@ impl PooledPair {
 #[derive(Default)]
 struct Scaled {
     odds: f64,
+    /// Length of the longest window.
+    steps: u64,
     conservation: f64,
     /// Rate of their link, bits per second.
     link_rate: Option<f64>,
@@ -145,12 +150,13 @@ impl Pool {
                 return;
             }
             let latest = (first.at, first.delivered);
-            self.subflows.insert(batch.id, Member { path, connection, base_us: u32::MAX, latest });
+            self.subflows.insert(batch.id, Member { path, base_us: u32::MAX, latest });
         }
         let Some(member) = self.subflows.get_mut(&batch.id) else { return };
         let new = || Path { began: first.at.0 / STEP_NS, ..Path::default() };
         let path = self.paths.entry(member.path).or_insert_with(new);
         path.newest = path.newest.max(last.at.0);
+        path.users.insert(connection, last.at.0);
         for sample in &batch.samples {
             member.add(path, sample, mss);
         }
@@ -169,13 +175,14 @@ impl Pool {
     }
 
     /// What is known about two different paths. `None`: they were not compared, because they are new, idle or not congested.
-    pub fn pair(&self, a: AddressPair, b: AddressPair) -> Option<&PooledPair> {
+    pub fn pair(&self, (a, b): (AddressPair, AddressPair)) -> Option<&PooledPair> {
         self.pairs.get(&(a.min(b), a.max(b)))
     }
 
     fn evaluate(&mut self, at: Nanos) {
         let is_recent = |newest: u64| newest + FORGET_AFTER > at.0;
         self.paths.retain(|_, path| is_recent(path.newest));
+        self.paths.values_mut().for_each(|path| path.users.retain(|_, newest| is_recent(*newest)));
         self.subflows.retain(|_, member| is_recent(member.latest.0.0));
         let to = at.0 / STEP_NS;
         let (began, compared) = self.compared(to);
@@ -194,11 +201,13 @@ impl Pool {
                 let scaled = found.entry(comparison.rows).or_default();
                 scaled.odds += log_odds(&comparison);
                 scaled.conservation = comparison.conservation;
+                scaled.steps = to - from;
                 scaled.link_rate = comparison.rate.map(|bytes| bytes * per_step);
             }
         }
         for ((a, b), scaled) in found {
-            let (paths, odds) = ((compared[a], compared[b]), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
+            let (a, b) = (compared[a], compared[b]);
+            let (paths, odds) = ((a, b), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
             let known = self.pairs.get(&paths);
             let odds = running_mean(known.map(|known| known.odds), odds);
             let mut decision = known.map_or_else(Decision::default, |known| known.decision);
@@ -207,7 +216,10 @@ impl Pool {
                 decision,
                 odds,
                 updated: at,
-                paths: u32::try_from(compared.len()).unwrap_or(u32::MAX),
+                connections: number(self.connections(a).max(self.connections(b))),
+                paths: number(compared.len()),
+                busy: [a, b].map(|path| self.busy(path, to)),
+                window: Nanos(scaled.steps * STEP_NS),
                 conservation_ratio: scaled.conservation,
                 link_rate: scaled.link_rate.map(bits_per_second),
             };
@@ -216,11 +228,18 @@ impl Pool {
         self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }
 
-    /// The number of connections that use at least one of two paths.
-    pub fn connections(&self, (a, b): (AddressPair, AddressPair)) -> u32 {
-        let members = self.subflows.values().filter(|member| member.path == a || member.path == b);
-        let connections: BTreeSet<u64> = members.map(|member| member.connection).collect();
-        u32::try_from(connections.len()).unwrap_or(u32::MAX)
+    /// Fraction of the last second in which packets of a path were queued.
+    fn busy(&self, path: AddressPair, to: u64) -> f64 {
+        self.paths.get(&path).map_or(0.0, |path| path.steps.busy(to.saturating_sub(MIN_WINDOW)))
+    }
+
+    /// Whether several connections use one of two paths.
+    pub fn is_shared(&self, (a, b): (AddressPair, AddressPair)) -> bool {
+        self.connections(a).max(self.connections(b)) > 1
+    }
+
+    fn connections(&self, path: AddressPair) -> usize {
+        self.paths.get(&path).map_or(0, |path| path.users.len())
     }
 
     /// The congested paths with the most bytes in a window that ends at this step, in order; and the window's first step.
@@ -258,6 +277,10 @@ impl Member {
         path.steps.add(left(self.latest.0), left(sample.at), bytes, rtt_us);
         self.latest = (sample.at, sample.delivered);
     }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
