@@ -180,7 +180,7 @@ impl Pool {
     }
 
     fn evaluate(&mut self, at: Nanos) {
-        let is_recent = |newest: u64| newest + FORGET_AFTER > at.0;
+        let is_recent = |newest: u64| newest.saturating_add(FORGET_AFTER) > at.0;
         self.paths.retain(|_, path| is_recent(path.newest));
         self.paths.values_mut().for_each(|path| path.users.retain(|_, newest| is_recent(*newest)));
         self.subflows.retain(|_, member| is_recent(member.latest.0.0));
@@ -236,6 +236,12 @@ impl Pool {
     /// Whether several connections use one of two paths.
     pub fn is_shared(&self, (a, b): (AddressPair, AddressPair)) -> bool {
         self.connections(a).max(self.connections(b)) > 1
+    }
+
+    /// Number of paths that are kept.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> usize {
+        self.paths.len()
     }
 
     fn connections(&self, path: AddressPair) -> usize {

@@ -43,7 +43,7 @@ impl Steps {
         }
         for number in first..=last {
             let begin = from.0.max(number * STEP_NS);
-            let end = to.0.min((number + 1) * STEP_NS);
+            let end = to.0.min((number + 1).saturating_mul(STEP_NS));
             self.deliver(number, bytes * end.saturating_sub(begin) as f64 / length as f64);
         }
     }

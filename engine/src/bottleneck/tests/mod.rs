@@ -5,5 +5,6 @@ mod backoff;
 mod caps;
 mod detection;
 mod invariants;
+mod pool;
 mod robustness;
 mod verdicts;
