@@ -94,7 +94,7 @@ pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
     }
 }
 
-/// What is known about two subflows. Between paths of several connections the rates of all of them decide: the connection's own rates and delays
+/// The result for two subflows. Between paths of several connections the rates of all connections decide: the own rates and delays
 /// are a small part of what the links carry.
 fn evaluation(
     flow: &Flow,

@@ -174,7 +174,7 @@ impl Pool {
         }
     }
 
-    /// What is known about two different paths. `None`: they were not compared, because they are new, idle or not congested.
+    /// The result for two different paths. `None`: they were not compared, because one is new, idle or not congested.
     pub fn pair(&self, (a, b): (AddressPair, AddressPair)) -> Option<&PooledPair> {
         self.pairs.get(&(a.min(b), a.max(b)))
     }
