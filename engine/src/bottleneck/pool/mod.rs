@@ -2,7 +2,7 @@
 //! Finds the paths that share a bottleneck from the rates of all traced connections. One of many connections is a small part of what a link
 //! carries, so its own rates and delays say little; the rates of all subflows of a path together say which paths divide the link's rate.
 
-mod partition;
+pub(super) mod partition;
 mod steps;
 
 use std::collections::{BTreeMap, HashMap};

@@ -13,19 +13,19 @@ const SPLIT: f64 = 0.6;
 
 /// What the rates tell about two paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Comparison {
+pub(in super::super) struct Comparison {
     /// Indices of the two rows.
-    pub(super) rows: (usize, usize),
+    pub(in super::super) rows: (usize, usize),
     /// Variance of the sum of two sets of paths over the sum of their variances. Each of the sets contains one of the two paths.
-    pub(super) conservation: f64,
+    pub(in super::super) conservation: f64,
     /// Coefficient of variation of the rate of the link; of two links, the larger one.
-    pub(super) variation: f64,
+    pub(in super::super) variation: f64,
     /// Mean of the link's rate, in the unit of the rows. `None`: the paths are on two links.
-    pub(super) rate: Option<f64>,
+    pub(in super::super) rate: Option<f64>,
 }
 
 /// Compares every two rows.
-pub(super) fn compare(rows: &Rows) -> Vec<Comparison> {
+pub(in super::super) fn compare(rows: &Rows) -> Vec<Comparison> {
     let mut found = Splitter { covariances: covariances(rows), rows, pairs: Vec::new() };
     found.divide((0..rows.len()).collect());
     found.pairs
@@ -158,68 +158,4 @@ fn covariances(rows: &Rows) -> Vec<Vec<f64>> {
     let covariance =
         |a: &Vec<f64>, b: &Vec<f64>| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / a.len().max(1) as f64;
     rows.iter().map(|a| rows.iter().map(|b| covariance(a, b)).collect()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Rates that vary without a pattern, -1 to 1.
-    fn noise(seed: u64) -> impl Iterator<Item = f64> {
-        let mut state = seed;
-        std::iter::repeat_with(move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            f64::from(u32::try_from(state >> 33).unwrap()) / f64::from(1_u32 << 30) - 1.0
-        })
-    }
-
-    /// Links with some paths each. The paths of a link divide its rate.
-    fn links(sizes: &[usize]) -> (Vec<usize>, Vec<Vec<f64>>) {
-        let (mut link_of, mut rows) = (Vec::new(), Vec::new());
-        for (link, size) in sizes.iter().enumerate() {
-            let seeds = (link as u64 + 1) * 100;
-            let mut parts: Vec<Vec<f64>> = (0..*size as u64)
-                .map(|path| noise(seeds + path).take(40).map(|noise| 100.0 + 30.0 * noise).collect())
-                .collect();
-            for step in 0..40 {
-                let sum: f64 = parts.iter().map(|part| part[step]).sum();
-                let granularity = 1.0 + 0.01 * noise(seeds + 99).nth(step).unwrap();
-                for part in &mut parts {
-                    part[step] *= 1_000.0 * granularity / sum;
-                }
-            }
-            link_of.extend(vec![link; *size]);
-            rows.extend(parts);
-        }
-        (link_of, rows)
-    }
-
-    #[test]
-    fn paths_are_divided_into_their_links() {
-        for sizes in [&[2][..], &[1, 1], &[2, 2], &[4, 4], &[1, 3, 2], &[5], &[8, 8], &[3, 1, 1, 1]] {
-            let (link_of, rows) = links(sizes);
-            let pairs = compare(&rows);
-            assert_eq!(pairs.len(), rows.len() * (rows.len() - 1) / 2, "{sizes:?}");
-            for pair in pairs {
-                let (a, b) = pair.rows;
-                assert_eq!(pair.rate.is_some(), link_of[a] == link_of[b], "{sizes:?} {pair:?}");
-                assert!(pair.variation < 0.02, "{sizes:?} {pair:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn paths_without_a_constant_sum_are_no_links() {
-        let rows: Vec<Vec<f64>> = (1..4)
-            .map(|seed| noise(seed * 77).take(40).map(|noise| 100.0 + 50.0 * noise).collect())
-            .collect();
-        assert!(compare(&rows).iter().all(|pair| pair.variation > 0.1), "{:?}", compare(&rows));
-    }
-
-    #[test]
-    fn nothing_delivered_does_not_divide_by_zero() {
-        let pairs = compare(&[vec![0.0; 40], vec![0.0; 40]]);
-        assert!(pairs.iter().all(|pair| pair.rate.is_none() && pair.variation.is_infinite()), "{pairs:?}");
-        assert!(compare(&[]).is_empty());
-    }
 }
