@@ -105,7 +105,7 @@ fn evaluation(
     let own = detector.pair(a, b);
     let Some(paths) = shared_paths(flow, (a, b), pool) else { return own };
     match pool.pair(paths) {
-        Some(pair) => pair.evaluation(own),
+        Some(pair) => pair.evaluation(&own),
         None if own.verdict == Verdict::NoBottleneck => own,
         None => PairEvaluation { verdict: Verdict::Unknown, since: None, ..own },
     }

@@ -75,46 +75,26 @@ struct Path {
     users: HashMap<u64, u64>,
 }
 
-/// What the rates of all connections tell about two paths.
+/// The result for two paths from the rates of all connections.
 #[derive(Clone, Copy, Debug)]
 pub struct PooledPair {
     decision: Decision,
     /// Running mean of the log-odds of sharing.
     odds: f64,
     updated: Nanos,
-    /// Number of connections over the path that more connections use.
-    connections: u32,
-    /// Number of paths that were compared.
-    paths: u32,
-    /// Fraction of the time in which packets of each path were queued.
-    busy: [f64; 2],
-    window: Nanos,
-    /// Variance of the sum over the sum of the variances of the two sets of paths that the pair belongs to. Near 0 they divide a constant rate.
-    conservation_ratio: f64,
-    /// Total rate of the paths on their link, payload. `None`: they are on two links.
-    link_rate: Option<BitsPerSecond>,
+    /// Of the last evaluation that agreed with the verdict.
+    evidence: Evidence,
 }
 
 impl PooledPair {
     /// The result for two subflows on these paths. `own`: the result of their connection alone.
-    pub fn evaluation(&self, own: PairEvaluation) -> PairEvaluation {
-        let evidence = Evidence {
-            busy_a: self.busy[0],
-            busy_b: self.busy[1],
-            coverage: 1.0,
-            window: self.window.micros(),
-            connections: Some(self.connections),
-            pooled_paths: Some(self.paths),
-            conservation_ratio: Some(self.conservation_ratio),
-            link_rate: self.link_rate,
-            ..Evidence::default()
-        };
+    pub(crate) fn evaluation(&self, own: &PairEvaluation) -> PairEvaluation {
         PairEvaluation {
             verdict: self.decision.verdict,
             probability: Some(probability(self.odds)),
             since: self.decision.since,
-            evidence: Some(evidence),
-            ..own
+            evidence: Some(self.evidence),
+            ..*own
         }
     }
 }
@@ -122,12 +102,12 @@ impl PooledPair {
 /// The result of comparing two paths at several lengths of a step.
 #[derive(Default)]
 struct Scaled {
+    /// Sum of the log-odds.
     odds: f64,
-    /// Length of the longest window.
-    steps: u64,
-    conservation: f64,
-    /// Rate of their link, bits per second.
-    link_rate: Option<f64>,
+    /// The comparison with the strongest evidence, its log-odds, and the length of its steps and of its window in steps of 50 ms.
+    strongest: Option<(Comparison, f64)>,
+    scale: u64,
+    window: u64,
 }
 
 /// The rates of the paths of all connections.
@@ -186,46 +166,70 @@ impl Pool {
         self.subflows.retain(|_, member| is_recent(member.latest.0.0));
         let to = at.0 / STEP_NS;
         let (began, compared) = self.compared(to);
+        for ((a, b), scaled) in self.compare(&compared, began, to) {
+            let paths = (compared[a], compared[b]);
+            let known = self.pairs.get(&paths);
+            let odds = running_mean(known.map(|known| known.odds), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
+            let mut decision = known.map_or_else(Decision::default, |known| known.decision);
+            decision.update(Some(odds), Verdict::Unknown, at);
+            let is_against = match decision.verdict {
+                Verdict::Shared => scaled.odds <= 0.0,
+                Verdict::Disjoint => scaled.odds >= 0.0,
+                Verdict::NoBottleneck | Verdict::Unknown => false,
+            };
+            let kept = known.filter(|_| is_against).map(|known| known.evidence);
+            let evidence = kept.unwrap_or_else(|| self.evidence(paths, compared.len(), to, &scaled));
+            self.pairs.insert(paths, PooledPair { decision, odds, updated: at, evidence });
+        }
+        self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
+    }
+
+    /// Compares every two of some paths at each length of a step for which the window is long enough.
+    fn compare(&self, compared: &[AddressPair], began: u64, to: u64) -> BTreeMap<(usize, usize), Scaled> {
         let mut found: BTreeMap<(usize, usize), Scaled> = BTreeMap::new();
         for scale in SCALES {
             let from = began.max(to.saturating_sub(scale * WINDOW));
             if to - from < scale * MIN_WINDOW {
                 break;
             }
-            let rows: Vec<Vec<f64>> = compared
-                .iter()
-                .filter_map(|path| Some(self.paths.get(path)?.steps.bytes(from, to, scale)))
-                .collect();
-            let per_step = 8e9 / (scale * STEP_NS) as f64;
+            let row = |path| Some(self.paths.get(path)?.steps.bytes(from, to, scale));
+            let rows: Vec<Vec<f64>> = compared.iter().filter_map(row).collect();
             for comparison in partition::compare(&rows) {
-                let scaled = found.entry(comparison.rows).or_default();
-                scaled.odds += log_odds(&comparison);
-                scaled.conservation = comparison.conservation;
-                scaled.steps = to - from;
-                scaled.link_rate = comparison.rate.map(|bytes| bytes * per_step);
+                let (odds, scaled) = (log_odds(&comparison), found.entry(comparison.rows).or_default());
+                scaled.odds += odds;
+                if scaled.strongest.as_ref().is_none_or(|(_, strongest)| strongest.abs() <= odds.abs()) {
+                    (scaled.strongest, scaled.scale, scaled.window) =
+                        (Some((comparison, odds)), scale, to - from);
+                }
             }
         }
-        for ((a, b), scaled) in found {
-            let (a, b) = (compared[a], compared[b]);
-            let (paths, odds) = ((a, b), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
-            let known = self.pairs.get(&paths);
-            let odds = running_mean(known.map(|known| known.odds), odds);
-            let mut decision = known.map_or_else(Decision::default, |known| known.decision);
-            decision.update(Some(odds), Verdict::Unknown, at);
-            let pair = PooledPair {
-                decision,
-                odds,
-                updated: at,
-                connections: number(self.connections(a).max(self.connections(b))),
-                paths: number(compared.len()),
-                busy: [a, b].map(|path| self.busy(path, to)),
-                window: Nanos(scaled.steps * STEP_NS),
-                conservation_ratio: scaled.conservation,
-                link_rate: scaled.link_rate.map(bits_per_second),
-            };
-            self.pairs.insert(paths, pair);
+        found
+    }
+
+    fn evidence(
+        &self,
+        (a, b): (AddressPair, AddressPair),
+        paths: usize,
+        to: u64,
+        scaled: &Scaled,
+    ) -> Evidence {
+        let number = |count: usize| u32::try_from(count).ok();
+        let strongest = scaled.strongest.as_ref().map(|(comparison, _)| comparison);
+        let per_step = 8e9 / (scaled.scale * STEP_NS) as f64;
+        let rate = strongest.and_then(|comparison| comparison.rate).map(|bytes| bytes * per_step);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+        let link_rate = rate.map(|rate| BitsPerSecond(rate.round() as u64));
+        Evidence {
+            busy_a: self.busy(a, to),
+            busy_b: self.busy(b, to),
+            coverage: 1.0,
+            window: Nanos(scaled.window * STEP_NS).micros(),
+            connections: number(self.connections(a).max(self.connections(b))),
+            pooled_paths: number(paths),
+            conservation_ratio: strongest.map(|comparison| comparison.conservation),
+            link_rate,
+            ..Evidence::default()
         }
-        self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }
 
     /// Fraction of the last second in which packets of a path were queued.
@@ -283,15 +287,6 @@ impl Member {
         path.steps.add(left(self.latest.0), left(sample.at), bytes, rtt_us);
         self.latest = (sample.at, sample.delivered);
     }
-}
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
-fn bits_per_second(rate: f64) -> BitsPerSecond {
-    BitsPerSecond(rate.round() as u64)
 }
 
 /// Log-odds that two congested paths share a link.

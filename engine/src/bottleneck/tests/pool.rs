@@ -83,7 +83,7 @@ fn result(pool: &Pool, a: u8, b: u8) -> Option<PairEvaluation> {
         since: None,
         evidence: None,
     };
-    pool.pair((path(a), path(b))).map(|pair| pair.evaluation(unknown))
+    pool.pair((path(a), path(b))).map(|pair| pair.evaluation(&unknown))
 }
 
 #[test]
