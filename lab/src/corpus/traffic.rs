@@ -124,7 +124,11 @@ impl Sender {
         while !self.stopped() {
             let until = (self.app == App::Churn)
                 .then(|| Instant::now() + Duration::from_millis(300 + self.random.below(5_700)));
-            self.connection(until).map_err(Error::os("send over", "a connection"))?;
+            match self.connection(until) {
+                // At the end of the run the server may have closed the connection first.
+                Err(_) if self.stopped() => {}
+                sent => sent.map_err(Error::os("send over", "a connection"))?,
+            }
         }
         Ok(())
     }
