@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares the verdicts of a method on a run with the truth. Pairs, truth and proportions are those of `./dev bench bottleneck`. No I/O.
+//! Compares the verdicts of a method on a run with the truth. Truth and proportions come from the code of `./dev bench bottleneck`.
+//! No I/O.
 
 use std::ops::AddAssign;
 

@@ -49,7 +49,7 @@ pub enum Cross {
     Traced,
 }
 
-/// What a condition is for.
+/// The purpose of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
