@@ -14,7 +14,7 @@ use crate::corpus::recording::Recording;
 use crate::corpus::score::{Score, score};
 use crate::corpus::tables::{self, Rows};
 
-const USAGE: &str = "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [--only WORD]
+const USAGE: &str = "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [--only WORDS] [--seconds N]
        ./dev corpus score FOLDER [--method NAME]... [--program PATH] [--only WORD]";
 /// The file with the SHA-256 checksums of all others.
 pub(crate) const CHECKSUMS: &str = "SHA256SUMS";
@@ -45,17 +45,18 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>, print: impl FnMut(&st
             print,
         );
     }
-    record_all(&options(arguments, &["--seed", "--runs", "--out", "--only"])?, print)
+    record_all(&options(arguments, &["--seed", "--runs", "--out", "--only", "--seconds"])?, print)
 }
 
 fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Result<(), String> {
     let (mut seed, mut count, mut only) = (1, RUNS, String::new());
-    let mut folder = std::env::temp_dir().join("mpwatch-corpus");
+    let (mut folder, mut seconds) = (std::env::temp_dir().join("mpwatch-corpus"), None);
     for (name, value) in options {
         let wrong = |_| format!("{name} needs a number");
         match name.as_str() {
             "--seed" => seed = value.parse().map_err(wrong)?,
             "--runs" => count = value.parse().map_err(wrong)?,
+            "--seconds" => seconds = Some(value.parse::<u64>().map_err(wrong)?),
             "--out" => folder = PathBuf::from(value),
             _ => only.clone_from(value),
         }
@@ -71,7 +72,10 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
             ));
         }
     }
-    let runs = plan(&conditions, seed, count, &only);
+    let mut runs = plan(&conditions, seed, count, &only);
+    if let Some(seconds) = seconds {
+        runs.iter_mut().for_each(|run| run.length_ms = seconds * 1_000);
+    }
     let mut failed = 0;
     for (index, run) in runs.iter().enumerate() {
         if folder.join(format!("{run}.json")).exists() {
@@ -216,6 +220,7 @@ fn score_all(folder: &Path, options: &[(String, String)], mut print: impl FnMut(
         print(&format!("\n## {name}\n\n{}", tables::scores("split", &scores.splits)));
         print(&format!("\n{}", tables::scores("connections", &scores.connections)));
         print(&format!("\n{}", tables::scores("condition", &scores.conditions)));
+        print(&format!("\n{}", tables::closing("connections", &scores.connections)));
         print(&format!("\n{}", tables::reliability(&scores.all)));
     }
     Ok(())

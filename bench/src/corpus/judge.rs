@@ -39,6 +39,11 @@ pub trait Judge {
 
     /// The verdicts after all samples until `now`.
     fn evaluate(&mut self, now: Time) -> Result<Vec<PairResult>, String>;
+
+    /// The subflows that the method would have closed so far. `None`: the method does not close subflows.
+    fn closed(&self) -> Option<Vec<SubflowId>> {
+        None
+    }
 }
 
 /// A verdict, and since when it is known.
@@ -52,12 +57,37 @@ pub struct TimedVerdict {
     pub probability: Option<f64>,
 }
 
-/// The verdicts of a method on a run, by pair, in order of time.
-pub type Verdicts = BTreeMap<(SubflowId, SubflowId), Vec<TimedVerdict>>;
+/// The verdicts of a method on a run.
+#[derive(Clone, Debug, Default)]
+pub struct Verdicts {
+    /// The verdicts on each pair, in order of time.
+    pub pairs: BTreeMap<(SubflowId, SubflowId), Vec<TimedVerdict>>,
+    /// When the method closed each subflow that it closed. `None`: the method does not close subflows.
+    pub closed: Option<BTreeMap<SubflowId, Time>>,
+}
+
+impl Verdicts {
+    /// The verdicts on a pair, the lower id first, in order of time.
+    pub fn of_pair(&self, pair: (SubflowId, SubflowId)) -> &[TimedVerdict] {
+        self.pairs.get(&pair).map_or(&[], Vec::as_slice)
+    }
+
+    /// The last verdict on a pair that was known at this time.
+    pub fn latest(&self, pair: (SubflowId, SubflowId), at: Time) -> Option<&TimedVerdict> {
+        self.of_pair(pair).iter().rev().find(|known| known.known_at <= at)
+    }
+}
+
+impl PairResult {
+    /// No verdict.
+    pub fn unknown(pair: (SubflowId, SubflowId)) -> Self {
+        Self { pair, verdict: Verdict::Unknown, probability: None }
+    }
+}
 
 /// Runs a method on a recording.
 pub fn judge(recording: &Recording, method: &mut dyn Judge) -> Result<Verdicts, String> {
-    let mut verdicts = Verdicts::new();
+    let mut verdicts = Verdicts::default();
     let (mut now, mut due): (Time, Time) = (0, 0);
     for batch in &recording.batches {
         let Some((subflow, last)) = recording.subflows.get(&batch.id).zip(batch.samples.last()) else {
@@ -69,7 +99,15 @@ pub fn judge(recording: &Recording, method: &mut dyn Judge) -> Result<Verdicts, 
             due = (now / INTERVAL + 1) * INTERVAL;
             for result in method.evaluate(now)? {
                 let PairResult { pair, verdict, probability } = result;
-                verdicts.entry(pair).or_default().push(TimedVerdict { known_at: now, verdict, probability });
+                verdicts.pairs.entry(pair).or_default().push(TimedVerdict {
+                    known_at: now,
+                    verdict,
+                    probability,
+                });
+            }
+            if let Some(closed) = method.closed() {
+                let known = verdicts.closed.get_or_insert_default();
+                closed.into_iter().for_each(|id| _ = known.entry(id).or_insert(now));
             }
         }
     }
@@ -144,5 +182,10 @@ impl Judge for BuiltIn {
             }
         }
         Ok(results)
+    }
+
+    fn closed(&self) -> Option<Vec<SubflowId>> {
+        let closed: Option<Vec<_>> = self.groups.values().map(|group| group.method.closed()).collect();
+        Some(closed.filter(|_| !self.groups.is_empty())?.concat())
     }
 }

@@ -2,6 +2,7 @@
 //! `./dev corpus`: records runs of the corpus of bottlenecks with the truth about their queues (`record.rs`, needs root), and scores methods
 //! on it (`command.rs`). docs/corpus.md describes the format.
 
+pub mod closing;
 pub mod judge;
 pub mod record;
 pub mod recording;

@@ -8,12 +8,15 @@ use mpwatch_model::flow::bottleneck::Verdict;
 
 use crate::bottleneck::score::Tally;
 use crate::bottleneck::truth::{SECOND, Time, Truth as PairTruth, truth};
+use crate::corpus::closing::Closing;
 use crate::corpus::judge::{TimedVerdict, Verdicts};
 use crate::corpus::record::Truth;
 use crate::corpus::recording::{Recording, Subflow};
 
 /// Seconds after the start of a pair at which verdicts are scored.
-pub const CHECKPOINTS: [u64; 3] = [2, 3, 5];
+pub const CHECKPOINTS: [u64; 4] = [2, 3, 5, 15];
+/// Seconds at which the probabilities of verdicts are compared with the truth.
+const RELIABILITY_AT: u64 = 5;
 /// Lower limits of the probability of a verdict in the reliability table.
 pub const LEVELS: [f64; 4] = [0.0, 0.9, 0.95, 0.99];
 /// A subflow without samples for this time before a checkpoint has ended.
@@ -36,12 +39,14 @@ pub struct Score {
     /// Number of runs.
     pub runs: u32,
     /// Counts at each of [`CHECKPOINTS`].
-    pub at: [Tally; 3],
+    pub at: [Tally; 4],
     /// Seconds from the start of each pair to its first right verdict, if it had one.
     pub times: Vec<f64>,
     /// Number of pairs on congested links.
     pub pairs: u32,
-    /// The verdicts at the last checkpoint by probability ([`LEVELS`]).
+    /// The subflows that would be closed.
+    pub closing: Closing,
+    /// The verdicts at 5 s by probability ([`LEVELS`]).
     pub reliability: [Reliability; 4],
 }
 
@@ -53,6 +58,7 @@ impl AddAssign<&Score> for Score {
         }
         self.times.extend(&other.times);
         self.pairs += other.pairs;
+        self.closing += other.closing;
         for (row, other) in self.reliability.iter_mut().zip(other.reliability) {
             row.count += other.count;
             row.right += other.right;
@@ -74,12 +80,12 @@ impl Score {
 
 /// Scores the verdicts of a method on a run.
 pub fn score(recording: &Recording, known: &Truth, verdicts: &Verdicts) -> Score {
-    let mut score = Score { runs: 1, ..Score::default() };
+    let mut score = Score { runs: 1, closing: Closing::new(recording, known, verdicts), ..Score::default() };
     for [a, b] in recording.pairs() {
         let links = known.link(a.path.local).zip(known.link(b.path.local));
         let since = a.established.zip(b.established).map(|(a, b)| a.max(b));
         let Some(((a_link, b_link), since)) = links.zip(since) else { continue };
-        let timeline = verdicts.get(&(a.id.min(b.id), a.id.max(b.id))).map_or(&[][..], Vec::as_slice);
+        let timeline = verdicts.of_pair((a.id.min(b.id), a.id.max(b.id)));
         score.add_pair([a, b], since, timeline, |at| truth(&known.queues, [a_link, b_link], since, at));
     }
     score
@@ -102,7 +108,7 @@ impl Score {
             let latest = timeline.iter().rev().find(|known| known.known_at <= time);
             let verdict = latest.map_or(Verdict::Unknown, |known| known.verdict);
             tally.add(truth(time), verdict);
-            if seconds == CHECKPOINTS[2]
+            if seconds == RELIABILITY_AT
                 && let Some(probability) = latest.and_then(|known| known.probability)
             {
                 add_reliability(&mut self.reliability, truth(time), verdict, probability);

@@ -16,7 +16,9 @@ pub(crate) fn scores(heading: &str, rows: &Rows) -> String {
         "| {heading} | runs | pairs | at | precision of `shared` | precision of `disjoint` | recall of all | `unknown` | wrong | time to verdict: 50 %, 90 % |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for (name, score) in rows {
-        for (tally, seconds) in score.at.iter().zip(CHECKPOINTS) {
+        // Most runs end before the last checkpoint.
+        let scored = score.at.iter().zip(CHECKPOINTS).filter(|(tally, _)| tally.count() > 0);
+        for (tally, seconds) in scored {
             let [precision, disjoint, recall, unknown] =
                 [tally.precision(), tally.precision_of_disjoint(), tally.recall_of_all(), tally.undecided()]
                     .map(share);
@@ -36,6 +38,19 @@ fn share(proportion: Option<Proportion>) -> String {
     proportion.map_or("-".to_owned(), |Proportion { counts: (part, all), value, .. }| {
         format!("{value:.3} ({part}/{all})")
     })
+}
+
+/// The subflows that a method would close, by row.
+pub(crate) fn closing(heading: &str, rows: &Rows) -> String {
+    let mut text = format!(
+        "| {heading} | extra subflows that would be closed | links that would lose all subflows |\n|---|---:|---:|\n"
+    );
+    for (name, Score { closing, .. }) in rows {
+        let found = share(Proportion::new(closing.found, closing.extra));
+        let lost = share(Proportion::new(closing.lost, closing.links));
+        let _ = writeln!(text, "| {name} | {found} | {lost} |");
+    }
+    text
 }
 
 /// The reliability table: of the verdicts at 5 s with a probability in a range, how many are right.

@@ -97,6 +97,14 @@ pub struct Run {
     pub round: u32,
     /// Seed of start times and application.
     pub seed: u64,
+    /// Duration after the start of the last connection, ms.
+    #[serde(default = "default_length")]
+    pub length_ms: u64,
+}
+
+/// 6.5 s: verdicts are scored 5 s after the start of each connection.
+fn default_length() -> u64 {
+    6_500
 }
 
 impl Condition {
@@ -138,10 +146,10 @@ impl Run {
         u64::from(total) * 500_000 / u64::from(self.connections.max(1))
     }
 
-    /// Duration: 6.5 s after the last start.
+    /// Duration of the run.
     #[must_use]
     pub fn duration(&self) -> Duration {
-        self.gaps().iter().sum::<Duration>() + Duration::from_millis(6_500)
+        self.gaps().iter().sum::<Duration>() + Duration::from_millis(self.length_ms)
     }
 }
 
@@ -222,7 +230,13 @@ pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Ve
         for last in (1..cells.len()).rev() {
             cells.swap(last, random.below(last as u64 + 1) as usize);
         }
-        let run = |(condition, connections)| Run { condition, connections, round, seed: random.bits() };
+        let run = |(condition, connections)| Run {
+            condition,
+            connections,
+            round,
+            seed: random.bits(),
+            length_ms: default_length(),
+        };
         runs.extend(cells.into_iter().map(run));
     }
     runs.truncate(count);
