@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use mpwatch_lab::corpus::{Condition, Run, Split, all, plan};
 
-use crate::corpus::judge::{Judge, judge, method, methods};
+use crate::corpus::judge::{Judge, judge};
+use crate::corpus::methods::{method, methods};
 use crate::corpus::program::Program;
 use crate::corpus::record::{Truth, record};
 use crate::corpus::recording::Recording;

@@ -4,6 +4,7 @@
 
 pub mod closing;
 pub mod judge;
+pub mod methods;
 pub mod record;
 pub mod recording;
 pub mod score;

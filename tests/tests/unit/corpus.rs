@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use mpwatch_bench::bottleneck::score::{Proportion, Tally};
-use mpwatch_bench::corpus::judge::{judge, method, methods};
+use mpwatch_bench::corpus::judge::judge;
+use mpwatch_bench::corpus::methods::{method, methods};
 use mpwatch_bench::corpus::read_runs;
 use mpwatch_bench::corpus::record::Truth;
 use mpwatch_bench::corpus::recording::Recording;
@@ -55,6 +56,10 @@ fn every_method_is_scored_on_the_same_pairs() {
     let run = runs.iter().find(|(truth, _)| truth.run.to_string() == "halves4-k5-r0").unwrap();
     for name in methods() {
         let score = score_of(&name, run);
-        assert_eq!(score.at.map(|tally| tally.count()), [30, 30, 30, 0], "{name}: five connections with six pairs");
+        assert_eq!(
+            score.at.map(|tally| tally.count()),
+            [30, 30, 30, 0],
+            "{name}: five connections with six pairs"
+        );
     }
 }
