@@ -75,7 +75,9 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
     }
     let mut runs = plan(&conditions, seed, count, &only);
     if let Some(seconds) = seconds {
-        runs.iter_mut().for_each(|run| run.length_ms = seconds * 1_000);
+        for run in &mut runs {
+            run.length_ms = seconds * 1_000;
+        }
     }
     let mut failed = 0;
     for (index, run) in runs.iter().enumerate() {

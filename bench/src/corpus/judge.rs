@@ -99,7 +99,9 @@ pub fn judge(recording: &Recording, method: &mut dyn Judge) -> Result<Verdicts, 
             }
             if let Some(closed) = method.closed() {
                 let known = verdicts.closed.get_or_insert_default();
-                closed.into_iter().for_each(|id| _ = known.entry(id).or_insert(now));
+                for id in closed {
+                    known.entry(id).or_insert(now);
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ const IDLE: Time = 3_000_000_000;
 pub fn methods() -> Vec<String> {
     let published = DetectionMethod::ALL.iter().filter(|method| **method != DetectionMethod::Concordance);
     let published = published.map(|method| method.as_str().to_owned());
-    let fixed = ["mpwatch", "mpwatch-connection", "rfc8382-host", "dcw-host"].map(str::to_owned);
+    let fixed = ["mpwatch", "mpwatch-connection", "rfc8382-host"].map(str::to_owned);
     fixed.into_iter().chain(published).collect()
 }
 
