@@ -3,7 +3,7 @@
 
 use crate::effort::Effort;
 use crate::subjects::{SUBJECTS, Subject};
-use crate::{bottleneck, fleet, machine, soak, store};
+use crate::{bottleneck, corpus, fleet, machine, soak, store};
 
 const USAGE: &str =
     "Usage: ./dev bench [overhead|bystander|ledger|peers|snapshot|scale|connections|idle|scrape|detection|tui]...
@@ -11,11 +11,13 @@ const USAGE: &str =
        ./dev bench store [CONNECTIONS]
        ./dev bench fleet [--hosts N]... [--connections N]
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
-       ./dev bench bottleneck [OPTIONS]";
+       ./dev bench bottleneck [OPTIONS]
+       ./dev corpus [OPTIONS]";
 
 /// Whether these arguments request a measurement that needs root, because it creates namespaces or traces the kernel.
 pub fn needs_root(arguments: &[String]) -> bool {
-    let is_unprivileged = arguments.first().is_some_and(|first| ["store", "fleet"].contains(&first.as_str()));
+    let is_unprivileged = arguments.first().is_some_and(|first| ["store", "fleet"].contains(&first.as_str()))
+        || arguments.starts_with(&["corpus".to_owned(), "score".to_owned()]);
     let is_offline = |two: &[String]| two[0] == "--only" && ["score", "fit"].contains(&two[1].as_str());
     !is_unprivileged && !arguments.windows(2).any(is_offline)
 }
@@ -25,6 +27,9 @@ pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str))
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == "bottleneck").is_some() {
         return bottleneck::run(arguments, print);
+    }
+    if arguments.next_if(|first| first == "corpus").is_some() {
+        return corpus::run(arguments, print);
     }
     if arguments.next_if(|first| first == "store").is_some() {
         return store::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
@@ -101,6 +106,8 @@ mod tests {
         assert!(needs_root("") && needs_root("idle") && needs_root("bottleneck --only live"));
         assert!(
             !needs_root("store 1000")
+                && needs_root("corpus --runs 5")
+                && !needs_root("corpus score folder")
                 && !needs_root("fleet --hosts 10")
                 && !needs_root("bottleneck --grid ci --only score")
         );

@@ -11,6 +11,7 @@
 pub mod bottleneck;
 pub mod clickhouse;
 pub mod command;
+pub mod corpus;
 pub mod dashboards;
 pub mod documents;
 pub mod energy;

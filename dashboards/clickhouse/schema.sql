@@ -161,7 +161,11 @@ CREATE TABLE IF NOT EXISTS mpwatch.ends (
     `bottleneck.busy_a` Array(Nullable(Float64)) CODEC(ZSTD(1)),
     `bottleneck.busy_b` Array(Nullable(Float64)) CODEC(ZSTD(1)),
     `bottleneck.coverage` Array(Nullable(Float64)) CODEC(ZSTD(1)),
-    `bottleneck.window_us` Array(Nullable(Int64)) CODEC(ZSTD(1))
+    `bottleneck.window_us` Array(Nullable(Int64)) CODEC(ZSTD(1)),
+    `bottleneck.connections` Array(Nullable(Int64)) CODEC(ZSTD(1)),
+    `bottleneck.pooled_paths` Array(Nullable(Int64)) CODEC(ZSTD(1)),
+    `bottleneck.conservation_ratio` Array(Nullable(Float64)) CODEC(ZSTD(1)),
+    `bottleneck.link_bps` Array(Nullable(Int64)) CODEC(ZSTD(1))
 ) ENGINE = ReplacingMergeTree(version)
 PARTITION BY toDate(fromUnixTimestamp64Nano(began_ns, 'UTC'))
 ORDER BY (pair, boot_id, id) SETTINGS allow_nullable_key = 1;

@@ -17,6 +17,7 @@
 pub mod bottleneck;
 mod cleanup;
 mod command;
+pub mod corpus;
 pub mod endpoint;
 mod error;
 mod impairer;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evaluates a method's verdicts on connections whose queues are known, as in Table III of `[MPTCP-D]`: which subflows would be
-//! closed if only the first subflow of each group stayed open. No I/O.
+//! closed. A method that closes subflows by itself is graded by those; of another method, only the first subflow of each group stays open.
+//! No I/O.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
+
+use crate::closures::is_closed;
 
 /// The evaluation of all connections at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,7 +47,7 @@ impl Judgement {
                 };
                 let (subflows, closed) = by_queue.entry(*queue).or_default();
                 *subflows += 1;
-                *closed += u32::from(nth > 0);
+                *closed += u32::from(is_closed(bottlenecks.method, *id).unwrap_or(nth > 0));
             }
         }
         for (subflows, closed) in by_queue.into_values() {

@@ -5,6 +5,7 @@
 
 mod application;
 mod cli;
+mod closures;
 mod command;
 mod custom;
 mod data;

@@ -8,11 +8,13 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::published;
+use crate::closures;
 
 /// A tracker that detects bottlenecks with this method.
 pub(crate) fn tracker(start: &Start, closed: Closed, method: DetectionMethod) -> Tracker {
-    Tracker::new(start.clone(), closed).with_method(method, published::new)
+    let tracker = Tracker::new(start.clone(), closed);
+    // As in the product, mpwatch's own method uses the rates of all connections.
+    if method == DetectionMethod::default() { tracker } else { tracker.with_method(method, closures::new) }
 }
 
 /// The trackers of all methods except the method of the report.

@@ -13,8 +13,8 @@ pub mod verdict;
 mod caps;
 mod command;
 mod fit;
-mod queue_reader;
-mod queues;
+pub(crate) mod queue_reader;
+pub(crate) mod queues;
 mod table3;
 
 pub(crate) use command::run;

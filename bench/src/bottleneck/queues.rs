@@ -18,6 +18,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// Delay after which a sample counts as late.
 const LATE: Duration = Duration::from_millis(25);
 
+/// An interface with the handles of its queues.
+pub(crate) type Watch = (QueueReader, Vec<u16>);
+
 /// Samples of all queues, and the share of samples that were late.
 pub(crate) type Sampled = Result<(Vec<QueueSample>, f64), Error>;
 
@@ -28,15 +31,19 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling.
+    /// Starts sampling the queues of a cell.
     pub(crate) fn start(lab: &Topology, cell: &Cell) -> Result<Self, Error> {
-        let (watches, queues) = (watches(lab, cell)?, cell.queues());
+        Ok(Self::with_watches(watches(lab, cell)?))
+    }
+
+    /// Starts sampling these interfaces, each with the handles of its queues.
+    pub(crate) fn with_watches(watches: Vec<Watch>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
             let stop = Arc::clone(&stop);
-            move || sample(&watches, queues, &stop)
+            move || sample(&watches, &stop)
         });
-        Ok(Self { stop, thread })
+        Self { stop, thread }
     }
 
     /// Stops sampling and returns the samples.
@@ -46,9 +53,11 @@ impl Sampler {
     }
 }
 
-/// The interfaces of all queues, each with the handles of its queues.
-fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueReader, Vec<u16>)>, Error> {
-    const LIMIT: u16 = 1;
+/// The handle of a rate limit.
+pub(crate) const LIMIT: u16 = 1;
+
+/// The interfaces of all queues.
+fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<Watch>, Error> {
     let bottleneck = |queue| lab.bottleneck_queue_port(queue, Direction::Forward);
     let ports: Vec<(&Namespace, &str)> = match cell.layout {
         Layout::Fair => bottleneck(0).into_iter().collect(),
@@ -67,7 +76,8 @@ fn watches(lab: &Topology, cell: &Cell) -> Result<Vec<(QueueReader, Vec<u16>)>, 
     ports.into_iter().map(watch).collect()
 }
 
-fn sample(watches: &[(QueueReader, Vec<u16>)], queues: usize, stop: &AtomicBool) -> Sampled {
+fn sample(watches: &[Watch], stop: &AtomicBool) -> Sampled {
+    let queues = watches.iter().map(|(_, handles)| handles.len()).sum();
     let (mut samples, mut late) = (Vec::new(), 0_u32);
     let mut due = Instant::now();
     while !stop.load(Ordering::Relaxed) {

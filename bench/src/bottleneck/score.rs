@@ -71,6 +71,18 @@ impl Tally {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
+    /// Precision of `disjoint`: of the pairs on congested links with this verdict, the share on different links. `None`: no pair has it.
+    pub fn precision_of_disjoint(&self) -> Option<Proportion> {
+        let [right, wrong] = [self.disjoint, self.shared].map(|row| row[Verdict::Disjoint as usize]);
+        Proportion::new(right, right + wrong)
+    }
+
+    /// Recall of all: of the pairs on congested links, the share with the right verdict. `None`: there are none.
+    pub fn recall_of_all(&self) -> Option<Proportion> {
+        let right = self.shared[Verdict::Shared as usize] + self.disjoint[Verdict::Disjoint as usize];
+        Proportion::new(right, self.shared.iter().chain(&self.disjoint).sum())
+    }
+
     /// Of the shared pairs with a verdict, the share with verdict `shared`. `None`: no such pair.
     pub fn recall_of_decided(&self) -> Option<Proportion> {
         let decided = self.shared.iter().sum::<u32>() - self.shared[Verdict::Unknown as usize];

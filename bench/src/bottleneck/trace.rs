@@ -66,7 +66,9 @@ pub fn reduce(recording: &Path, inode: u64, trace: &Path) -> io::Result<()> {
     for event in head.iter().chain(records.values()) {
         writeln!(output, "{event}")?;
     }
-    let is_wanted = |line: &&String| records.keys().any(|id| line.contains(id.as_str()));
+    // `{"samples":{"id":"17dac5.0",...`: the third string is the id.
+    let is_wanted =
+        |line: &&String| line.split('"').nth(5).is_some_and(|id| records.contains_key(&format!("\"{id}\"")));
     for line in samples.iter().filter(is_wanted) {
         writeln!(output, "{line}")?;
     }

@@ -62,6 +62,28 @@ pub enum Truth {
     Uncongested,
 }
 
+/// Share of a period in which a queue is not empty.
+pub fn filled(samples: &[QueueSample], queue: usize, from: Time, to: Time) -> f64 {
+    let (mut all, mut filled) = (0_u32, 0_u32);
+    for sample in samples.iter().filter(|sample| (from..=to).contains(&sample.at)) {
+        all += 1;
+        filled += u32::from(sample.backlog.get(queue).is_some_and(|bytes| *bytes > 0));
+    }
+    f64::from(filled) / f64::from(all.max(1))
+}
+
+/// Whether the subflows that cross these two queues share a bottleneck at the time `at`. Uses samples in the window that ends at `at`, but
+/// none before `since`.
+pub fn truth(samples: &[QueueSample], queues: [usize; 2], since: Time, at: Time) -> Truth {
+    let from = since.max(at.saturating_sub(WINDOW));
+    let congested = queues.map(|queue| filled(samples, queue, from, at) >= MIN_CONGESTED);
+    match (queues[0] == queues[1], congested[0] || congested[1]) {
+        (_, false) => Truth::Uncongested,
+        (true, true) => Truth::Shared,
+        (false, true) => Truth::Disjoint,
+    }
+}
+
 impl Labels {
     /// The reason why this cell cannot be scored. `None`: the lab emulated the network of the cell correctly.
     pub fn flaw(&self) -> Option<String> {
@@ -81,19 +103,8 @@ impl Labels {
     fn mean_filled(&self) -> f64 {
         let (Some(first), Some(last)) = (self.queues.first(), self.queues.last()) else { return 0.0 };
         let queues = first.backlog.len();
-        let of = |queue| self.filled(queue, first.at + SECOND, last.at);
+        let of = |queue| filled(&self.queues, queue, first.at + SECOND, last.at);
         (0..queues).map(of).sum::<f64>() / queues.max(1) as f64
-    }
-
-    /// Share of a period in which a queue is not empty.
-    fn filled(&self, queue: usize, from: Time, to: Time) -> f64 {
-        let samples = self.queues.iter().filter(|sample| (from..=to).contains(&sample.at));
-        let (mut all, mut filled) = (0_u32, 0_u32);
-        for sample in samples {
-            all += 1;
-            filled += u32::from(sample.backlog.get(queue).is_some_and(|bytes| *bytes > 0));
-        }
-        f64::from(filled) / f64::from(all.max(1))
     }
 
     fn queue_of(&self, subflow: usize, at: Time) -> usize {
@@ -103,14 +114,7 @@ impl Labels {
     /// Whether two subflows share a bottleneck at the time `at`. Uses samples of their queues in the window that ends at `at`, but none
     /// before `since`.
     pub fn truth(&self, a: usize, b: usize, since: Time, at: Time) -> Truth {
-        let from = since.max(at.saturating_sub(WINDOW));
-        let queues = [a, b].map(|subflow| self.queue_of(subflow, at));
-        let congested = queues.map(|queue| self.filled(queue, from, at) >= MIN_CONGESTED);
-        match (queues[0] == queues[1], congested[0] || congested[1]) {
-            (_, false) => Truth::Uncongested,
-            (true, true) => Truth::Shared,
-            (false, true) => Truth::Disjoint,
-        }
+        truth(&self.queues, [a, b].map(|subflow| self.queue_of(subflow, at)), since, at)
     }
 
     /// The onsets of congestion for two subflows: the first time after `established` at which one of their queues is not empty, and, if a

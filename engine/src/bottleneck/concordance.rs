@@ -12,6 +12,9 @@ use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{CapEvidence, Caps};
+use super::decision::{
+    DECISIVE_LOG_ODDS, Decision, EVALUATIONS_TO_WITHDRAW, VERDICT_LIFETIME, probability, running_mean,
+};
 use super::evaluation::{Cap, PairEvaluation, SubflowPair, pair_of};
 use super::feature::{Features, SubflowFeatures};
 use super::method::Method;
@@ -25,19 +28,10 @@ const MAX_WINDOW: u64 = 600;
 const SLOW_START: u64 = 60;
 /// A subflow without a sample for this long (500 ms) is idle.
 const IDLE_AFTER: u64 = 100;
-/// Weight of a new evaluation in the running mean of the log-odds. Windows overlap, so a single evaluation must not decide.
-const NEW_WEIGHT: f64 = 0.4;
-/// Absolute log-odds above which a verdict is reached: odds of 9 to 1.
-const DECISIVE_LOG_ODDS: f64 = 2.2;
-/// Number of consecutive evaluations that must agree to reach a verdict, and to withdraw a verdict.
-const EVALUATIONS_TO_DECIDE: u32 = 2;
-const EVALUATIONS_TO_WITHDRAW: u32 = 4;
 /// Maximum absolute log-odds from the other subflows.
 const MAX_IMPLIED: f64 = 4.0;
 /// The last second, in bins. If its samples contradict the verdict, the route may have changed.
 const LAST_SECOND: u64 = 200;
-/// A verdict without new samples is kept for this long: routes rarely change without traffic.
-const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
 
 /// mpwatch's own method.
 #[derive(Default)]
@@ -54,12 +48,8 @@ struct Pair {
     odds: Option<f64>,
     /// Log-odds that follow from the log-odds between the pair and third subflows.
     implied: f64,
-    verdict: Verdict,
-    since: Option<Nanos>,
+    decision: Decision,
     evidence: Option<Evidence>,
-    /// The verdict that the last evaluations suggest, and the number of consecutive evaluations that suggest it.
-    candidate: Verdict,
-    agreeing: u32,
     /// Time of the last evaluation with evidence.
     evaluated: Nanos,
     /// At the last evaluation, both subflows were uncongested.
@@ -151,7 +141,7 @@ impl Concordance {
 
     fn compare(&self, windows: &mut Windows, (a, b): SubflowPair, at: Nanos) -> Option<Finding> {
         let window = self.window((a, b), at)?;
-        let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.verdict);
+        let verdict = self.pairs.get(&(a, b)).map_or(Verdict::Unknown, |pair| pair.decision.verdict);
         let features =
             windows.entry(window.bins()).or_insert_with(|| Features::from_series(&self.series, window));
         let evidence = features.compare(a, b)?;
@@ -206,7 +196,7 @@ impl Pair {
         };
         (self.evaluated, self.is_uncongested) = (at, is_uncongested);
         self.evidence = Some(evidence);
-        let is_contradicted = match self.verdict {
+        let is_contradicted = match self.decision.verdict {
             Verdict::Shared => last_second.is_some_and(|odds| odds < -DECISIVE_LOG_ODDS),
             Verdict::Disjoint => last_second.is_some_and(|odds| odds > DECISIVE_LOG_ODDS),
             Verdict::NoBottleneck | Verdict::Unknown => false,
@@ -218,8 +208,7 @@ impl Pair {
             *self =
                 Self { from, odds: last_second, evaluated: at, evidence: self.evidence, ..Self::default() };
         } else if is_congested {
-            let new = log_odds(&evidence);
-            self.odds = Some(self.odds.map_or(new, |odds| odds + NEW_WEIGHT * (new - odds)));
+            self.odds = Some(running_mean(self.odds, log_odds(&evidence)));
         } else {
             self.odds = None;
         }
@@ -228,33 +217,18 @@ impl Pair {
 
     /// Reaches or withdraws a verdict. `implied`: log-odds from the other subflows.
     fn decide(&mut self, implied: f64, at: Nanos) {
-        let candidate = match self.odds.map(|odds| odds + implied) {
-            None if self.is_uncongested => Verdict::NoBottleneck,
-            Some(odds) if odds > DECISIVE_LOG_ODDS => Verdict::Shared,
-            Some(odds) if odds < -DECISIVE_LOG_ODDS => Verdict::Disjoint,
-            // The odds are no longer decisive, but do not contradict the verdict.
-            Some(odds) if self.verdict == Verdict::Shared && odds > 0.0 => Verdict::Shared,
-            Some(odds) if self.verdict == Verdict::Disjoint && odds < 0.0 => Verdict::Disjoint,
-            _ => Verdict::Unknown,
-        };
         self.implied = implied;
-        self.agreeing = if candidate == self.candidate { self.agreeing + 1 } else { 1 };
-        self.candidate = candidate;
-        let enough =
-            if self.verdict == Verdict::Unknown { EVALUATIONS_TO_DECIDE } else { EVALUATIONS_TO_WITHDRAW };
-        if candidate != self.verdict && self.agreeing >= enough {
-            self.verdict = candidate;
-            self.since = (candidate != Verdict::Unknown).then_some(at);
-        }
+        let otherwise = if self.is_uncongested { Verdict::NoBottleneck } else { Verdict::Unknown };
+        self.decision.update(self.odds.map(|odds| odds + implied), otherwise, at);
     }
 
     fn evaluation(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {
         PairEvaluation {
             a,
             b,
-            verdict: self.verdict,
-            probability: self.odds.map(|odds| 1.0 / (1.0 + (-odds - self.implied).exp())),
-            since: self.since,
+            verdict: self.decision.verdict,
+            probability: self.odds.map(|odds| probability(odds + self.implied)),
+            since: self.decision.since,
             evidence: self.evidence,
         }
     }

@@ -2,6 +2,7 @@
 //! Runs a method on the samples of one connection. Evaluation times are multiples of [`INTERVAL`] on the clock of the samples, so verdicts
 //! do not depend on the time at which batches are read, and a replay reaches the same verdicts at the same times.
 
+use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
@@ -32,6 +33,8 @@ pub struct Detector {
     pairs: Vec<PairEvaluation>,
     /// `None`: evaluation is never suspended.
     backoff: Option<Backoff>,
+    /// Since when the rates of all connections decide, so that this one is not evaluated. `None`: it is evaluated.
+    deferred: Option<Nanos>,
 }
 
 impl Default for Detector {
@@ -44,7 +47,15 @@ impl Default for Detector {
 impl Detector {
     /// Uses this method and evaluates at every interval.
     pub fn with_method(method: Box<dyn Method + Send>) -> Self {
-        Self { method, evaluated: None, newest: 0, pairs: Vec::new(), backoff: None, subflows: Vec::new() }
+        Self {
+            method,
+            evaluated: None,
+            newest: 0,
+            pairs: Vec::new(),
+            backoff: None,
+            subflows: Vec::new(),
+            deferred: None,
+        }
     }
 
     /// Suspends evaluation while verdicts do not change.
@@ -104,7 +115,22 @@ impl Detector {
         self.evaluated = Some(self.evaluated.map_or(due, |evaluated| evaluated.max(due)));
     }
 
+    /// Stops evaluation while the rates of all connections decide about every pair, or continues it.
+    pub(crate) fn defer(&mut self, is_decided: bool, now: Nanos) {
+        match self.deferred {
+            None if is_decided => self.deferred = Some(now),
+            Some(since) if !is_decided => {
+                self.deferred = None;
+                self.method.resume(now.since(since));
+            }
+            _ => {}
+        }
+    }
+
     fn evaluate(&mut self, at: Nanos) {
+        if self.deferred.is_some() {
+            return;
+        }
         match self.backoff.as_mut().map_or(Step::Evaluate, |backoff| backoff.step(at)) {
             Step::Skip => return,
             Step::Evaluate => {}
@@ -140,5 +166,19 @@ impl Detector {
     /// The latest result for each pair of subflows, in order of subflow ids.
     pub fn pairs(&self) -> &[PairEvaluation] {
         &self.pairs
+    }
+
+    /// The latest result for two subflows, the lower id first.
+    pub(crate) fn pair(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {
+        let found = self.pairs.binary_search_by_key(&(a, b), |pair| (pair.a, pair.b));
+        let unknown = PairEvaluation {
+            a,
+            b,
+            verdict: Verdict::Unknown,
+            probability: None,
+            since: None,
+            evidence: None,
+        };
+        found.map_or(unknown, |index| self.pairs[index])
     }
 }

@@ -259,6 +259,7 @@ impl Features {
             busy_b: b.busy,
             coverage: a.coverage.min(b.coverage),
             window: a.window.length().micros(),
+            ..Evidence::default()
         })
     }
 }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
-use crate::bottleneck::{Cap, Detector, NewMethod, PairEvaluation, groups};
+use crate::bottleneck::{AddressPair, Cap, Detector, NewMethod, PairEvaluation, Pool, groups};
 
 /// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
@@ -56,7 +56,7 @@ impl Pending {
 }
 
 /// Evaluates the samples of a connection up to now. A closed connection keeps its last verdicts.
-pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
+pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, pool: &Pool, now: Nanos) {
     if flow.closed_at().is_some() {
         return;
     }
@@ -66,6 +66,8 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, now: Nanos) {
     for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
         detector.forget(id);
     }
+    let is_pooled = |ids| shared_paths(flow, ids, pool).is_some_and(|paths| pool.pair(paths).is_some());
+    detector.defer(pairs(judged).into_iter().all(is_pooled), now);
     detector.advance(now);
 }
 
@@ -79,32 +81,80 @@ fn judged(flow: &Flow) -> Vec<SubflowId> {
     found.into_iter().map(|subflow| subflow.record.id).collect()
 }
 
+/// The path of a subflow.
+fn path(flow: &Flow, subflow: &SubflowState) -> AddressPair {
+    let (local, remote) = (subflow.record.local.ip(), subflow.record.remote.ip());
+    AddressPair { netns: flow.id().netns, local, remote }
+}
+
+/// Passes a batch of samples to the rates of all connections.
+pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
+    if let Some(subflow) = flow.subflows.iter().find(|subflow| subflow.record.id == batch.id) {
+        pool.add(path(flow, subflow), flow.serial, subflow.record.tcp.mss, batch);
+    }
+}
+
+/// The result for two subflows. Between paths of several connections the rates of all connections decide: the own rates and delays
+/// are a small part of what the links carry.
+fn evaluation(
+    flow: &Flow,
+    (a, b): (SubflowId, SubflowId),
+    detector: &Detector,
+    pool: &Pool,
+) -> PairEvaluation {
+    let own = detector.pair(a, b);
+    let Some(paths) = shared_paths(flow, (a, b), pool) else { return own };
+    match pool.pair(paths) {
+        Some(pair) => pair.evaluation(&own),
+        None if own.verdict == Verdict::NoBottleneck => own,
+        None => PairEvaluation { verdict: Verdict::Unknown, since: None, ..own },
+    }
+}
+
+/// The paths of two subflows. `None`: they use one path, or only this connection uses their paths.
+fn shared_paths(
+    flow: &Flow,
+    (a, b): (SubflowId, SubflowId),
+    pool: &Pool,
+) -> Option<(AddressPair, AddressPair)> {
+    let path =
+        |id| flow.subflows.iter().find(|subflow| subflow.record.id == id).map(|found| path(flow, found));
+    let (a, b) = (path(a)?, path(b)?);
+    (a != b && pool.is_shared((a, b))).then_some((a, b))
+}
+
+/// Every pair of these subflows, in order of ids.
+fn pairs(mut subflows: Vec<SubflowId>) -> Vec<(SubflowId, SubflowId)> {
+    subflows.sort_unstable();
+    let mut pairs = Vec::new();
+    for (index, a) in subflows.iter().enumerate() {
+        pairs.extend(subflows[index + 1..].iter().map(|b| (*a, *b)));
+    }
+    pairs
+}
+
 /// The bottlenecks of a connection. Returns `None` if it has fewer than two subflows. `detector` is `None` if there were no samples.
 pub(super) fn summarise(
     flow: &Flow,
     detector: Option<&Detector>,
+    pool: &Pool,
     method: DetectionMethod,
     now: Nanos,
 ) -> Option<Bottlenecks> {
-    let subflows: &[SubflowId] = &judged(flow);
+    let subflows = judged(flow);
     let from = flow.began(now);
     if subflows.len() < 2 {
         return None;
     }
-    let evaluated = detector.map_or(&[][..], Detector::pairs);
-    let find = |ids| evaluated.binary_search_by_key(&ids, |pair| (pair.a, pair.b)).ok();
-    let pairs = subflows.iter().enumerate().flat_map(|(index, subflow)| {
-        subflows[index + 1..].iter().map(move |other| {
-            let (a, b) = (*subflow.min(other), *subflow.max(other));
-            pair_verdict(a, b, find((a, b)).map(|index| &evaluated[index]), from)
-        })
-    });
-    let caps = detector.map_or(&[][..], Detector::caps);
+    let unknown = &Detector::default();
+    let detector = detector.unwrap_or(unknown);
+    let evaluate = |ids| evaluation(flow, ids, detector, pool);
+    let evaluated: Vec<PairEvaluation> = pairs(subflows.clone()).into_iter().map(evaluate).collect();
     Some(Bottlenecks {
         method,
-        groups: groups(subflows, evaluated),
-        pairs: pairs.collect(),
-        shared_caps: caps.iter().map(|cap| shared_cap(flow, cap, from)).collect(),
+        groups: groups(&subflows, &evaluated),
+        pairs: evaluated.iter().map(|pair| pair_verdict(pair, from)).collect(),
+        shared_caps: detector.caps().iter().map(|cap| shared_cap(flow, cap, from)).collect(),
     })
 }
 
@@ -125,13 +175,7 @@ fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
     }
 }
 
-fn pair_verdict(a: SubflowId, b: SubflowId, pair: Option<&PairEvaluation>, from: Nanos) -> PairVerdict {
-    PairVerdict {
-        a,
-        b,
-        verdict: pair.map_or(Verdict::Unknown, |pair| pair.verdict),
-        probability: pair.and_then(|pair| pair.probability),
-        since: pair.and_then(|pair| Some(pair.since?.since(from).micros())),
-        evidence: pair.and_then(|pair| pair.evidence),
-    }
+fn pair_verdict(pair: &PairEvaluation, from: Nanos) -> PairVerdict {
+    let PairEvaluation { a, b, verdict, probability, since, evidence } = *pair;
+    PairVerdict { a, b, verdict, probability, since: since.map(|since| since.since(from).micros()), evidence }
 }

@@ -18,7 +18,7 @@ use super::idle::{self, Idle, IdleFlow};
 use super::index::Key;
 use super::names::Changed;
 use super::view::Sources;
-use crate::bottleneck::Detector;
+use crate::bottleneck::{Detector, Pool};
 
 #[derive(Default)]
 pub(super) struct Flows {
@@ -88,10 +88,10 @@ impl Flows {
         }
     }
 
-    pub(super) fn evaluate_bottlenecks(&mut self, now: Nanos) {
+    pub(super) fn evaluate_bottlenecks(&mut self, pool: &Pool, now: Nanos) {
         for (key, detector) in &mut self.detectors {
             if let Some(flow) = self.active.get(key) {
-                bottleneck::evaluate(detector, flow, now);
+                bottleneck::evaluate(detector, flow, pool, now);
             }
         }
     }

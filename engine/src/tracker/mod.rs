@@ -44,7 +44,7 @@ use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
-use crate::bottleneck::NewMethod;
+use crate::bottleneck::{NewMethod, Pool};
 use bottleneck::{Detection, Pending};
 use dropped::drop_ended;
 use energy::{Energy, MAX_DEFERRED};
@@ -84,6 +84,8 @@ pub struct Tracker {
     pending: Pending,
     /// The name and constructor of another detection method. `None`: mpwatch's own method.
     other_method: Option<(DetectionMethod, NewMethod)>,
+    /// The rates of the paths of all connections.
+    pool: Pool,
     energy: Option<Energy>,
     tick: Tick,
     previous_tick: Option<Nanos>,
@@ -307,7 +309,12 @@ impl Tracker {
     fn on_samples(&mut self, batch: &SampleBatch) {
         let detection = Detection { other: self.other_method, backoff: self.start.backoff };
         match self.index.by_subflow(batch.id) {
-            Some(key) => self.flows.add_samples(key, batch, detection, self.tick.at),
+            Some(key) => {
+                self.flows.add_samples(key, batch, detection, self.tick.at);
+                if let Some(flow) = self.flows.active(key).filter(|_| self.other_method.is_none()) {
+                    bottleneck::add_to_pool(&mut self.pool, flow, batch);
+                }
+            }
             None => self.pending.add(batch),
         }
     }
@@ -318,7 +325,8 @@ impl Tracker {
         }
         // Discard batches of subflows that are still unknown: they ended without a record.
         self.pending.take();
-        self.flows.evaluate_bottlenecks(self.tick.at);
+        self.pool.advance(self.tick.at);
+        self.flows.evaluate_bottlenecks(&self.pool, self.tick.at);
     }
 
     /// Applies the latest offset of the wall clock to all events, also to earlier events, because the earlier offset was wrong.
@@ -361,7 +369,7 @@ impl Tracker {
     fn sources(&self) -> Sources<'_> {
         let (start, names, energy) = (&self.start, &self.names, self.energy.as_ref());
         let method = self.other_method.map_or_else(DetectionMethod::default, |(name, _)| name);
-        Sources { start, names, energy, method, now: self.tick.at }
+        Sources { start, names, energy, method, pool: &self.pool, now: self.tick.at }
     }
 
     fn forget(&mut self, key: Key) {

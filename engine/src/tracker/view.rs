@@ -26,7 +26,7 @@ use super::names::Names;
 use super::subflow::SubflowState;
 use super::timeline::Entry;
 use super::wire;
-use crate::bottleneck::Detector;
+use crate::bottleneck::{Detector, Pool};
 
 /// Converts boot-clock time to calendar time.
 pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
@@ -56,6 +56,7 @@ pub(super) struct Sources<'a> {
     pub(super) names: &'a Names,
     pub(super) energy: Option<&'a Energy>,
     pub(super) method: DetectionMethod,
+    pub(super) pool: &'a Pool,
     pub(super) now: Nanos,
 }
 
@@ -65,7 +66,8 @@ impl Sources<'_> {
     }
 
     pub(super) fn extras(&self, flow: &Flow, detector: Option<&Detector>) -> Extras {
-        let bottlenecks = detector.and_then(|_| bottleneck::summarise(flow, detector, self.method, self.now));
+        let bottlenecks =
+            detector.and_then(|_| bottleneck::summarise(flow, detector, self.pool, self.method, self.now));
         Extras {
             netns: self.names.netns(flow.id().netns, flow.netns_inode),
             cgroup: self.names.cgroup(flow.cgroup),
@@ -153,7 +155,9 @@ impl Context<'_> {
     fn bottlenecks(&self, flow: &Flow) -> Option<Bottlenecks> {
         let Facts { traces, method, .. } = self.facts;
         let known = self.extras.bottlenecks.as_deref().cloned();
-        known.or_else(|| bottleneck::summarise(flow, None, method, self.now)).filter(|_| traces.samples)
+        known
+            .or_else(|| bottleneck::summarise(flow, None, &Pool::default(), method, self.now))
+            .filter(|_| traces.samples)
     }
 
     fn subflow(&self, flow: &Flow, state: &SubflowState, energy: Option<FlowEnergy>) -> Subflow {

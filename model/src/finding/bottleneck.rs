@@ -81,8 +81,14 @@ fn capped(connection: &Connection, cap: &SharedCap) -> Fact {
 fn certainty<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> Certainty {
     let distance = |p: &f64| (p - 0.5).abs();
     let since = pairs.clone().filter_map(|pair| pair.since).max();
-    let probabilities = pairs.filter_map(|pair| pair.probability);
-    Certainty { since, probability: probabilities.min_by(|a, b| distance(a).total_cmp(&distance(b))) }
+    let probabilities = pairs.clone().filter_map(|pair| pair.probability);
+    let evidence = pairs.filter_map(|pair| pair.evidence);
+    let pooled = evidence.filter_map(|evidence| Some((evidence.connections?, evidence.link_rate)));
+    Certainty {
+        since,
+        probability: probabilities.min_by(|a, b| distance(a).total_cmp(&distance(b))),
+        pooled: pooled.max(),
+    }
 }
 
 fn other_pairs(connection: &Connection, found: &Bottlenecks) -> Option<OtherPairs> {

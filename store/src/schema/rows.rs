@@ -212,7 +212,9 @@ record! {
         queue_signal "queue_signal_ppm" as (Option<Ppm>), rate_correlation "rate_correlation_ppm" as (Option<Ppm>),
         sum_variation "sum_variation_ppm" as (Option<Ppm>), rate_variation "rate_variation_ppm" as (Option<Ppm>),
         least_variation "least_variation_ppm" as (Option<Ppm>), loss_coincidence "loss_coincidence_ppm" as (Option<Ppm>),
-        busy_a "busy_a_ppm" as (Ppm), busy_b "busy_b_ppm" as (Ppm), coverage "coverage_ppm" as (Ppm), window "window_us"
+        busy_a "busy_a_ppm" as (Ppm), busy_b "busy_b_ppm" as (Ppm), coverage "coverage_ppm" as (Ppm), window "window_us",
+        connections "connections", pooled_paths "pooled_paths", conservation_ratio "conservation_ratio_ppm" as (Option<Ppm>),
+        link_rate "link_bps"
     }
 }
 

@@ -9,6 +9,7 @@ mod churn;
 mod cli;
 mod compare;
 mod core_offline;
+mod corpus;
 mod dashboards;
 mod docs_generated;
 mod docs_schema;

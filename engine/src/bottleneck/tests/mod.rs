@@ -5,5 +5,7 @@ mod backoff;
 mod caps;
 mod detection;
 mod invariants;
+mod partition;
+mod pool;
 mod robustness;
 mod verdicts;

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds the paths that share a bottleneck from the rates of all traced connections. One of many connections is a small part of what a link
+//! carries, so its own rates and delays say little; the rates of all subflows of a path together say which paths divide the link's rate.
+
+pub(super) mod partition;
+mod steps;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
+use mpwatch_model::id::{NetnsCookie, SubflowId};
+use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
+use mpwatch_model::unit::{BitsPerSecond, Nanos};
+
+use partition::Comparison;
+use steps::{STEP_NS, Steps};
+
+use super::decision::{Decision, VERDICT_LIFETIME, probability, running_mean};
+use super::evaluation::PairEvaluation;
+
+/// Time between two evaluations, and the delay of an evaluation after its time, as in the detector of a connection.
+const INTERVAL: u64 = 250_000_000;
+const DELAY: u64 = 300_000_000;
+/// Length of the window in steps: 2 s; at least 1 s, if the newest of the paths is younger.
+const WINDOW: u64 = 40;
+const MIN_WINDOW: u64 = 20;
+/// Lengths at which paths are compared, in steps: short steps for few fast subflows, long steps for many slow ones.
+const SCALES: [u64; 3] = [1, 2, 4];
+/// Maximum absolute log-odds of an evaluation.
+const MAX_ODDS: f64 = 6.0;
+/// The first 300 ms of a path, in steps, are ignored: slow start fills no link.
+const SLOW_START: u64 = 6;
+/// Maximum number of paths that are compared: those with the most bytes. The time of an evaluation grows with the cube of the number.
+const MAX_COMPARED: usize = 32;
+/// Maximum number of paths and of subflows that are kept. Samples of further ones are ignored until others end.
+const MAX_PATHS: usize = 1_024;
+const MAX_SUBFLOWS: usize = 20_000;
+/// A path without samples for this long is forgotten.
+const FORGET_AFTER: u64 = 10_000_000_000;
+/// A path without samples for this many steps (200 ms) is idle.
+const MAX_IDLE: u64 = 4;
+/// A path is congested if its packets were queued in this fraction of the steps.
+const CONGESTED: f64 = 0.2;
+
+/// The path of a subflow: the network namespace, and the local and remote address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressPair {
+    /// Network namespace of the sender.
+    pub netns: NetnsCookie,
+    /// Address of the sender.
+    pub local: IpAddr,
+    /// Address of the receiver.
+    pub remote: IpAddr,
+}
+
+/// A subflow whose samples count.
+struct Member {
+    path: AddressPair,
+    /// Lowest RTT of this subflow.
+    base_us: u32,
+    /// Time and delivered segments of the latest sample.
+    latest: (Nanos, u32),
+}
+
+/// One path.
+#[derive(Default)]
+struct Path {
+    steps: Steps,
+    /// Number of the step of the first sample.
+    began: u64,
+    /// Time of the latest sample, nanoseconds.
+    newest: u64,
+    /// The connections that use the path, each with the time of its latest sample.
+    users: HashMap<u64, u64>,
+}
+
+/// The result for two paths from the rates of all connections.
+#[derive(Clone, Copy, Debug)]
+pub struct PooledPair {
+    decision: Decision,
+    /// Running mean of the log-odds of sharing.
+    odds: f64,
+    updated: Nanos,
+    /// Of the last evaluation that agreed with the verdict.
+    evidence: Evidence,
+}
+
+impl PooledPair {
+    /// The result for two subflows on these paths. `own`: the result of their connection alone.
+    pub(crate) fn evaluation(&self, own: &PairEvaluation) -> PairEvaluation {
+        PairEvaluation {
+            verdict: self.decision.verdict,
+            probability: Some(probability(self.odds)),
+            since: self.decision.since,
+            evidence: Some(self.evidence),
+            ..*own
+        }
+    }
+}
+
+/// The result of comparing two paths at several lengths of a step.
+#[derive(Default)]
+struct Scaled {
+    /// Sum of the log-odds.
+    odds: f64,
+    /// The comparison with the strongest evidence, its log-odds, and the length of its steps and of its window in steps of 50 ms.
+    strongest: Option<(Comparison, f64)>,
+    scale: u64,
+    window: u64,
+}
+
+/// The rates of the paths of all connections.
+#[derive(Default)]
+pub struct Pool {
+    paths: BTreeMap<AddressPair, Path>,
+    subflows: HashMap<SubflowId, Member>,
+    pairs: BTreeMap<(AddressPair, AddressPair), PooledPair>,
+    /// Time of the last evaluation, in multiples of [`INTERVAL`]. `None`: no evaluation has taken place.
+    evaluated: Option<u64>,
+}
+
+impl Pool {
+    /// Adds samples of a subflow of a connection, in order of time. `mss`: payload of a segment, bytes.
+    pub fn add(&mut self, path: AddressPair, connection: u64, mss: u32, batch: &SampleBatch) {
+        let Some((first, last)) = batch.samples.first().zip(batch.samples.last()) else { return };
+        if !self.subflows.contains_key(&batch.id) {
+            let is_full = self.paths.len() == MAX_PATHS && !self.paths.contains_key(&path);
+            if is_full || self.subflows.len() == MAX_SUBFLOWS {
+                return;
+            }
+            let latest = (first.at, first.delivered);
+            self.subflows.insert(batch.id, Member { path, base_us: u32::MAX, latest });
+        }
+        let Some(member) = self.subflows.get_mut(&batch.id) else { return };
+        let new = || Path { began: first.at.0 / STEP_NS, ..Path::default() };
+        let path = self.paths.entry(member.path).or_insert_with(new);
+        path.newest = path.newest.max(last.at.0);
+        path.users.insert(connection, last.at.0);
+        for sample in &batch.samples {
+            member.add(path, sample, mss);
+        }
+        self.advance(last.at);
+    }
+
+    /// Runs the evaluations that are due. Every batch sent until `now` must have been added.
+    pub fn advance(&mut self, now: Nanos) {
+        let due = now.0.saturating_sub(DELAY) / INTERVAL;
+        let earliest = due.saturating_sub(WINDOW * STEP_NS / INTERVAL);
+        let from = self.evaluated.map_or(due, |evaluated| (evaluated + 1).max(earliest));
+        for number in from..=due {
+            self.evaluate(Nanos(number * INTERVAL));
+            self.evaluated = Some(number);
+        }
+    }
+
+    /// The result for two different paths. `None`: they were not compared, because one is new, idle or not congested.
+    pub fn pair(&self, (a, b): (AddressPair, AddressPair)) -> Option<&PooledPair> {
+        self.pairs.get(&(a.min(b), a.max(b)))
+    }
+
+    fn evaluate(&mut self, at: Nanos) {
+        let is_recent = |newest: u64| newest.saturating_add(FORGET_AFTER) > at.0;
+        self.paths.retain(|_, path| is_recent(path.newest));
+        self.paths.values_mut().for_each(|path| path.users.retain(|_, newest| is_recent(*newest)));
+        self.subflows.retain(|_, member| is_recent(member.latest.0.0));
+        let to = at.0 / STEP_NS;
+        let (began, compared) = self.compared(to);
+        for ((a, b), scaled) in self.compare(&compared, began, to) {
+            let paths = (compared[a], compared[b]);
+            let known = self.pairs.get(&paths);
+            let odds = running_mean(known.map(|known| known.odds), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
+            let mut decision = known.map_or_else(Decision::default, |known| known.decision);
+            decision.update(Some(odds), Verdict::Unknown, at);
+            let is_against = match decision.verdict {
+                Verdict::Shared => scaled.odds <= 0.0,
+                Verdict::Disjoint => scaled.odds >= 0.0,
+                Verdict::NoBottleneck | Verdict::Unknown => false,
+            };
+            let kept = known.filter(|_| is_against).map(|known| known.evidence);
+            let evidence = kept.unwrap_or_else(|| self.evidence(paths, compared.len(), to, &scaled));
+            self.pairs.insert(paths, PooledPair { decision, odds, updated: at, evidence });
+        }
+        self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
+    }
+
+    /// Compares every two of some paths at each length of a step for which the window is long enough.
+    fn compare(&self, compared: &[AddressPair], began: u64, to: u64) -> BTreeMap<(usize, usize), Scaled> {
+        let mut found: BTreeMap<(usize, usize), Scaled> = BTreeMap::new();
+        for scale in SCALES {
+            let from = began.max(to.saturating_sub(scale * WINDOW));
+            if to - from < scale * MIN_WINDOW {
+                break;
+            }
+            let row = |path| Some(self.paths.get(path)?.steps.bytes(from, to, scale));
+            let rows: Vec<Vec<f64>> = compared.iter().filter_map(row).collect();
+            for comparison in partition::compare(&rows) {
+                let (odds, scaled) = (log_odds(&comparison), found.entry(comparison.rows).or_default());
+                scaled.odds += odds;
+                if scaled.strongest.as_ref().is_none_or(|(_, strongest)| strongest.abs() <= odds.abs()) {
+                    (scaled.strongest, scaled.scale, scaled.window) =
+                        (Some((comparison, odds)), scale, to - from);
+                }
+            }
+        }
+        found
+    }
+
+    fn evidence(
+        &self,
+        (a, b): (AddressPair, AddressPair),
+        paths: usize,
+        to: u64,
+        scaled: &Scaled,
+    ) -> Evidence {
+        let number = |count: usize| u32::try_from(count).ok();
+        let strongest = scaled.strongest.as_ref().map(|(comparison, _)| comparison);
+        let per_step = 8e9 / (scaled.scale * STEP_NS) as f64;
+        let rate = strongest.and_then(|comparison| comparison.rate).map(|bytes| bytes * per_step);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
+        let link_rate = rate.map(|rate| BitsPerSecond(rate.round() as u64));
+        Evidence {
+            busy_a: self.busy(a, to),
+            busy_b: self.busy(b, to),
+            coverage: 1.0,
+            window: Nanos(scaled.window * STEP_NS).micros(),
+            connections: number(self.connections(a).max(self.connections(b))),
+            pooled_paths: number(paths),
+            conservation_ratio: strongest.map(|comparison| comparison.conservation),
+            link_rate,
+            ..Evidence::default()
+        }
+    }
+
+    /// Fraction of the last second in which packets of a path were queued.
+    fn busy(&self, path: AddressPair, to: u64) -> f64 {
+        self.paths.get(&path).map_or(0.0, |path| path.steps.busy(to.saturating_sub(MIN_WINDOW)))
+    }
+
+    /// Whether several connections use one of two paths.
+    pub fn is_shared(&self, (a, b): (AddressPair, AddressPair)) -> bool {
+        self.connections(a).max(self.connections(b)) > 1
+    }
+
+    /// Number of paths that are kept.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    fn connections(&self, path: AddressPair) -> usize {
+        self.paths.get(&path).map_or(0, |path| path.users.len())
+    }
+
+    /// The congested paths with the most bytes in a window that ends at this step, in order; and the window's first step.
+    fn compared(&self, to: u64) -> (u64, Vec<AddressPair>) {
+        let recent = to.saturating_sub(MIN_WINDOW);
+        let is_comparable = |path: &Path| {
+            path.began + SLOW_START <= recent
+                && path.newest / STEP_NS + MAX_IDLE > to
+                && path.steps.busy(recent) >= CONGESTED
+        };
+        let comparable = self.paths.iter().filter(|(_, path)| is_comparable(path));
+        let mut sized: Vec<(f64, AddressPair, u64)> = comparable
+            .map(|(id, path)| (path.steps.bytes(recent, to, 1).iter().sum(), *id, path.began + SLOW_START))
+            .collect();
+        sized.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        sized.truncate(MAX_COMPARED);
+        sized.sort_by_key(|(_, path, _)| *path);
+        let began = sized.iter().map(|(_, _, began)| *began).max().unwrap_or(0);
+        (began, sized.into_iter().map(|(_, path, _)| path).collect())
+    }
+}
+
+impl Member {
+    fn add(&mut self, path: &mut Path, sample: &DelaySample, mss: u32) {
+        let rtt_us = u32::try_from(sample.rtt.0).unwrap_or(u32::MAX);
+        self.base_us = self.base_us.min(rtt_us);
+        // Acknowledgements arrive about half of the base RTT after the segment left the queue.
+        let left = |at: Nanos| Nanos(at.0.saturating_sub(u64::from(self.base_us) * 500));
+        let segments = sample.delivered.wrapping_sub(self.latest.1);
+        // A sample of another CPU may be late.
+        if segments > u32::MAX / 2 || sample.at < self.latest.0 {
+            return;
+        }
+        let bytes = f64::from(segments) * f64::from(mss);
+        path.steps.add(left(self.latest.0), left(sample.at), bytes, rtt_us);
+        self.latest = (sample.at, sample.delivered);
+    }
+}
+
+/// Log-odds that two congested paths share a link.
+fn log_odds(comparison: &Comparison) -> f64 {
+    /// Coefficients of variation: at the granularity of segments, and of a link that others use as well.
+    const STEADY: f64 = 0.02;
+    const VARYING_ALONE: f64 = 0.09;
+    const VARYING_TOGETHER: f64 = 0.12;
+    let steadiness = |limit: f64| ((limit - comparison.variation) / (limit - STEADY)).clamp(0.0, 1.0);
+    if comparison.rate.is_some() {
+        MAX_ODDS * steadiness(VARYING_TOGETHER)
+    } else {
+        -MAX_ODDS * steadiness(VARYING_ALONE)
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of conditions (`conditions.txt`) and the runs that a seed selects from it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+/// Which links the client's addresses use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Odd addresses use link 0, even addresses link 1.
+    Halves,
+    /// Each address uses its own link.
+    Disjoint,
+    /// All addresses use one link.
+    Shared,
+}
+
+/// How the applications send and receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum App {
+    /// Without pause.
+    Bulk,
+    /// Each connection lasts 0.3 to 6 s and is followed by another.
+    Churn,
+    /// Bursts of 50 to 400 ms, pauses of 50 to 500 ms.
+    Bursty,
+    /// Each connection sends at half of its share of the links' rates.
+    Limited,
+    /// The receiver reads 64 KiB every 50 ms from a small buffer.
+    SlowReceiver,
+}
+
+/// Two plain TCP bulk transfers over link 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cross {
+    /// There are none.
+    None,
+    /// From another host: they are not in the recording.
+    Untraced,
+    /// From the recorded host.
+    Traced,
+}
+
+/// The purpose of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Split {
+    /// Weights and thresholds may be chosen on it.
+    Training,
+    /// Only for measurement.
+    Evaluation,
+}
+
+/// A line of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The unique name.
+    pub name: String,
+    /// Training or evaluation.
+    pub split: Split,
+    /// Which links the addresses use.
+    pub layout: Layout,
+    /// Number of client addresses; a connection has a subflow per address.
+    pub addresses: u8,
+    /// Rates of even and odd links, Mbit/s.
+    pub rates: [u32; 2],
+    /// Length of each queue, ms.
+    pub buffer_ms: u32,
+    /// Congestion control.
+    pub congestion: String,
+    /// The application.
+    pub app: App,
+    /// Other traffic.
+    pub cross: Cross,
+    /// Numbers of connections, each for runs of its own.
+    pub connections: Vec<u16>,
+    /// What this program cannot set up, so that the condition is skipped. `None`: nothing.
+    pub needs: Option<String>,
+}
+
+/// A run of a condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The condition.
+    pub condition: Condition,
+    /// Number of MPTCP connections at the same time.
+    pub connections: u16,
+    /// Number of earlier runs of this condition with this number of connections.
+    pub round: u32,
+    /// Seed of start times and application.
+    pub seed: u64,
+    /// Duration after the start of the last connection, ms.
+    #[serde(default = "default_length")]
+    pub length_ms: u64,
+}
+
+/// 6.5 s: verdicts are scored 5 s after the start of each connection.
+fn default_length() -> u64 {
+    6_500
+}
+
+impl Condition {
+    /// Number of links.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        match self.layout {
+            Layout::Halves => 2,
+            Layout::Disjoint => self.addresses.into(),
+            Layout::Shared => 1,
+        }
+    }
+
+    /// The link that an address uses, both counted from 0.
+    #[must_use]
+    pub fn link(&self, address: usize) -> usize {
+        address % self.links()
+    }
+
+    /// The rate of a link, Mbit/s.
+    #[must_use]
+    pub fn rate(&self, link: usize) -> u32 {
+        self.rates[link % 2]
+    }
+}
+
+impl Run {
+    /// Times between the starts of connections: 50 to 100 ms.
+    #[must_use]
+    pub fn gaps(&self) -> Vec<Duration> {
+        let mut random = Random::new(self.seed);
+        (0..self.connections).map(|_| Duration::from_millis(50 + random.below(51))).collect()
+    }
+
+    /// Rate of an application-limited connection, bits per second.
+    #[must_use]
+    pub fn limited_rate(&self) -> u64 {
+        let total: u32 = (0..self.condition.links()).map(|link| self.condition.rate(link)).sum();
+        u64::from(total) * 500_000 / u64::from(self.connections.max(1))
+    }
+
+    /// Duration of the run.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.gaps().iter().sum::<Duration>() + Duration::from_millis(self.length_ms)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-k{}-r{}", self.condition.name, self.connections, self.round)
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let [name, split, layout, addresses, rates, buffer, congestion, app, cross, connections, needs] =
+            columns[..]
+        else {
+            return Err(format!("11 columns expected: {line}"));
+        };
+        let wrong = |error: &dyn fmt::Display| format!("{error}: {line}");
+        let rates: Vec<u32> = numbers(rates).map_err(|error| wrong(&error))?;
+        Ok(Self {
+            name: name.to_owned(),
+            split: word(split).map_err(|error| wrong(&error))?,
+            layout: word(layout).map_err(|error| wrong(&error))?,
+            addresses: addresses.parse().map_err(|error| wrong(&error))?,
+            rates: rates.try_into().map_err(|_| wrong(&"two rates expected"))?,
+            buffer_ms: buffer.parse().map_err(|error| wrong(&error))?,
+            congestion: congestion.to_owned(),
+            app: word(app).map_err(|error| wrong(&error))?,
+            cross: word(cross).map_err(|error| wrong(&error))?,
+            connections: numbers(connections).map_err(|error| wrong(&error))?,
+            needs: (needs != "-").then(|| needs.to_owned()),
+        })
+    }
+}
+
+fn word<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_value(text.into())
+}
+
+fn numbers<T: FromStr>(text: &str) -> Result<Vec<T>, T::Err> {
+    text.split(',').map(str::parse).collect()
+}
+
+/// The table of conditions.
+///
+/// # Errors
+/// If a line is wrong.
+pub fn all() -> Result<Vec<Condition>, String> {
+    let lines = include_str!("conditions.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(str::parse).collect()
+}
+
+/// The runs that a seed selects, in the order in which they are recorded: every condition that this program can set up with each of its
+/// numbers of connections, in random order; repeated until there are `count` runs. `only`: words, separated by commas. If it is not empty,
+/// only runs count whose name contains one of them.
+#[must_use]
+pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Vec<Run> {
+    let mut random = Random::new(seed);
+    let is_wanted = |(condition, connections): &(Condition, u16)| {
+        let name = format!("{}-k{connections}-", condition.name);
+        only.split(',').any(|word| name.contains(word))
+    };
+    let possible = || {
+        let possible = conditions.iter().filter(|condition| condition.needs.is_none());
+        let cells = possible.flat_map(|condition| {
+            condition.connections.iter().map(move |connections| (condition.clone(), *connections))
+        });
+        cells.filter(is_wanted)
+    };
+    let mut runs = Vec::new();
+    for round in 0.. {
+        let mut cells: Vec<_> = possible().collect();
+        if cells.is_empty() || runs.len() >= count {
+            break;
+        }
+        for last in (1..cells.len()).rev() {
+            cells.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        let run = |(condition, connections)| Run {
+            condition,
+            connections,
+            round,
+            seed: random.bits(),
+            length_ms: default_length(),
+        };
+        runs.extend(cells.into_iter().map(run));
+    }
+    runs.truncate(count);
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_determines_conditions_order_and_start_times() {
+        let conditions = all().unwrap();
+        let names = |seed| {
+            let runs = plan(&conditions, seed, 300, "");
+            runs.iter().map(|run| (run.to_string(), run.gaps())).collect::<Vec<_>>()
+        };
+        assert_eq!(names(1), names(1));
+        assert_ne!(names(1), names(2));
+        assert_eq!(names(1).into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), 300);
+    }
+
+    #[test]
+    fn no_condition_of_one_split_has_the_values_of_the_other() {
+        let conditions = all().unwrap();
+        let unique: BTreeSet<&str> = conditions.iter().map(|condition| condition.name.as_str()).collect();
+        assert_eq!(unique.len(), conditions.len());
+        let values = |split| {
+            let of_split = conditions.iter().filter(move |condition| condition.split == split);
+            of_split.map(|condition| Condition {
+                name: String::new(),
+                split: Split::Training,
+                connections: Vec::new(),
+                ..condition.clone()
+            })
+        };
+        for training in values(Split::Training) {
+            assert!(values(Split::Evaluation).all(|evaluation| evaluation != training), "{training:?}");
+        }
+    }
+}
