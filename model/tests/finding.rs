@@ -13,7 +13,7 @@ use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
-use mpwatch_model::unit::{Bytes, Micros};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 fn texts(connection: &Connection) -> Vec<String> {
     let mark = |finding: &Finding| match finding.severity() {
@@ -87,6 +87,20 @@ fn subflows_behind_one_bottleneck_are_named_with_what_they_cost() {
             "! subflows 1 and 2 share a cap of 48.1 Mbit/s since +4.25 s, without a common queue: what one gains the others lose"
         ]
     );
+}
+
+#[test]
+fn the_rates_of_all_connections_are_named_as_evidence() {
+    let mut connection = fixture::connection(1, 3);
+    let mut found = fixture::bottleneck::shared(&connection.subflows);
+    for pair in &mut found.pairs {
+        let evidence = pair.evidence.as_mut().unwrap();
+        (evidence.connections, evidence.link_rate) = (Some(47), Some(BitsPerSecond(94_100_000)));
+    }
+    connection.bottlenecks = Some(found);
+    let [text] = &texts(&connection)[..] else { panic!("one bottleneck") };
+    let certainty = "(probability 0.98; 47 connections over these paths together carry 94.1 Mbit/s)";
+    assert!(text.contains(certainty), "{text}");
 }
 
 #[test]
