@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds the paths that share a bottleneck from the rates of all traced connections. One of many connections is a small part of what a link
-//! carries, so its own rates and delays say little; the rates of all subflows of a path together say which paths divide the link's rate.
+//! carries, so its own rates and delays say little. The rates of all subflows of a path together say which paths divide the link's rate, and the
+//! lowest RTT of all of them which paths have the same queueing delay.
 
 pub(super) mod partition;
 mod steps;
@@ -19,14 +20,17 @@ use steps::{STEP_NS, Steps};
 use super::decision::{Decision, VERDICT_LIFETIME, probability, running_mean};
 use super::evaluation::PairEvaluation;
 
-/// Time between two evaluations, and the delay of an evaluation after its time, as in the detector of a connection.
+/// Time between two evaluations, as in the detector of a connection.
 const INTERVAL: u64 = 250_000_000;
-const DELAY: u64 = 300_000_000;
-/// Length of the window in steps: 2 s; at least 1 s, if the newest of the paths is younger.
+/// Delay of an evaluation after its time: batches arrive up to 100 ms after their samples, and acknowledgements half an RTT after the queue.
+const DELAY: u64 = 250_000_000;
+/// Length of the window in steps: 2 s; at least 0.8 s, if the newest of the paths is younger.
 const WINDOW: u64 = 40;
-const MIN_WINDOW: u64 = 20;
+const MIN_WINDOW: u64 = 16;
 /// Lengths at which paths are compared, in steps: short steps for few fast subflows, long steps for many slow ones.
 const SCALES: [u64; 3] = [1, 2, 4];
+/// Weight of the log-odds from the rates. This weight and the numbers in [`delay_log_odds`] were fitted to the training conditions of the corpus.
+const RATE_WEIGHT: f64 = 0.6;
 /// Maximum absolute log-odds of an evaluation.
 const MAX_ODDS: f64 = 6.0;
 /// The first 300 ms of a path, in steps, are ignored: slow start fills no link.
@@ -102,12 +106,23 @@ impl PooledPair {
 /// The result of comparing two paths at several lengths of a step.
 #[derive(Default)]
 struct Scaled {
+    /// Length of the window of the queueing delays, in steps.
+    steps: u64,
+    /// Variance of the difference between the two queueing delays over the sum of their variances. 0: one queue; 1: independent queues.
+    difference: Option<f64>,
     /// Sum of the log-odds.
     odds: f64,
     /// The comparison with the strongest evidence, its log-odds, and the length of its steps and of its window in steps of 50 ms.
     strongest: Option<(Comparison, f64)>,
     scale: u64,
     window: u64,
+}
+
+impl Scaled {
+    /// A short window counts less: the first seconds of two links are often alike.
+    fn weighted_odds(&self) -> f64 {
+        (self.odds * self.steps as f64 / WINDOW as f64).clamp(-MAX_ODDS, MAX_ODDS)
+    }
 }
 
 /// The rates of the paths of all connections.
@@ -169,7 +184,7 @@ impl Pool {
         for ((a, b), scaled) in self.compare(&compared, began, to) {
             let paths = (compared[a], compared[b]);
             let known = self.pairs.get(&paths);
-            let odds = running_mean(known.map(|known| known.odds), scaled.odds.clamp(-MAX_ODDS, MAX_ODDS));
+            let odds = running_mean(known.map(|known| known.odds), scaled.weighted_odds());
             let mut decision = known.map_or_else(Decision::default, |known| known.decision);
             decision.update(Some(odds), Verdict::Unknown, at);
             let is_against = match decision.verdict {
@@ -195,8 +210,11 @@ impl Pool {
             let row = |path| Some(self.paths.get(path)?.steps.bytes(from, to, scale));
             let rows: Vec<Vec<f64>> = compared.iter().filter_map(row).collect();
             for comparison in partition::compare(&rows) {
-                let (odds, scaled) = (log_odds(&comparison), found.entry(comparison.rows).or_default());
-                scaled.odds += odds;
+                let odds = log_odds(&comparison);
+                let scaled = found
+                    .entry(comparison.rows)
+                    .or_insert_with_key(|(a, b)| self.delays((compared[*a], compared[*b]), from, to));
+                scaled.odds += RATE_WEIGHT * odds;
                 if scaled.strongest.as_ref().is_none_or(|(_, strongest)| strongest.abs() <= odds.abs()) {
                     (scaled.strongest, scaled.scale, scaled.window) =
                         (Some((comparison, odds)), scale, to - from);
@@ -204,6 +222,18 @@ impl Pool {
             }
         }
         found
+    }
+
+    /// The evidence of the queueing delays of two paths in some steps.
+    fn delays(&self, (a, b): (AddressPair, AddressPair), from: u64, to: u64) -> Scaled {
+        let delays = |path| self.paths.get(&path).map(|path| path.steps.delays(from, to));
+        let difference = delays(a).zip(delays(b)).and_then(|(a, b)| steps::relative_difference(&a, &b));
+        Scaled {
+            steps: to - from,
+            odds: difference.map_or(0.0, delay_log_odds),
+            difference,
+            ..Scaled::default()
+        }
     }
 
     fn evidence(
@@ -224,6 +254,7 @@ impl Pool {
             busy_b: self.busy(b, to),
             coverage: 1.0,
             window: Nanos(scaled.window * STEP_NS).micros(),
+            queue_concordance: scaled.difference.map(|difference| 1.0 - difference),
             connections: number(self.connections(a).max(self.connections(b))),
             pooled_paths: number(paths),
             conservation_ratio: strongest.map(|comparison| comparison.conservation),
@@ -301,4 +332,11 @@ fn log_odds(comparison: &Comparison) -> f64 {
     } else {
         -MAX_ODDS * steadiness(VARYING_ALONE)
     }
+}
+
+/// Log-odds that two congested paths share a queue, from [`Scaled::difference`].
+fn delay_log_odds(difference: f64) -> f64 {
+    /// Delays alone give at most a probability of 0.989: two queues can fill in step.
+    const MAX: f64 = 4.5;
+    (-4.0 * difference.max(0.01).ln() - 6.0).clamp(-MAX, MAX)
 }

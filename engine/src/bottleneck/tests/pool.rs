@@ -32,7 +32,12 @@ fn random(state: &mut u64) -> f64 {
 
 /// Some connections, each with a subflow over every path. `links`: the link of each path. `queue_us`: highest queueing delay.
 fn simulate(links: &[usize], connections: u64, seconds: u64, queue_us: u64) -> Pool {
-    let (mut pool, mut state) = (Pool::default(), 7);
+    simulate_beside(links, connections, seconds, queue_us, 0.0)
+}
+
+/// As [`simulate`]. `untraced`: highest share of a link that other traffic takes; it changes every 200 ms.
+fn simulate_beside(links: &[usize], connections: u64, seconds: u64, queue_us: u64, untraced: f64) -> Pool {
+    let (mut pool, mut state, mut left) = (Pool::default(), 7, [SEGMENTS; 2]);
     let subflows: Vec<(u64, u8)> = (0..connections)
         .flat_map(|connection| (0..links.len()).map(move |path| (connection, u8::try_from(path).unwrap())))
         .collect();
@@ -41,7 +46,9 @@ fn simulate(links: &[usize], connections: u64, seconds: u64, queue_us: u64) -> P
         let mut samples = vec![Vec::new(); subflows.len()];
         for step in 0..10 {
             let at = 1_000_000_000 + (batch * 10 + step) * STEP;
-            let queue = queue_us / 2 + queue_us / 2 * ((batch * 10 + step) % 50) / 50;
+            if (batch * 10 + step) % 20 == 0 {
+                left = left.map(|_| SEGMENTS * (1.0 - untraced * random(&mut state)));
+            }
             for weight in &mut weights {
                 *weight = (*weight + 0.4 * (random(&mut state) - 0.5)).clamp(0.2, 3.0);
             }
@@ -53,7 +60,9 @@ fn simulate(links: &[usize], connections: u64, seconds: u64, queue_us: u64) -> P
                     .filter(|((_, other), _)| links[usize::from(*other)] == link)
                     .map(|(_, weight)| weight)
                     .sum();
-                delivered[index] += SEGMENTS * weights[index] / sum;
+                delivered[index] += left[link] * weights[index] / sum;
+                let period = [50, 37][link];
+                let queue = queue_us / 2 + queue_us / 2 * ((batch * 10 + step) % period) / period;
                 let rtt = if batch == 0 { 10_000 } else { 10_000 + queue };
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
                 let count = delivered[index] as u32;
@@ -104,6 +113,16 @@ fn paths_on_one_link_divide_its_rate() {
         }
     }
     assert!(pool.is_shared((path(0), path(1))));
+}
+
+#[test]
+fn delays_decide_if_untraced_traffic_uses_the_links() {
+    let links = [0, 1, 0, 1];
+    let pool = simulate_beside(&links, 5, 4, 20_000, 0.6);
+    for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
+        let expected = if a % 2 == b % 2 { Verdict::Shared } else { Verdict::Disjoint };
+        assert_eq!(result(&pool, a, b).unwrap().verdict, expected, "{a} {b}");
+    }
 }
 
 #[test]
