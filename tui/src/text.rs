@@ -171,8 +171,7 @@ pub(crate) fn sparkline(values: &[f32], max: f32, width: usize) -> String {
             '·'
         } else {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 7")]
-            let height = ((value / max).clamp(0.0, 1.0) * 7.0).round() as usize;
-            BLOCKS[height]
+            BLOCKS[((value / max).clamp(0.0, 1.0) * 7.0).round() as usize]
         }
     };
     padding.chain(shown.iter().map(block)).collect()

@@ -28,8 +28,7 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
     let hint = nearest(command, &wrong).map(|hint| format!("did you mean `{hint}`?"));
     let hint = hint.or_else(|| in_other_commands(&tree, &wrong));
     error.remove(ContextKind::SuggestedArg);
-    let usage = command.clone().render_usage();
-    error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.clone().render_usage()));
     match hint {
         Some(hint) => {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(hint)]))

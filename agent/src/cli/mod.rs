@@ -46,7 +46,7 @@ use crate::time_spec::TimeSpec;
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_value_name = "COMMAND",
-    after_long_help = root_help()
+    after_long_help = format!("{}\n\nExit codes:\n{EXIT_CODES}", filter_help())
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -155,10 +155,6 @@ pub(crate) const EXIT_CODES: &str = "  0  success
   3  the kernel lacks something
   4  not permitted
   5  no such connection";
-
-fn root_help() -> String {
-    format!("{}\n\nExit codes:\n{EXIT_CODES}", filter_help())
-}
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TopOptions {

@@ -35,8 +35,7 @@ pub(super) fn run(options: &TopOptions, stop: &Arc<AtomicBool>) -> anyhow::Resul
     let view = LiveView { options, stop, screen: Screen::open(settings, Arc::clone(stop))? };
     let outcome = view.run();
     // The terminal is restored before any error is printed.
-    let closed = view.screen.close();
-    outcome.and(closed)
+    outcome.and(view.screen.close())
 }
 
 struct LiveView<'a> {

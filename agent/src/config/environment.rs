@@ -26,8 +26,7 @@ const PREFIXES_OF_TESTS: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATC
 /// All variables for users, with their help texts.
 pub(crate) fn variables() -> Vec<(String, &'static str)> {
     let keys = keys().map(|key| (key.environment(), key.help));
-    let others = OTHERS.into_iter().map(|(name, help)| (name.to_owned(), help));
-    others.chain(keys).collect()
+    OTHERS.into_iter().map(|(name, help)| (name.to_owned(), help)).chain(keys).collect()
 }
 
 /// Refuses an environment with an unknown `MPWATCH_*` variable.

@@ -21,8 +21,7 @@ pub(super) fn text(checks: &[Check], outcome: Outcome) -> String {
     let names = lines.iter().map(|line| line.name.len()).max().unwrap_or(0) + 2;
     let mut out = String::new();
     for line in &lines {
-        let head = format!("{:STATUS$}{:names$}", line.status, line.name);
-        push_wrapped(&mut out, &head, &line.text);
+        push_wrapped(&mut out, &format!("{:STATUS$}{:names$}", line.status, line.name), &line.text);
     }
     out + "\n" + &verdict(checks, outcome) + "\n"
 }

@@ -100,11 +100,7 @@ const STATES: &str = "opening and closing of connections and subflows";
 /// All hooks, first the required ones.
 pub const HOOKS: &[Hook] = &[
     required("on_set_state", "inet_sock_set_state", STATES),
-    required(
-        "on_set_state_nested",
-        "inet_sock_set_state",
-        "changes of state while another change is being processed",
-    ),
+    required("on_set_state_nested", "inet_sock_set_state", "changes of state during another change"),
     Hook {
         attach: Attach::Called { array: "state_changes" },
         ..required("handle_state_change", "inet_sock_set_state", STATES)

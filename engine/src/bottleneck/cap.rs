@@ -10,7 +10,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::{Micros, Nanos};
 
 use super::evaluation::{Cap, SubflowPair};
-use super::feature::{Features, Total};
+use super::feature::Features;
 
 /// Minimum length of a window: shorter windows have too little variation.
 const MIN_WINDOW: Micros = Micros(2_000_000);
@@ -112,9 +112,10 @@ impl Caps {
         for members in components(lengths.keys().copied()) {
             let is_inside = |pair: &&SubflowPair| members.contains(&pair.0);
             let bins = lengths.iter().filter(|(pair, _)| is_inside(pair)).map(|(_, bins)| *bins).min();
-            let features = bins.and_then(|bins| windows.get(&bins));
-            if features.and_then(|features| features.total(&members)).is_some_and(|total| is_constant(&total))
-            {
+            let total = bins.and_then(|bins| windows.get(&bins)?.total(&members));
+            if total.is_some_and(|total| {
+                total.sum_variation <= MAX_SUM_VARIATION && total.variation <= MAX_TOTAL_VARIATION
+            }) {
                 constant.extend(lengths.keys().filter(is_inside));
             }
         }
@@ -161,10 +162,6 @@ impl Caps {
         self.candidates.retain(|(a, b), _| *a != subflow && *b != subflow);
         self.found.retain(|cap| cap.rates.iter().all(|(id, _)| *id != subflow));
     }
-}
-
-fn is_constant(total: &Total) -> bool {
-    total.sum_variation <= MAX_SUM_VARIATION && total.variation <= MAX_TOTAL_VARIATION
 }
 
 /// Connected components of the graph of these pairs, each sorted by id.

@@ -140,11 +140,6 @@ fn varies(delays: &[Option<f64>]) -> bool {
     variance(&values).is_some_and(|variance| variance.sqrt() > NOISE_MS)
 }
 
-/// Whether there are enough samples to compute features.
-fn has_enough_samples(series: &Series, window: Window) -> bool {
-    series.is_sampled(window, MIN_SAMPLES_PER_SECOND * window.length().0 as f64 / 1e9)
-}
-
 /// Half of the base RTT, in bins.
 fn half_rtt_bins(series: &Series) -> Option<f64> {
     Some(series.base_rtt()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
@@ -180,7 +175,8 @@ pub(super) struct Features {
 impl Features {
     pub(super) fn from_series(series: &BTreeMap<SubflowId, Series>, window: Window) -> Self {
         // Skip all computations if fewer than two subflows can be compared.
-        let comparable = series.values().filter(|series| has_enough_samples(series, window));
+        let min_samples = MIN_SAMPLES_PER_SECOND * window.length().0 as f64 / 1e9;
+        let comparable = series.values().filter(|series| series.is_sampled(window, min_samples));
         if comparable.take(2).count() < 2 {
             return Self { subflows: BTreeMap::new(), rate_correlations: BTreeMap::new() };
         }

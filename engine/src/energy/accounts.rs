@@ -63,14 +63,4 @@ impl Accounts {
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut AccountState> {
         self.states.iter_mut().map(|(_, state)| state)
     }
-
-    /// The accounts with CPU time in the open window.
-    pub(crate) fn in_window(&mut self) -> Vec<&mut AccountState> {
-        self.all_mut().filter(|state| state.time > 0).collect()
-    }
-
-    /// Starts a new window.
-    pub(crate) fn clear_times(&mut self) {
-        self.all_mut().for_each(|state| state.time = 0);
-    }
 }

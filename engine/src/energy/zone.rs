@@ -72,7 +72,8 @@ impl ZoneSplit {
     pub(crate) fn close(&mut self, now: Nanos, spent: &WindowEnergy) -> bool {
         self.settle_deferred();
         let parts = self.parts(spent);
-        let mut accounts = self.accounts.in_window();
+        let mut accounts: Vec<&mut AccountState> =
+            self.accounts.all_mut().filter(|state| state.time > 0).collect();
         let time: u64 = accounts.iter().map(|account| account.time).sum();
         let available = u64::from(self.cpus).saturating_mul(spent.elapsed.0).max(1);
         let window = Window { spent, parts, time, busy: time as f64 / available as f64 };
@@ -131,7 +132,7 @@ impl ZoneSplit {
 
     /// Closes a window of unknown energy: its CPU time is discarded.
     pub(crate) fn lose(&mut self, elapsed: Nanos) {
-        self.accounts.clear_times();
+        self.accounts.all_mut().for_each(|state| state.time = 0);
         self.totals.power_uw = None;
         self.totals.windows_lost += 1;
         self.totals.lost_ns += elapsed;

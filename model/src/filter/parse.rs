@@ -89,7 +89,10 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "peer" => Network::parse(value).map(Test::Peer),
         "local" => Network::parse(value).map(Test::Local),
         "port" => value.parse().ok().map(Test::Port),
-        "id" => is_id_prefix(value).then(|| Test::Id(value.to_owned())),
+        "id" => {
+            let is_prefix = value.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-'));
+            is_prefix.then(|| Test::Id(value.to_owned()))
+        }
         "state" => TcpState::from_word(value).map(Test::State),
         "role" => Role::from_word(value).map(Test::Role),
         "class" => FlowClass::from_word(value).map(Test::Class),
@@ -102,10 +105,6 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         }
     };
     parsed.ok_or_else(|| format!("`{value}` is not {}", example(key)))
-}
-
-fn is_id_prefix(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-'))
 }
 
 fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, String> {

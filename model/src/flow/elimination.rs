@@ -29,9 +29,7 @@ impl EliminationAction {
     pub fn description(self) -> &'static str {
         match self {
             Self::Close => "Abort the TCP socket of the subflow; the peer receives a RST",
-            Self::Backup => {
-                "Use the subflow only if no other works (MP_PRIO); needs the userspace path manager"
-            }
+            Self::Backup => "Use only if no other subflow works (MP_PRIO); needs the userspace path manager",
         }
     }
 }

@@ -31,8 +31,7 @@ impl Name {
 
     /// The name as text.
     pub fn text(&self) -> Cow<'_, str> {
-        let length = self.0.iter().position(|&byte| byte == 0).unwrap_or(16);
-        String::from_utf8_lossy(&self.0[..length])
+        String::from_utf8_lossy(&self.0[..self.0.iter().position(|&byte| byte == 0).unwrap_or(16)])
     }
 }
 

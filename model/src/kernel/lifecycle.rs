@@ -177,9 +177,7 @@ impl FallbackReason {
         match self {
             Self::NotAttempted => "MPTCP was not asked for in the SYN",
             Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
-            Self::OptionOmitted => {
-                "SYNs with MP_CAPABLE were not answered, the kernel then omitted the option"
-            }
+            Self::OptionOmitted => "SYNs with MP_CAPABLE were not answered, so the kernel omitted the option",
             Self::AfterHandshake => "after the handshake, cause not reported by the kernel",
             Self::Unknown => "cause unknown",
         }

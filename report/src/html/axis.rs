@@ -197,8 +197,7 @@ impl Horizontal<'_> {
             format!("<path class=\"grid\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>{label}")
         });
         let middle = (f64::midpoint(self.left, self.right), bottom + 33.0);
-        let title = has_title.then(|| text(MIDDLE, middle, &self.scale.title()));
-        lines.chain(title).collect()
+        lines.chain(has_title.then(|| text(MIDDLE, middle, &self.scale.title()))).collect()
     }
 }
 

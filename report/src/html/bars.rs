@@ -97,8 +97,7 @@ impl Bars<'_> {
     /// Position at which bars begin: the names fit to its left.
     fn left(&self) -> f64 {
         let letters = |row: &Bar| row.name.chars().count() + row.count.to_string().len() + 4;
-        let longest = self.rows.iter().map(letters).max().unwrap_or(0);
-        (longest as f64 * LETTER).clamp(MIN_LEFT, MAX_LEFT)
+        (self.rows.iter().map(letters).max().unwrap_or(0) as f64 * LETTER).clamp(MIN_LEFT, MAX_LEFT)
     }
 
     /// A row for each bar. Empty bounds: unknown.

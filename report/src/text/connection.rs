@@ -182,7 +182,7 @@ fn second_path(connection: &Connection) -> Option<String> {
     let sent = path.after_bytes.map(|carried| format!(" ({} already carried)", bytes(carried.0)));
     let effective = match path.effective_after_bytes {
         Some(carried) => {
-            format!("carried 10 % of the traffic (counts as a path in use) after {}", bytes(carried.0))
+            format!("carried 10 % of the traffic (a path in use) after {}", bytes(carried.0))
         }
         None if connection.is_open() => "has not carried 10 % of the traffic".to_owned(),
         None => "never carried 10 % of the traffic".to_owned(),

@@ -87,8 +87,7 @@ impl Grid {
             let padding = " ".repeat(width.saturating_sub(cell.width()));
             if *align == Align::Right { padding + cell } else { cell.clone() + &padding }
         });
-        let line = cells.collect::<Vec<_>>().join(GAP);
-        format!("{indent}{}\n", line.trim_end())
+        format!("{indent}{}\n", cells.collect::<Vec<_>>().join(GAP).trim_end())
     }
 }
 

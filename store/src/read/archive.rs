@@ -137,9 +137,7 @@ fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     let ended = runs.iter().filter(|run| Some(run.id) != running);
     let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();
     let reason = match reasons.first()? {
-        &UNFINISHED => {
-            "mpwatch was killed; connections that were open then have the counters of their last row"
-        }
+        &UNFINISHED => "mpwatch was killed; connections open then have the counters of their last row",
         reason => reason,
     };
     Some(match runs.len() {

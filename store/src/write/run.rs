@@ -15,7 +15,7 @@ const ROW_INTERVAL_NS: i64 = 10_000_000_000;
 
 #[derive(Default)]
 pub(crate) struct Run {
-    began: Option<Timestamp>,
+    pub(super) began: Option<Timestamp>,
     /// Calendar time of boot-clock zero, by which the times of this run are dated.
     boot_epoch_ns: Option<i64>,
     /// When the row was last written.
@@ -25,11 +25,6 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Returns when the run began. The first call sets this time.
-    pub(crate) fn began_at(&mut self, first: Timestamp) -> Timestamp {
-        *self.began.get_or_insert(first)
-    }
-
     /// Step of the calendar since the previous snapshot, in nanoseconds. `None`: the calendar was not set.
     pub(crate) fn clock_step(&mut self, snapshot: &Snapshot) -> Option<i64> {
         let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);

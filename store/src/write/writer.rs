@@ -141,9 +141,9 @@ impl Writer {
             return Ok(changes);
         }
         let began = self.status.with(|status| status.began).unwrap_or(snapshot.at);
-        let start = RunStart { boot_id: snapshot.host.boot_id.clone(), at: self.run.began_at(began) };
-        let rows = RowNumbers::new(&self.file.database, self.file.run, start)?;
-        Ok(Changes::new(rows))
+        let start =
+            RunStart { boot_id: snapshot.host.boot_id.clone(), at: *self.run.began.get_or_insert(began) };
+        Ok(Changes::new(RowNumbers::new(&self.file.database, self.file.run, start)?))
     }
 
     /// Writes the last states of the connections that are still open. After the deadline, idle connections keep the state of their last row.

@@ -86,8 +86,7 @@ fn of_connection(connection: &Connection, width: usize) -> Text {
 
 fn of_subflow(connection: &Connection, subflow: &Subflow) -> Text {
     let in_group = |(number, group): (usize, &Vec<_>)| {
-        let index = group.iter().position(|id| *id == subflow.id)?;
-        Some(member(number, index, group.len()))
+        Some(member(number, group.iter().position(|id| *id == subflow.id)?, group.len()))
     };
     shared_groups(connection).enumerate().find_map(in_group).unwrap_or_default()
 }

@@ -124,10 +124,11 @@ fn timeline(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     let title = Text::new("Timeline", Ink::Strong).and(format!(", UTC and from {start}{shown}"), Ink::Faint);
     let below = rule(app, frame, area, title);
     let outages = outages(connection);
-    let lines = entries.iter().skip(first).take(page).map(|entry| {
-        let is_failure = is_failure(&outages, entry);
-        event(app, connection, entry, is_failure)
-    });
+    let lines = entries
+        .iter()
+        .skip(first)
+        .take(page)
+        .map(|entry| event(app, connection, entry, is_failure(&outages, entry)));
     put_lines(app, frame, below, lines);
 }
 

@@ -42,9 +42,7 @@ fn origin(energy: &SnapshotEnergy, width: usize) -> Vec<Text> {
     let source = match energy.source {
         EnergySource::RaplPerf | EnergySource::RaplPowercap => "measured by the CPU's energy counters (RAPL)",
         EnergySource::VmShare => "~ ESTIMATED: this virtual machine's share as its host reports it",
-        EnergySource::Model => {
-            "~ ESTIMATED from CPU time and the typical power of this CPU; no counter was read"
-        }
+        EnergySource::Model => "~ ESTIMATED from CPU time and the typical power of this CPU; no counter read",
         EnergySource::Simulated => "~ SIMULATED: no counter was read",
         EnergySource::Absent => {
             "No energy counter: no RAPL (a virtual machine, or no permission). CPU time is known."

@@ -71,8 +71,7 @@ impl App {
             self.type_key(*prompt, edit.clone(), key);
             return None;
         }
-        let action = self.settings.keys.action(Chord::from_event(key))?;
-        self.act_in_mode(action)
+        self.act_in_mode(self.settings.keys.action(Chord::from_event(key))?)
     }
 
     /// Handles a key in an input line. A filter takes effect while the user types, whenever the text is a valid filter.

@@ -49,9 +49,7 @@ fn btf(facts: &Facts) -> Check {
     match &facts.core {
         Some(Ok(_)) => Check::ok("btf", "present"),
         Some(Err(error)) => Check::fail("btf", error.clone()),
-        None => {
-            Check::fail("btf", "the kernel has no BTF: there is no /sys/kernel/btf/vmlinux").fix(OTHER_KERNEL)
-        }
+        None => Check::fail("btf", "the kernel has no BTF: no /sys/kernel/btf/vmlinux").fix(OTHER_KERNEL),
     }
 }
 
@@ -173,9 +171,7 @@ fn lockdown(facts: &Facts) -> Check {
             Check::fail("lockdown", "confidentiality: BPF programs may not read kernel memory")
                 .fix("boot with lockdown=integrity or without lockdown")
         }
-        Some("integrity") => {
-            Check::ok("lockdown", "integrity: no effect on mpwatch, which uses tracepoints only")
-        }
+        Some("integrity") => Check::ok("lockdown", "integrity: does not affect tracepoints"),
         Some(mode) => Check::ok("lockdown", mode),
         None => Check::ok("lockdown", "none, or securityfs is not mounted"),
     }
