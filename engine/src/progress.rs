@@ -7,7 +7,8 @@ use mpwatch_model::unit::{Bytes, Nanos};
 
 /// Number of consecutive retransmission timeouts, or of unanswered probes, after which a path has failed. Fewer also occur with heavy loss.
 const MAX_MISSED: u8 = 3;
-/// A path has also failed if data in flight is unacknowledged for this many timeouts and for this time, because a busy host answers late.
+/// A path has also failed if data in flight stays unacknowledged for both this number of timeouts and this time. The minimum time allows for
+/// busy hosts, which answer late.
 const MAX_SILENT_TIMEOUTS: u64 = 4;
 const MAX_SILENT: Nanos = Nanos(2_000_000_000);
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its timeout before the first RTT sample.
@@ -49,8 +50,8 @@ pub(crate) fn timeout(srtt: Nanos, variation: Nanos) -> Nanos {
 /// The state of a subflow.
 pub(crate) fn of_path(path: &PathEvidence) -> Progress {
     let silent = path.silent.unwrap_or_default();
-    // The kernel probes a closed window, and retransmits, at intervals that double up to two minutes. Nothing else shows whether the path of a
-    // closed window works, so a path that fails meanwhile is found at its third probe without an answer.
+    // While the peer's window is closed, the kernel sends only probes or retransmissions, at intervals that double up to two minutes. So a path
+    // that fails during this time is found only at its third unanswered probe.
     let rto = Nanos(path.rto.0 << path.excused.min(10));
     let is_silent = silent >= Nanos(rto.0 * MAX_SILENT_TIMEOUTS).max(MAX_SILENT);
     let missed = path.in_flight > 0 && (is_silent || path.backoff >= MAX_MISSED);
@@ -88,8 +89,8 @@ pub(crate) struct ConnectionEvidence {
 }
 
 /// Whether the connection is in an outage: data waits, and no path makes progress. `paths`: its open subflows. If one of them is not stuck,
-/// the kernel may still move the data of a failed path to it, or a DATA_ACK may be late although TCP has acknowledged all data: then the
-/// connection is in an outage only after `MAX_SILENT`.
+/// the outage begins only after `MAX_SILENT`. Until then, the kernel may still move the data of a failed path to this subflow, or the DATA_ACK
+/// may be late although TCP has acknowledged all data.
 pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence, Progress)]) -> bool {
     let is_stuck =
         |&(_, state): &(PathEvidence, Progress)| matches!(state, Progress::Stalled | Progress::Failed);

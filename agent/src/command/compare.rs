@@ -99,7 +99,8 @@ fn select(options: &CompareOptions) -> anyhow::Result<[(String, Report); 2]> {
     ])
 }
 
-/// The selected connections of a recording or a database, which may be larger than the memory. `label`: only of runs that have it.
+/// The connections of a recording or a database that the filter selects. The database may be larger than the memory. With `label`, only
+/// connections of runs that have this label.
 fn load(file: &Path, label: Option<&Label>, filter: &FilterOptions) -> anyhow::Result<Report> {
     if !is_database(file)? {
         ensure!(

@@ -221,7 +221,7 @@ fn nothing_is_exported_by_default_and_no_message_has_a_password() {
 }
 
 #[test]
-fn errors_are_listed_by_line_and_an_unknown_empty_table_is_one() {
+fn errors_are_listed_by_line_and_an_unknown_empty_table_is_an_error() {
     let file = "[nonsense]\n[store]\nkeep = 7\nmax_size = \"x\"\n[web]\nlisten = \"here\"\n[trace]\n";
     let error = load(file, &[], &[]).unwrap_err().to_string();
     let places: Vec<&str> = error.lines().filter_map(|line| line.split(", ").nth(1)).collect();

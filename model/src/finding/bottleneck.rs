@@ -48,7 +48,8 @@ pub(super) fn facts(connection: &Connection) -> Vec<Fact> {
     facts
 }
 
-/// Whether every subflow adds throughput if no two share a bottleneck: no path failed, and several subflows work or the connection closed.
+/// Whether every subflow adds throughput, provided that no two share a bottleneck: no path has failed, and the connection is closed or has
+/// several working subflows.
 fn add_throughput(connection: &Connection) -> bool {
     let several_work = !connection.is_open() || working_subflows(connection) > 1;
     several_work && !connection.subflows.iter().any(|subflow| outage::has_failed(connection, subflow))

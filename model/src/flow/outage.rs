@@ -20,7 +20,8 @@ const MIN_RECOVERY: i128 = 10_000_000_000;
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
 /// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
-/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its initial timeout, the longest that can be expected.
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its timeout before the first RTT sample, the upper limit of
+/// `retransmission_timeout`.
 const MIN_RTO: Micros = Micros(200_000);
 const INITIAL_RTO: Micros = Micros(1_000_000);
 
@@ -98,7 +99,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
         }
         _ => None,
     });
-    // In recordings of earlier versions, a closed socket that lost the kernel's mark (`stale`) counts as a recovery.
+    // Recordings of earlier versions report a recovery when a closed socket loses the kernel's mark (`stale`). Such a recovery is ignored.
     let is_open = |at: &Timestamp| subflow.closed.is_none_or(|closed| *at < closed.at);
     let mut signs: Vec<(Timestamp, Sign)> =
         marked.filter(|(at, sign)| *sign != Sign::Works || is_open(at)).collect();

@@ -115,8 +115,8 @@ fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Ve
     checks
 }
 
-/// Compares bytes at the end. The kernel also counts transmissions that a queue of this host refused; some may be retransmissions.
-/// Compares segments in the snapshot at the time of the kernel's report, because a FIN retransmitted later would count too.
+/// Compares the bytes of the final report. The kernel also counts transmissions that a queue of this host refused; some may be retransmissions.
+/// Compares the segments of the snapshot before the close (`idle`), because the final report may also count a retransmitted FIN.
 fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Check> {
     let theirs = end.traffic.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
     let name = format!("{}: subflows", end.name);
