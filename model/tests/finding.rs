@@ -177,6 +177,10 @@ fn a_path_that_can_hold_up_the_others_is_a_problem() {
     assert!(texts(&connection).iter().any(|found| found.starts_with(text)), "{:?}", texts(&connection));
     connection.subflows[1].backup = true;
     assert!(!slow(&connection), "a backup carries nothing");
+    connection.subflows[1].backup = false;
+    assert!(slow(&connection));
+    (connection.subflows[1].bytes_sent, connection.subflows[1].bytes_received) = (Bytes(0), Bytes(0));
+    assert!(!slow(&connection), "only the handshake measured its RTT");
 }
 
 #[test]

@@ -164,7 +164,8 @@ fn outage(connection: &Connection) -> Option<Fact> {
 }
 
 fn slow_path(connection: &Connection) -> Option<Fact> {
-    let is_used = |subflow: &Subflow| !subflow.backup && !outage::has_failed(connection, subflow);
+    let carries = |subflow: &Subflow| !subflow.backup && subflow.bytes_sent.0 + subflow.bytes_received.0 > 0;
+    let is_used = |subflow: &Subflow| carries(subflow) && !outage::has_failed(connection, subflow);
     let used = connection.subflows.iter().zip(1..).filter(|(subflow, _)| is_used(subflow));
     let mut rtts: Vec<(Micros, usize)> =
         used.filter_map(|(subflow, number)| Some((subflow.rtt_p50?, number))).collect();

@@ -8,6 +8,7 @@ mod dropped;
 mod idle;
 mod lifecycle;
 mod outage;
+mod path;
 mod progress;
 mod records;
 mod reuse;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an ACK that acknowledges no data tells about a path with retransmission timeouts.
+
+use mpwatch_model::unit::{Bytes, Nanos};
+
+use super::records::{SECOND, subflow};
+use crate::tracker::path::{Interval, PathState};
+use crate::tracker::suspension::Suspensions;
+
+/// The timeouts that do not count against a path with three timeouts, after an ACK with a window of `window` bytes. At the tick before, the
+/// window was 100 000 bytes.
+fn excused(window: u64, bytes_received: u64) -> u8 {
+    let (mut path, suspensions) = (PathState::default(), Suspensions::default());
+    let mut record = subflow(1, SECOND, 0);
+    record.waiting.in_flight = 10;
+    let mut evaluate = |second: u64, backoff: u8, window: u64, bytes_received: u64| {
+        record.at = Nanos(second * SECOND);
+        record.waiting.backoff = backoff;
+        record.waiting.window = Bytes(window);
+        record.waiting.last_ack = Some(Nanos(second * SECOND - 100_000_000));
+        record.tcp.bytes_received = Bytes(bytes_received);
+        let now = Nanos(second * SECOND);
+        let interval = Interval { previous: Nanos(now.0 - SECOND), now, suspensions: &suspensions };
+        path.evaluate(&record, false, true, interval).0.excused
+    };
+    evaluate(10, 2, 100_000, 0);
+    evaluate(11, 3, window, bytes_received)
+}
+
+#[test]
+fn an_ack_without_news_answers_a_retransmission() {
+    assert_eq!(excused(100_000, 0), 3);
+    assert_eq!(excused(50_000, 0), 3);
+}
+
+#[test]
+fn an_ack_with_a_larger_window_or_with_data_answers_no_retransmission() {
+    assert_eq!(excused(200_000, 0), 0, "the peer's application read data");
+    assert_eq!(excused(100_000, 1_000), 0, "the peer sent data");
+}
