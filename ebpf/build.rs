@@ -83,11 +83,11 @@ fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
     linker.link().context("linking the BPF objects")
 }
 
-/// Writes the constants and structs of the ABI header in Rust, from the BTF that clang makes of them.
+/// Writes the constants and structs of the ABI header in Rust, from the BTF that clang generates for them.
 fn generate_abi(out: &Path) -> Result<()> {
     let headers = ABI_HEADERS.map(fs::read_to_string).into_iter().collect::<io::Result<String>>()?;
     let mut text = String::from("#include <linux/types.h>\n#include \"mpwatch_abi.h\"\n");
-    // clang describes only types that a variable has.
+    // clang emits BTF only for types that a variable uses.
     for (number, name) in headers.lines().filter_map(|line| line.strip_suffix(" {")).enumerate() {
         writeln!(text, "{name} variable_{number};")?;
     }

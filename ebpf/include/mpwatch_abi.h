@@ -15,7 +15,7 @@ enum mpw_limit {
 	MPW_STALLS = 4,		      /* kept per subflow; a new stall overwrites the oldest */
 	MPW_STALL_UNUSED = 2,	      /* mpw_stall.unacked: nothing in flight */
 	MPW_MIN_STALL_NS = 100000000, /* half of the shortest retransmission timeout */
-	MPW_MIN_WINDOW = 1280, /* a smaller one admits no segment, even with IPv6's minimum MTU */
+	MPW_MIN_WINDOW = 1280, /* smaller windows admit no segment, even at IPv6's minimum MTU */
 	MPW_RM_IDS = 8,	       /* in one REMOVE_ADDR: the kernel's MPTCP_RM_IDS_MAX */
 	MPW_NAME_LEN = 16,
 	MPW_CGROUP_LEVELS = 16,	    /* of a control group's path */
@@ -80,7 +80,7 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_RECEIVED = 1u << 23,
 	/* The SYN that was answered had no MP_CAPABLE, because the kernel omits the option after unanswered SYNs that had it. */
 	MPW_SF_OPTION_OMITTED = 1u << 26,
-	/* MPW_SF_RM_ADDR_* shifted left by this: the REMOVE_ADDR is older than the subflow. Only BPF programs use these flags. */
+	/* An MPW_SF_RM_ADDR_* flag, shifted left by this, marks a REMOVE_ADDR that is older than the subflow. Only BPF programs use it. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
 
@@ -271,7 +271,7 @@ struct mpw_observed {
 	__u64 closed_ns;
 	/* Payload of the connection, both directions, when this subflow was established. */
 	__u64 joined_bytes;
-	/* When this subflow had carried a tenth of its connection's payload, and that payload. */
+	/* When this subflow had carried a tenth of its connection's payload, and the connection's payload at that time. */
 	__u64 effective_ns;
 	__u64 effective_bytes;
 	/* Scheduler rounds that considered this subflow, and rounds after which it had new data to send. */
@@ -279,7 +279,7 @@ struct mpw_observed {
 	__u64 sched_picked;
 	/* Last segment that showed progress of the connection. */
 	__u64 progress_ns;
-	/* Times of the last ACK, and since when data has been queued or in flight (0: none is). Precision: one timer tick. */
+	/* Time of the last ACK, and time since which data is queued or in flight (0: no data is). Precision: one timer tick. */
 	__u64 ack_ns;
 	__u64 busy_ns;
 	/* Retransmitted payload, excluding segments that a queue of this host refused. 0: none, or tcp_retransmit_skb is not traced. */

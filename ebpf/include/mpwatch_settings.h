@@ -28,7 +28,7 @@ struct mpw_settings {
 
 /* Sampling rate of received segments. User space may reduce it at any time to save CPU time. */
 struct mpw_sampling_rate {
-	/* In each timer tick, the first segments_per_tick segments of a subflow are sampled, then every every_nth (a power of two). */
+	/* In each timer tick, the first segments_per_tick segments of a subflow are sampled, then one in every_nth (a power of two). */
 	__u32 segments_per_tick;
 	__u32 every_nth;
 	/* Factor on the interval between two delay samples. */

@@ -9,7 +9,7 @@ use mpwatch_model::unit::Nanos;
 /// the next synchronization. `None`: the clock is not synchronized, or the kernel refuses to report it.
 pub fn error() -> Option<Nanos> {
     let mut clock = MaybeUninit::<libc::timex>::zeroed();
-    // SAFETY: all zero is a valid `timex`, whose modes then change nothing; the kernel fills it.
+    // SAFETY: an all-zero `timex` is valid, and its `modes` of 0 change nothing; the kernel fills the structure.
     let (state, clock) = unsafe { (libc::adjtimex(clock.as_mut_ptr()), clock.assume_init()) };
     bound(state, clock.status, clock.maxerror)
 }

@@ -112,7 +112,7 @@ pub struct Report {
     /// Number of connections that a filter removed from `connections`. Not part of the JSON format.
     #[serde(skip)]
     pub filtered_out: usize,
-    /// Whether the report is on one network namespace, so that errors that are counted for the host may belong to others. Not part of JSON.
+    /// Whether the report is on one network namespace, so that errors counted for the host may belong to other namespaces. Not part of JSON.
     #[serde(skip)]
     pub is_of_namespace: bool,
     /// Start times of the runs in the report, in order. Empty: the report is on one run. Not part of the JSON format.

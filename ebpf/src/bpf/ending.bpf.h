@@ -35,8 +35,8 @@ static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct 
 
 /*
  * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. A REMOVE_ADDR that is
- * older than the subflow does not explain a reset; after a FIN, the address was probably removed a second time. If the peer sent MP_FASTCLOSE
- * on one subflow, the kernel resets the other subflows, possibly before the peer's own resets arrive.
+ * older than the subflow does not explain a reset, but explains a FIN, because the address was then probably removed a second time. If the peer
+ * sent MP_FASTCLOSE on one subflow, the kernel resets the other subflows, possibly before the peer's own resets arrive.
  */
 static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_sock *msk)
 {

@@ -29,7 +29,7 @@ int BPF_PROG(on_reset_sent, struct sock *sk)
 
 /*
  * The tracepoint fires after sk_error_report(), in which MPTCP clears the error unless another task holds the connection's lock. If the
- * subflow timed out, the cleared error was the last one that the network reported, else ETIMEDOUT (tcp_write_err()).
+ * subflow timed out, the cleared error was the last error that the network reported or, without one, ETIMEDOUT (tcp_write_err()).
  */
 static __always_inline __u32 reported_error(struct subflow_state *state, struct sock *sk)
 {

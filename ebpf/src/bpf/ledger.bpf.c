@@ -251,7 +251,7 @@ static __always_inline void copy_accounts(struct mpw_cpu_accounts *out, struct c
 	out->at_ns = now;
 }
 
-/* Adds the time since the last mark. If the mark is later than the clock, at_ns is moved beyond now instead, because no account may shrink. */
+/* Adds the time since the last mark. If the clock is behind the mark, adds the difference to at_ns instead, because no account may shrink. */
 static __always_inline void add_since_mark(struct mpw_cpu_accounts *out, struct level *level,
 					   __u64 clock)
 {

@@ -64,7 +64,7 @@ struct cpu_ledger {
 	__u64 since_ns;
 	/* Total length of earlier sampling windows. */
 	__u64 elapsed_ns;
-	/* Estimated time of the marks of a sampled ledger. The clocks of all levels exclude it, because outside of windows there are no marks. */
+	/* Estimated time of the marks of a sampled ledger. No level's clock includes it, because a window stands for time without marks. */
 	__u64 programs_ns;
 	/* Total time of device interrupts, and start of the current interrupt (0: none). */
 	__u64 hard_ns;

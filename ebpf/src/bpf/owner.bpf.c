@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Owner of a socket: the process that connects or closes it (lifecycle.bpf.c), has it open in find_owners(), or uses it (ledger only). */
+/* Owner of a socket: the process that connects or closes it (lifecycle.bpf.c), has it open when find_owners() runs, or uses it (ledger only). */
 #include "compat.bpf.h"
 #include "ledger.bpf.h"
 #include "maps.bpf.h"

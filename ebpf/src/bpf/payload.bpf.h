@@ -20,8 +20,8 @@ static __always_inline __u64 payload_between(__u64 first, __u64 next, bool fin)
 }
 
 /*
- * Computes byte counts from sequence numbers. If the peer's key is unknown, there is no data yet, or the connection fell back and its only
- * subflow has the counts. Kernel fields may change meanwhile, so each is read once.
+ * Computes byte counts from sequence numbers. An unknown key of the peer means that there is no data yet, or that the connection fell back,
+ * so that its only subflow has the counts. Kernel fields may change meanwhile, so each is read once.
  */
 static __always_inline void
 count_by_sequence(struct mpw_msk *out, struct connection_state *connection, struct mptcp_sock *msk)

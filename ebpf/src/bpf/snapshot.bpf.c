@@ -93,7 +93,7 @@ static __always_inline __u64 connection_fingerprint(struct connection_state *con
 
 /*
  * Most sockets are idle. Nothing is written for them, because each read of 32 KiB walks a bucket of the kernel's map from its beginning.
- * A socket is skipped if its fingerprint is the same as when its full record was found unchanged. (The fingerprint alone is not enough: while
+ * A socket is skipped if its fingerprint has not changed since its full record was found unchanged. (The fingerprint alone is not enough: while
  * a segment is processed, its fields change before the rest of the record.) Every few seconds the socket is read in full and reported, so that
  * user space does not consider it closed.
  *

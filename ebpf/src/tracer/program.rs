@@ -57,8 +57,8 @@ pub(crate) fn measured(programs: &[(String, ProgramStats)]) -> Option<(u64, Nano
     (runs > 0).then_some((runs, Nanos(time)))
 }
 
-/// Upper bound of the number of events that no program handled. Two programs on one tracepoint are substitutes: at most as many events are
-/// missed by both as by the program that missed fewer.
+/// Upper bound of the number of events that no program handled. If two programs are on one tracepoint, each event needs only one of them: both
+/// together missed at most the lower of their two counts.
 pub(crate) fn events_missed(programs: &[(String, ProgramStats)]) -> u64 {
     let mut by_tracepoint = BTreeMap::new();
     for (name, stats) in programs {

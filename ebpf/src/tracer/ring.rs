@@ -183,7 +183,7 @@ impl Rings {
         })
     }
 
-    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If a limit of tasks forbids the thread, full rings lose records,
+    /// Lets a second thread empty the rings until [`Rings::poll`] is called. If a task limit prevents its creation, full rings lose records,
     /// which the programs count.
     pub(crate) fn begin_tick(&mut self) {
         if self.helper.is_none() {

@@ -33,7 +33,7 @@ pub struct Detector {
     pairs: Vec<PairEvaluation>,
     /// `None`: evaluation is never suspended.
     backoff: Option<Backoff>,
-    /// Since when the rates of all connections decide, so that this one is not evaluated. `None`: it is evaluated.
+    /// Time since which the rates of all connections decide every verdict, so that this connection is not evaluated. `None`: it is evaluated.
     deferred: Option<Nanos>,
 }
 
@@ -115,7 +115,7 @@ impl Detector {
         self.evaluated = Some(self.evaluated.map_or(due, |evaluated| evaluated.max(due)));
     }
 
-    /// Stops evaluation while the rates of all connections decide about every pair, or continues it.
+    /// Suspends evaluation if the rates of all connections decide the verdict on every pair (`is_decided`), or resumes it.
     pub(crate) fn defer(&mut self, is_decided: bool, now: Nanos) {
         match self.deferred {
             None if is_decided => self.deferred = Some(now),

@@ -73,7 +73,7 @@ pub(super) struct SubflowFeatures {
 
 impl SubflowFeatures {
     /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. An acknowledgement
-    /// arrives half an RTT after its segment left the queue; a shift by the difference aligns the rates of all subflows in time.
+    /// arrives half an RTT after its segment left the queue; a shift by the difference from the maximum aligns all rates in time.
     fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
@@ -156,7 +156,7 @@ pub(super) struct Total {
     pub(super) segments_per_second: Vec<f64>,
 }
 
-/// The values of each row at the positions, from the end, at which all rows have a value. `None`: fewer than `min_common` positions.
+/// The values of each row at the positions at which all rows have a value. Positions count from the end. `None`: fewer than `min_common`.
 fn common_values(rows: &[&[Option<f64>]], min_common: usize) -> Option<Vec<Vec<f64>>> {
     let length = rows.iter().map(|row| row.len()).min()?;
     let rows: Vec<_> = rows.iter().map(|row| &row[row.len() - length..]).collect();

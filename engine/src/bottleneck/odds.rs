@@ -38,7 +38,7 @@ pub(super) fn log_odds(evidence: &Evidence) -> f64 {
     BIAS * absence(evidence) + TERMS.iter().map(|term| term.weight * (term.value)(evidence)).sum::<f64>()
 }
 
-/// Weight of [`BIAS`], the absence of evidence, 0 to 1. Without rates, it is the fraction of the variation of delays that is not noise.
+/// Weight of [`BIAS`], which stands for absent evidence: 1 or, without rates, the fraction of the variation of delays that is not noise.
 fn absence(evidence: &Evidence) -> f64 {
     if evidence.rate_variation.is_some() { 1.0 } else { evidence.queue_signal.unwrap_or(0.0) }
 }

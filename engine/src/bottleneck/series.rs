@@ -25,7 +25,7 @@ struct Bin {
     sent_ns: u32,
     /// When the last acknowledgement of this bin arrived, from the start of the bin. `None`: no acknowledgement arrived.
     acked_ns: Option<u32>,
-    /// Running totals after the last sample of this bin. If this bin has no sample, of the last earlier bin with one.
+    /// Running totals at the latest sample before the end of this bin.
     delivered: u32,
     lost: u32,
     /// A reduction of the congestion window began in this bin.

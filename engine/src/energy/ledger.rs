@@ -8,7 +8,7 @@ use mpwatch_model::kernel::cpu::{CpuAccounts, divide};
 /// Account to which CPU time, and its energy, is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Account {
-    /// Network path of a subflow.
+    /// The network stack's work for a subflow.
     Flow(SubflowId),
     /// Code of processes that own sockets.
     App,

@@ -20,7 +20,7 @@ use mpwatch_model::unit::Nanos;
 use super::placement::{EstimatedTimes, Placement, place};
 use super::unit_cost::{PACKET, UnitCosts};
 
-/// Weight, in work, of the assumption that windows contain as large a share of the work as of the time.
+/// Weight, in work units, of the prior assumption that windows contain the same fraction of all work as of all time.
 const PRIOR_WORK: f64 = 64.0 * PACKET;
 /// Weight, in packets, of the same assumption about the packets of the whole machine.
 const PRIOR_PACKETS: f64 = 64.0;

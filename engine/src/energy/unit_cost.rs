@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const WORK: usize = 5;
 /// Work of a packet.
 pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
-/// Weight, in work, of the cost of the class in the cost of a flow.
+/// Weight of the unit cost of a class in the unit cost of a flow, in work units.
 const PRIOR_WORK: f64 = 16.0 * PACKET;
 /// Flows with fewer packets have classes of their own: they use most of their time to open and close the connection.
 const SHORT: u64 = 16;

@@ -94,8 +94,8 @@ pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
     }
 }
 
-/// The result for two subflows. Between paths of several connections the rates of all connections decide: the own rates and delays
-/// are a small part of what the links carry.
+/// The result for two subflows. If several connections use one of their paths, the rates of all connections decide the verdict, because the
+/// traffic of this connection is a small part of the traffic of the links.
 fn evaluation(
     flow: &Flow,
     (a, b): (SubflowId, SubflowId),

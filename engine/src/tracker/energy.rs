@@ -56,7 +56,7 @@ impl Energy {
             None => window.clone(),
             Some(mut due) => {
                 if !due.join(window) {
-                    // The windows cannot be joined: charges the earlier windows, with the CPU time so far if their energy is known.
+                    // The windows cannot be joined. Charge the earlier windows now; if their energy is known, in proportion to the CPU time so far.
                     if due.has_energy() {
                         self.charge_estimate(&due, tick, sampling, flows);
                     } else {

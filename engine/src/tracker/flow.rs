@@ -128,7 +128,7 @@ impl Flow {
         self.complete_ticks >= MIN_MISSED_TICKS
     }
 
-    /// Whether the connection is reported, which begins when its socket has connected.
+    /// Whether the connection is reported. Reporting begins when its socket has connected.
     pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
     }

@@ -139,7 +139,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a tick: returns a snapshot, discards closed connections with final values in it, and excludes idle connections from later ticks.
+    /// Ends a tick: returns a snapshot, discards closed connections whose final values it contains, and excludes idle connections from later ticks.
     pub fn end_tick(&mut self) -> Snapshot {
         let mut snapshot = self.snapshot();
         let active = self.flows.all_active();
@@ -229,8 +229,8 @@ impl Tracker {
         .with(connections)
     }
 
-    /// Applies a change of the set of measured values. A reduction by the budget must not wake idle connections: with 100 000 of them, the
-    /// next ticks would cost so much that the budget would reduce again.
+    /// Applies a change of the set of measured values. A reduction to keep the CPU budget must not wake idle connections: with 100 000 of
+    /// them, the next ticks would take so much CPU time that a further reduction would follow.
     fn on_start(&mut self, start: &Start) {
         let changes_flows = (start.traces, start.ledger) != (self.start.traces, self.start.ledger);
         self.start = start.clone();

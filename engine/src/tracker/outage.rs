@@ -55,7 +55,7 @@ impl Flow {
         let is_limited = unsent > Bytes(0) && window.is_some_and(|window| window < MIN_WINDOW);
         let paths = self.evaluate_paths(is_open, is_limited, ticks);
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
-        // If all paths have failed, the last window that the peer announced says nothing.
+        // If all paths have failed, the last window that the peer announced is outdated.
         let is_window_closed = paths.iter().any(|(_, path)| *path == Progress::LimitedByReceiver);
         let is_answered =
             paths.iter().all(|(path, _)| path.probes == 0 && (path.in_flight == 0 || path.backoff == 0));
@@ -161,7 +161,7 @@ impl Flow {
             .max(waiting.filter_map(|subflow| subflow.record.waiting.busy_since).min())
     }
 
-    /// Adds an outage that has ended to the timeline, unless it is there as a stall, which a subflow records when two segments arrive.
+    /// Adds an outage that has ended to the timeline, unless the timeline already has it as a stall that a subflow recorded.
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {

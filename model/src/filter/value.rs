@@ -161,7 +161,7 @@ impl Amount {
     }
 }
 
-/// The decimal fraction with these digits of `scale`, rounded down: digits `25` of 1000 are 250.
+/// `scale` times the decimal fraction with these digits, rounded down: 250 for a scale of 1000 and the digits `25`.
 fn fraction_of(scale: u64, digits: &str) -> u64 {
     let steps = digits.bytes().scan(scale, |rest, digit| {
         *rest /= 10;

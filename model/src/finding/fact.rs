@@ -207,7 +207,7 @@ pub struct Certainty {
     pub since: Option<Micros>,
     /// Probability of sharing of the least certain pair, which is the value closest to 0.5.
     pub probability: Option<f64>,
-    /// The number of connections whose rates decided, and their rate over the common link. `None`: one connection decided.
+    /// Number of connections from whose rates the verdicts were derived, and their rate over the common link. `None`: one connection.
     pub pooled: Option<(u32, Option<BitsPerSecond>)>,
 }
 

@@ -105,14 +105,14 @@ pub struct Evidence {
     /// Length of the time over which the figures were computed.
     #[serde(rename = "window_us")]
     pub window: Micros,
-    /// Number of connections over the two paths (pairs of addresses) whose rates decided. `null`: this connection's own figures decided.
+    /// Number of connections over the two paths (pairs of addresses) from whose rates the verdict was derived. `null`: only this connection.
     pub connections: Option<u32>,
     /// Number of paths whose rates were compared.
     pub pooled_paths: Option<u32>,
     /// Variance of the sum of the rates of two sets of paths over the sum of their variances; each of the two paths is in one of the sets. Near 0
     /// all connections together divide a constant rate; near 1 the sets have links of their own.
     pub conservation_ratio: Option<f64>,
-    /// Payload that all traced connections sent over the common link of the two paths. `null`: there is none.
+    /// Payload rate of all traced connections over the common link of the two paths. `null`: the paths have no common link.
     #[serde(rename = "link_bps")]
     pub link_rate: Option<BitsPerSecond>,
 }

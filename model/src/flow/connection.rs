@@ -36,7 +36,7 @@ pub struct Connection {
     pub id: ConnectionId,
     /// Local token. `null`: plain TCP, or a fallback before the handshake.
     pub token: Option<Token>,
-    /// Token of the peer: the two ends of a connection have these two swapped.
+    /// Token of the peer. The other end reports the two tokens swapped.
     pub remote_token: Option<Token>,
     /// Name of the network namespace; `net:[inode]` if it has none.
     pub netns: String,
@@ -175,14 +175,14 @@ impl Connection {
         self.subflows.iter().map(wire).sum::<Bytes>() + self.dropped().wire_bytes_estimate
     }
 
-    /// Payload and estimated wire bytes that were observed. If the connection's payload is unknown, of its whole life.
+    /// Payload and wire bytes (estimated) that were observed. If the connection's payload is unknown, the totals of its whole life.
     pub(crate) fn payload_and_wire(&self) -> (Bytes, Bytes) {
         let all = || (self.payload(), self.wire_bytes_estimate());
         self.observed.map_or_else(all, |observed| (observed.bytes, observed.wire_bytes_estimate))
     }
 
-    /// Excess traffic `[UPD18]`: fraction of the observed wire bytes (estimated) that delivered no new payload, but headers and
-    /// retransmissions. `None`: there were no wire bytes.
+    /// Excess traffic `[UPD18]`: fraction of the observed wire bytes (estimated) that was headers and retransmissions instead of new payload.
+    /// `None`: there were no wire bytes.
     pub fn excess_ratio(&self) -> Option<f64> {
         let (payload, wire) = self.payload_and_wire();
         excess(payload, wire)

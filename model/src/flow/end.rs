@@ -16,7 +16,7 @@ pub struct EndColumns {
     pub event: Vec<Column>,
 }
 
-/// A connection as recorded on one host. The cells of each row belong to the columns in the field of [`EndColumns`] for this kind of row.
+/// A connection as recorded on one host. The columns of each row are in the field of [`EndColumns`] for the same kind of row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct End {
     /// The connection.

@@ -87,7 +87,7 @@ impl IdleConnections {
         Arc::make_mut(&mut self.parts[part(id)]).insert(id, idle);
     }
 
-    /// Removes a connection that is no longer idle. The counts do not depend on the time at which the connection is read.
+    /// Removes a connection that is no longer idle. It may be read at any time, because its counts do not depend on the time.
     pub fn remove(&mut self, id: ConnectionId) {
         if !self.contains(id) {
             return;

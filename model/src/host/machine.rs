@@ -54,7 +54,7 @@ pub struct Losses {
     pub ring_full_recovered: u64,
     /// Final records that fitted neither ring buffer. Their flows end with the counters of their last sample.
     pub records_lost: u64,
-    /// Payload sent by flows whose final record was lost, or that could not be traced; host totals include them.
+    /// Payload sent by flows whose final record was lost, or that could not be traced; host totals include this payload.
     pub lost_bytes_sent: Bytes,
     /// Payload received by flows whose final record was lost, or that could not be traced.
     pub lost_bytes_received: Bytes,
@@ -68,8 +68,8 @@ pub struct Losses {
     /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
     /// Events that occurred while the same BPF program was running on the same CPU, so that the kernel did not run the program again. RTT samples
-    /// or scheduler rounds may be missing; no total depends on them. Two programs handle each state change, which counts here only if both may
-    /// have missed it. A connection whose opening was missed has `seen_open: false`.
+    /// or scheduler rounds may be missing; no total depends on them. Two programs handle state changes; a state change counts here only if both
+    /// may have missed it. A connection whose opening was missed has `seen_open: false`.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,

@@ -34,7 +34,7 @@ pub struct Service {
     pub scrape_took: Option<Nanos>,
     /// The daemon's process.
     pub process: DaemonProcess,
-    /// Number of label values merged into `__other__`, because a larger label value replaced them or they expired.
+    /// Number of label values merged into `__other__`, because a label value with more payload replaced them, or because they expired.
     pub series_merged: u64,
     /// State of the store. `None`: there is no store.
     pub store: Option<StoreState>,

@@ -66,7 +66,7 @@ impl Cursor {
 pub struct StoredEnd {
     /// Its cells are in the order of [`end_columns`].
     pub end: End,
-    /// Grows with each later state of the same connection: the time of reading in nanoseconds since 1970, at least the last version plus one.
+    /// A later state of a connection has a larger version: the time of reading in nanoseconds since 1970, but at least the last version plus 1.
     pub version: u64,
 }
 

@@ -198,7 +198,7 @@ impl Changes {
         self.due = due.map(|Reverse((due_ns, id))| Reverse((due_ns + by_ns, id))).collect();
     }
 
-    /// The changes by final states that were only in replaced snapshots.
+    /// The changes for final states that only replaced snapshots contained.
     fn replaced<'a>(
         &mut self,
         database: &Database,
@@ -307,7 +307,7 @@ fn state(connection: &Connection) -> u64 {
     hasher.finish()
 }
 
-/// Whether the record of a closed connection differs from its previous state by more than the rates, which drop to 0 after its end.
+/// Whether the record of a closed connection differs from its previous state in other values than the rates, which drop to 0 after its end.
 fn has_changed(before: Option<&Connection>, now: &Connection) -> bool {
     let without_rates = |connection: &Connection| {
         let mut connection = connection.clone();

@@ -16,8 +16,8 @@ pub struct Limits {
     /// Maximum number of snapshots that wait for the writer. More may wait if together they have at most `backlog` connections. Beyond both
     /// limits, a new snapshot replaces the last one.
     pub queue: usize,
-    /// Maximum number of connections that wait in memory, each for final states from replaced snapshots and for connections that could not
-    /// be written.
+    /// Maximum number of connections that wait in memory: this many final states from replaced snapshots, and this many connections that
+    /// could not be written.
     pub backlog: usize,
     /// Maximum time between two samples of a long connection.
     pub sample_every: Duration,

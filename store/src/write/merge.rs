@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Merges the records of one connection by several runs.
+//! Merges the records that several runs have written of one connection.
 
 use std::mem::discriminant;
 
@@ -155,7 +155,7 @@ fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     }
 }
 
-/// A run that finds a connection dates what happened before by its first sample; these entries repeat earlier ones.
+/// A run that finds an open connection gives earlier events the time of its first sample. If `old` has such an event, its repetition is dropped.
 fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
     use TimelineEvent::{AddressAnnounced, FellBack, PeerAddressAnnounced, PeerAddressRemoved, SubflowStale};
     let is_repeated = |entry: &TimelineEntry| {

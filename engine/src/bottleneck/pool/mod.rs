@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finds the paths that share a bottleneck from the rates of all traced connections. One of many connections is a small part of what a link
-//! carries, so its own rates and delays say little. The rates of all subflows of a path together say which paths divide the link's rate, and the
-//! lowest RTT of all of them which paths have the same queueing delay.
+//! Infers from the rates of all traced connections which paths share a bottleneck. One of many connections is a small part of the traffic of a
+//! link, so its own rates and delays are weak evidence. The sum of the rates of all subflows of a path shows which paths divide the rate of a
+//! link, and the lowest RTT of all these subflows shows which paths have the same queueing delay.
 
 pub(super) mod partition;
 mod steps;
@@ -24,7 +24,7 @@ use super::evaluation::PairEvaluation;
 const INTERVAL: u64 = 250_000_000;
 /// Delay of an evaluation after its time: batches arrive up to 100 ms after their samples, and acknowledgements half an RTT after the queue.
 const DELAY: u64 = 250_000_000;
-/// Length of the window in steps: 2 s; at least 0.8 s, if the newest of the paths is younger.
+/// Length of the window in steps: 2 s or, if the newest path has existed for less time, that time, but at least 0.8 s.
 const WINDOW: u64 = 40;
 const MIN_WINDOW: u64 = 16;
 /// Lengths at which paths are compared, in steps: short steps for few fast subflows, long steps for many slow ones.
@@ -86,7 +86,7 @@ pub struct PooledPair {
     /// Running mean of the log-odds of sharing.
     odds: f64,
     updated: Nanos,
-    /// Of the last evaluation that agreed with the verdict.
+    /// Evidence of the last evaluation that agreed with the verdict.
     evidence: Evidence,
 }
 
@@ -199,7 +199,7 @@ impl Pool {
         self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }
 
-    /// Compares every two of some paths at each length of a step for which the window is long enough.
+    /// Compares every pair of these paths, at each step length for which the window is long enough.
     fn compare(&self, compared: &[AddressPair], began: u64, to: u64) -> BTreeMap<(usize, usize), Scaled> {
         let mut found: BTreeMap<(usize, usize), Scaled> = BTreeMap::new();
         for scale in SCALES {
@@ -263,7 +263,7 @@ impl Pool {
         }
     }
 
-    /// Fraction of the last second in which packets of a path were queued.
+    /// Fraction of the last 0.8 s in which packets of a path were queued.
     fn busy(&self, path: AddressPair, to: u64) -> f64 {
         self.paths.get(&path).map_or(0.0, |path| path.steps.busy(to.saturating_sub(MIN_WINDOW)))
     }
@@ -283,7 +283,7 @@ impl Pool {
         self.paths.get(&path).map_or(0, |path| path.users.len())
     }
 
-    /// The congested paths with the most bytes in a window that ends at this step, in order; and the window's first step.
+    /// The congested paths with the most bytes in the 0.8 s before step `to`, in order; and the first step from which all can be compared.
     fn compared(&self, to: u64) -> (u64, Vec<AddressPair>) {
         let recent = to.saturating_sub(MIN_WINDOW);
         let is_comparable = |path: &Path| {
@@ -322,7 +322,7 @@ impl Member {
 
 /// Log-odds that two congested paths share a link.
 fn log_odds(comparison: &Comparison) -> f64 {
-    /// Coefficients of variation: at the granularity of segments, and of a link that others use as well.
+    /// Coefficients of variation: `STEADY` is due to the granularity of segments, the other two to a link that other traffic uses as well.
     const STEADY: f64 = 0.02;
     const VARYING_ALONE: f64 = 0.09;
     const VARYING_TOGETHER: f64 = 0.12;

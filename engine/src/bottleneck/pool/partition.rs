@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which paths share a link, from their rates. A saturated link conserves its rate: the rates of the paths on one link vary, and their sum is
-//! constant. The sums of two links vary independently of each other.
+//! Infers from the rates of paths which paths share a link. A saturated link conserves its rate: the rates of the paths on one link vary, and
+//! their sum is constant. The sums of two links vary independently of each other.
 
 use mpwatch_model::statistics::mean;
 
@@ -11,7 +11,7 @@ type Rows = [Vec<f64>];
 /// constant rate; 1: they are independent.
 const SPLIT: f64 = 0.6;
 
-/// What the rates tell about two paths.
+/// The result of comparing the rates of two paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in super::super) struct Comparison {
     /// Indices of the two rows.
@@ -24,7 +24,7 @@ pub(in super::super) struct Comparison {
     pub(in super::super) rate: Option<f64>,
 }
 
-/// Compares every two rows.
+/// Compares every pair of rows.
 pub(in super::super) fn compare(rows: &Rows) -> Vec<Comparison> {
     let mut found = Splitter { covariances: covariances(rows), rows, pairs: Vec::new() };
     found.divide((0..rows.len()).collect());
@@ -70,8 +70,8 @@ impl Splitter<'_> {
         [left, right].concat()
     }
 
-    /// The two sets that vary least. One path at a time changes sides as long as the sum of the variances falls, first from each path alone, and
-    /// from the two sets that are left after the sets with the most constant sums were merged.
+    /// The two sets whose sums vary least. Moves one path at a time to the other set as long as the sum of the two variances falls. Starts from
+    /// each path alone against all others, and from the two sets of [`Self::merge`], and returns the best result.
     fn split(&self, ids: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let alone = |start: usize| (0..ids.len()).map(|i| if i == start { 1.0 } else { -1.0 }).collect();
         let merged = self.merge(ids);
@@ -88,7 +88,7 @@ impl Splitter<'_> {
         (side(1.0), side(-1.0))
     }
 
-    /// Merges the two sets whose sum varies least, compared with the sets themselves, until two are left. Returns one of the two.
+    /// Repeatedly merges the two sets with the lowest covariance relative to their variances, until two sets are left. Returns one of them.
     fn merge(&self, ids: &[usize]) -> Vec<usize> {
         let mut sets: Vec<Vec<usize>> = ids.iter().map(|id| vec![*id]).collect();
         while sets.len() > 2 {

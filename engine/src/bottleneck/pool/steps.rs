@@ -10,7 +10,7 @@ use mpwatch_model::unit::Nanos;
 pub(super) const STEP_NS: u64 = 50_000_000;
 /// Number of steps kept: the longest window, and a reserve for samples that arrive late. The lowest RTT of these 10 s is the base RTT.
 const MAX_STEPS: usize = 200;
-/// A packet was queued if its RTT exceeds the base RTT by this, or by a tenth of the base RTT.
+/// A packet was queued if its RTT exceeds the base RTT by more than this and by more than a tenth of the base RTT.
 const QUEUED_US: u32 = 1_000;
 /// Bytes acknowledged after a longer gap were not delivered evenly over the gap: they count in the step of the acknowledgement.
 const MAX_GAP: u64 = 200_000_000;

@@ -124,8 +124,8 @@ impl EnergyWindow {
         self.zones.iter().any(|zone| matches!(zone.outcome, ZoneOutcome::Energy(_)))
     }
 
-    /// Appends the next window, so that both are charged together. Returns `false` and changes nothing unless the zones are the same and
-    /// each is pending in the first window or has energy in both.
+    /// Appends the next window, so that both are charged together. Both must have the same zones, and each zone must be pending in the first
+    /// window or have energy in both windows. Otherwise returns `false` and changes nothing.
     pub fn join(&mut self, next: &Self) -> bool {
         let joined = self.zones.iter().zip(&next.zones).map(|(zone, next)| zone.joined(next));
         let zones: Option<Vec<ZoneWindow>> = joined.collect();
