@@ -102,7 +102,7 @@ pub(crate) fn is_outage(connection: &ConnectionEvidence, paths: &[(PathEvidence,
         (connection.unacked + connection.unsent).0 > 0
     };
     let waits = has_data && (all_are_stuck || in_flight().next().is_some()) && in_flight().all(is_stuck);
-    let rto = in_flight().map(|(path, _)| path.rto).max().unwrap_or(INITIAL_RTO).min(INITIAL_RTO);
+    let rto = in_flight().map(|(path, _)| path.rto).max().unwrap_or(INITIAL_RTO).min(MAX_SILENT);
     let is_certain = all_are_stuck && !connection.was_window_closed && connection.unanswered >= rto;
     let least = if is_certain { rto } else { MAX_SILENT };
     waits && !connection.is_window_closed && connection.silent >= least

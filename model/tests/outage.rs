@@ -45,6 +45,20 @@ fn short_stalls_without_a_failure_are_no_outage() {
 }
 
 #[test]
+fn stalls_of_a_path_with_a_long_queue_are_no_outage() {
+    let mut connection = fixture::connection(1, 2);
+    (connection.subflows[1].srtt, connection.subflows[1].rttvar) =
+        (Some(Micros(500_000)), Some(Micros(270_000)));
+    connection.timeline.push(stall(3_000_000, 1_300_000));
+    assert_eq!(outages(&connection), [], "a retransmission timeout is 1.58 s");
+    connection.timeline.push(stall(6_000_000, 1_600_000));
+    assert_eq!(outages(&connection).len(), 1);
+    connection.subflows[1].srtt = Some(Micros(5_000_000));
+    connection.timeline.push(stall(9_000_000, 2_000_000));
+    assert_eq!(outages(&connection).len(), 1, "2 s is an outage on every path");
+}
+
+#[test]
 fn a_stall_long_before_the_failure_does_not_belong_to_it() {
     let mut connection = fixture::failover(1);
     connection.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::Stalled { .. }));

@@ -8,7 +8,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
-use super::path::{Interval, TICKS};
+use super::path::{Interval, TICKS, has_peer_closed};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -107,7 +107,8 @@ impl Flow {
     ) -> Vec<(PathEvidence, Progress)> {
         let mut paths = Vec::new();
         let acked = self.subflows.iter().fold(Bytes(0), |sum, subflow| sum + subflow.record.tcp.bytes_acked);
-        let is_frozen = self.acked == acked;
+        let is_frozen =
+            self.acked == acked && !self.msk.as_ref().is_some_and(|msk| has_peer_closed(msk.state));
         self.acked = acked;
         for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
             // The BPF programs skip an unchanged socket without data in flight (snapshot.bpf.c), so its record is current.

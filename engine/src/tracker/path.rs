@@ -66,11 +66,18 @@ pub(super) fn carries_data(record: &SubflowRecord) -> bool {
     }
 }
 
+/// Whether the peer has closed its direction: it repeats its FIN or DATA_FIN until this host's ACK arrives.
+pub(super) fn has_peer_closed(state: TcpState) -> bool {
+    matches!(state, TcpState::CloseWait | TcpState::Closing | TcpState::LastAck)
+}
+
 impl PathState {
     /// Time since which data waits: the last acknowledgement of data, or the sending of data in flight if that was later. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
-        self.acked_at.max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
+        // The peer answered the probes before the unanswered ones.
+        let answered_at = waiting.last_ack.filter(|_| waiting.in_flight == 0 && waiting.probes > 0);
+        self.acked_at.max(answered_at).max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
     /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any
@@ -89,8 +96,10 @@ impl PathState {
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
         // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window: while
-        // another path makes progress, or the peer sends data or a larger window, an ACK need not answer a retransmission.
-        let has_no_news = self.carried.1 == record.tcp.bytes_received && record.waiting.window <= self.window;
+        // another path makes progress, or the peer sends data, a FIN or a larger window, an ACK need not answer a retransmission.
+        let has_no_news = self.carried.1 == record.tcp.bytes_received
+            && record.waiting.window <= self.window
+            && !has_peer_closed(record.state);
         let before = self.answered.or(is_closed.then_some(Nanos(0)));
         let is_answered = before.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS))
             && (is_closed || (is_frozen && has_no_news && backoff >= MIN_RETRANSMITTED));

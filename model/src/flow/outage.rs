@@ -20,10 +20,10 @@ const MIN_RECOVERY: i128 = 10_000_000_000;
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
 /// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds.
 const SAME_END: i128 = 100_000_000;
-/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`), and its timeout before the first RTT sample, the upper limit of
-/// `retransmission_timeout`.
+/// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO: Micros = Micros(200_000);
-const INITIAL_RTO: Micros = Micros(1_000_000);
+/// Upper limit of [`retransmission_timeout`]. Above it, a stall is an outage even on paths with long queues.
+const MAX_RTO: Micros = Micros(2_000_000);
 
 /// The failure of a path, from its first sign until the path works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -238,13 +238,13 @@ pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     }
 }
 
-/// The longest retransmission timeout of the subflows (`srtt + max(4 rttvar, 200 ms)`), at most 1 s.
+/// The longest retransmission timeout of the subflows (`srtt + max(4 rttvar, 200 ms)`), at most 2 s.
 fn retransmission_timeout(connection: &Connection) -> Micros {
     let timeouts = connection.subflows.iter().filter(|subflow| !subflow.is_failed()).filter_map(|subflow| {
         let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
         Some(Micros(subflow.srtt?.0.saturating_add(variation)))
     });
-    timeouts.max().unwrap_or(MIN_RTO).min(INITIAL_RTO)
+    timeouts.max().unwrap_or(MIN_RTO).min(MAX_RTO)
 }
 
 fn failures(connection: &Connection) -> Vec<PathFailure> {

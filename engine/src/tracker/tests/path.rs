@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an ACK that acknowledges no data tells about a path with retransmission timeouts.
 
+use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::records::{SECOND, subflow};
@@ -9,10 +10,11 @@ use crate::tracker::suspension::Suspensions;
 
 /// The timeouts that do not count against a path with three timeouts, after an ACK with a window of `window` bytes. At the tick before, the
 /// window was 100 000 bytes.
-fn excused(window: u64, bytes_received: u64) -> u8 {
+fn excused(window: u64, bytes_received: u64, state: TcpState) -> u8 {
     let (mut path, suspensions) = (PathState::default(), Suspensions::default());
     let mut record = subflow(1, SECOND, 0);
     record.waiting.in_flight = 10;
+    record.state = state;
     let mut evaluate = |second: u64, backoff: u8, window: u64, bytes_received: u64| {
         record.at = Nanos(second * SECOND);
         record.waiting.backoff = backoff;
@@ -29,12 +31,26 @@ fn excused(window: u64, bytes_received: u64) -> u8 {
 
 #[test]
 fn an_ack_without_news_answers_a_retransmission() {
-    assert_eq!(excused(100_000, 0), 3);
-    assert_eq!(excused(50_000, 0), 3);
+    assert_eq!(excused(100_000, 0, TcpState::Established), 3);
+    assert_eq!(excused(50_000, 0, TcpState::Established), 3);
 }
 
 #[test]
 fn an_ack_with_a_larger_window_or_with_data_answers_no_retransmission() {
-    assert_eq!(excused(200_000, 0), 0, "the peer's application read data");
-    assert_eq!(excused(100_000, 1_000), 0, "the peer sent data");
+    let open = TcpState::Established;
+    assert_eq!(excused(200_000, 0, open), 0, "the peer's application read data");
+    assert_eq!(excused(100_000, 1_000, open), 0, "the peer sent data");
+    assert_eq!(excused(100_000, 0, TcpState::CloseWait), 0, "the peer repeats its FIN");
+}
+
+#[test]
+#[allow(clippy::field_reassign_with_default, reason = "the other fields are private")]
+fn an_idle_path_fails_since_the_last_answered_probe() {
+    let mut record = subflow(1, SECOND, 0);
+    (record.waiting.last_ack, record.waiting.probes) = (Some(Nanos(40 * SECOND)), 3);
+    let mut path = PathState::default();
+    path.acked_at = Some(Nanos(SECOND));
+    assert_eq!(path.waits_since(&record), Some(Nanos(40 * SECOND)));
+    record.waiting.in_flight = 1;
+    assert_eq!(path.waits_since(&record), Some(Nanos(SECOND)), "data waits");
 }
