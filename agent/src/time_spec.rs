@@ -58,7 +58,7 @@ pub(crate) fn period(
     now: &Zoned,
 ) -> anyhow::Result<Period> {
     let known = |time: Result<Timestamp, _>| {
-        time.map_err(|_| Failure::usage("--since or --until is before the earliest supported date"))
+        time.map_err(|_| Failure::usage("--since or --until is outside of the supported dates"))
     };
     let since = since.map(|since| known(since.resolve(now))).transpose()?;
     let end =

@@ -82,7 +82,7 @@ fn failed_paths_are_grouped_by_path_with_how_long_they_failed() {
     assert_eq!(
         lines[0],
         format!(
-            "3 connections of iperf3 to 10.0.1.2:5201 lost the path {path}: no acknowledgements, for 6.90 s (00000001, 00000002, 00000003)"
+            "3 connections of iperf3 to 10.0.1.2:5201 lost the path {path}: no acknowledgements, for 6.90 s so far (00000001, 00000002, 00000003)"
         )
     );
 }

@@ -53,6 +53,9 @@ fn stalls_of_a_path_with_a_long_queue_are_no_outage() {
     assert_eq!(outages(&connection), [], "a retransmission timeout is 1.58 s");
     connection.timeline.push(stall(6_000_000, 1_600_000));
     assert_eq!(outages(&connection).len(), 1);
+    // Acknowledgements arrive at intervals of up to a round trip: these stalls do not prolong the outage.
+    connection.timeline.push(stall(7_700_000, 450_000));
+    assert_eq!(outages(&connection)[0].duration, Micros(1_600_000));
     connection.subflows[1].srtt = Some(Micros(5_000_000));
     connection.timeline.push(stall(9_000_000, 2_000_000));
     assert_eq!(outages(&connection).len(), 1, "2 s is an outage on every path");

@@ -26,10 +26,11 @@ const LOG_PAGES: i64 = 500;
 
 /// Creates an empty file for a database, unless it exists. Only its owner and `group` may read it, because it shows which hosts communicate.
 pub fn create(path: &Path, group: Option<u32>) -> io::Result<()> {
-    let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        file => file?,
-    };
+    // A symbolic link counts as its target, also if the target does not exist yet.
+    if path.try_exists()? {
+        return Ok(());
+    }
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     // If this user is not in the group, the file stays private.
     if group.is_some() && fchown(&file, None, group).is_ok() {
         file.set_permissions(Permissions::from_mode(0o640))?;

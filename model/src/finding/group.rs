@@ -17,7 +17,7 @@ use crate::snapshot::Report;
 use crate::unit::Micros;
 
 use super::detect;
-use super::fact::{Fact, Finding, Severity};
+use super::fact::{DownTime, Fact, Finding, Severity};
 use super::sentence::{Format, joined, path_cause, path_name};
 
 /// Maximum number of connections, and of processes, that a line names as examples.
@@ -230,7 +230,13 @@ impl ProblemGroup {
             Some(range.map_or((time, time), |(low, high)| (low.min(time), high.max(time))))
         });
         let cost = || format.cost(&FlowEnergy::sum(&extra.collect::<Option<Vec<FlowEnergy>>>()?));
-        range.map(between).or_else(|| Some(format!("cost {}", cost()?)))
+        let lasts = facts().any(|fact| match fact {
+            Fact::Outage(main) => main.lasts,
+            Fact::PathFailed(path) => matches!(path.down, Some(DownTime::SoFar(..))),
+            _ => false,
+        });
+        let times = range.map(|range| between(range) + if lasts { " so far" } else { "" });
+        times.or_else(|| Some(format!("cost {}", cost()?)))
     }
 }
 

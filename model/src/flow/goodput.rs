@@ -13,8 +13,8 @@ use crate::unit::{BitsPerSecond, Bytes, Nanos};
 metrics! {
     /// Values of a whole report that are computed from its connections.
     RUN: Report {
-        "mpwatch_run_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Goodput of all connections over the period: their observed payload in both directions, each byte once, also if both ends are in the report. `null`: no connection, or no duration." |r| rate(Goodput::new(r)?.over_period) => "goodput_bps";
-        "mpwatch_run_open_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT OPEN" "Goodput of all connections over the time in which at least one connection was open. `null`: no connection, or this time is zero." |r| rate(Goodput::new(r)?.while_open) => "open_goodput_bps";
+        "mpwatch_run_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT" "Goodput of all connections over the period: their observed payload in both directions, each byte once, also if both ends are in the report. `null`: no connection, no duration, or a connection was observed before the period." |r| rate(Goodput::new(r)?.over_period) => "goodput_bps";
+        "mpwatch_run_open_goodput_bits_per_second" Gauge BitsPerSecond "GOODPUT OPEN" "Goodput of all connections over the time in which at least one connection was open. `null`: no connection, this time is zero, or a connection was observed before the period." |r| rate(Goodput::new(r)?.while_open) => "open_goodput_bps";
         "mpwatch_run_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) of all connections that delivered no new payload: headers and retransmissions. `null`: nothing was on the wire." |r| class_totals::excess_ratio(&flows(&r.connections)) => "excess_ratio";
     }
 }
@@ -25,14 +25,18 @@ fn rate(rate: Option<BitsPerSecond>) -> Option<f64> {
     rate.map(|rate| rate.0 as f64)
 }
 
+/// A connection that was observed longer than it was open in the period, by at most this, began in the period: clocks differ a little.
+const MAX_LEAD: Nanos = Nanos(1_000_000_000);
+
 /// Payload of all connections of a report, each byte once, and its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Goodput {
     /// Observed payload in both directions.
     pub payload: Bytes,
-    /// Rate over the period of the report. `None`: the period has no duration.
+    /// Rate over the period of the report. `None`: the period has no duration, or a connection was observed before the period: how much of its
+    /// payload belongs to the period is unknown.
     pub over_period: Option<BitsPerSecond>,
-    /// Rate over the time in which at least one connection was open. `None`: that time is zero.
+    /// Rate over the time in which at least one connection was open. `None`: that time is zero, or as for `over_period`.
     pub while_open: Option<BitsPerSecond>,
 }
 
@@ -41,8 +45,13 @@ impl Goodput {
     pub fn new(report: &Report) -> Option<Self> {
         let flows = flows(&report.connections);
         let payload: Bytes = flows.iter().map(|flow| flow.observed_payload()).sum();
-        let rate = |time: Nanos| (time.0 > 0).then(|| payload.per(time));
-        let lives = flows.iter().map(|flow| life(*flow, &report.run)).collect();
+        let lives: Vec<(Timestamp, Timestamp)> = flows.iter().map(|flow| life(*flow, &report.run)).collect();
+        let is_inside = |(flow, (from, to)): (&Flow<'_>, &(Timestamp, Timestamp))| {
+            let observed = flow.end.observed.map_or(Nanos(0), |observed| observed.duration);
+            observed <= duration(*from, *to) + MAX_LEAD
+        };
+        let are_inside = flows.iter().zip(&lives).all(is_inside);
+        let rate = |time: Nanos| (time.0 > 0 && are_inside).then(|| payload.per(time));
         (!flows.is_empty()).then(|| Self {
             payload,
             over_period: rate(duration(report.run.from, report.run.to)),

@@ -218,7 +218,8 @@ impl Outage {
 /// All outages of a connection, in order. Each has a path failure, or a stall of at least a retransmission timeout: shorter stalls are
 /// common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
-    let mut outages = merged_stalls(connection);
+    let rtt = connection.subflows.iter().filter_map(|subflow| subflow.srtt).max();
+    let mut outages = merged_stalls(connection, rtt.unwrap_or_default().min(MAX_RTO));
     if outages.is_empty() {
         return outages;
     }
@@ -251,11 +252,12 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Merges stalls in close succession into outages. The last outage may not have ended.
-fn merged_stalls(connection: &Connection) -> Vec<Outage> {
+/// Merges stalls in close succession into outages. The last outage may not have ended. Stalls of less than a round trip (`least`) are ignored:
+/// behind a long queue, acknowledgements arrive at such intervals.
+fn merged_stalls(connection: &Connection, least: Micros) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false, entry.source)),
+        TimelineEvent::Stalled { gap } if gap >= least => Some((entry.at, gap, false, entry.source)),
         _ => None,
     });
     let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {

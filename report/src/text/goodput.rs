@@ -32,14 +32,17 @@ fn goodput(report: &Report) -> Option<String> {
     let goodput = Goodput::new(report)?;
     let show =
         |rate: Option<BitsPerSecond>| metric::display(Unit::BitsPerSecond, rate.map(|rate| rate.0 as f64));
-    goodput.over_period.is_some().then(|| {
-        format!(
-            "{} over this period, {} while a connection was open; {} of observed payload, both directions, each byte once",
-            show(goodput.over_period),
-            show(goodput.while_open),
-            bytes(goodput.payload.0)
-        )
-    })
+    let payload = bytes(goodput.payload.0);
+    if goodput.over_period.is_none() {
+        return Some(format!("not known: {payload} of observed payload, a part of it before this period"))
+            .filter(|_| report.run.to > report.run.from);
+    }
+    Some(format!(
+        "{} over this period, {} while a connection was open; {} of observed payload, both directions, each byte once",
+        show(goodput.over_period),
+        show(goodput.while_open),
+        payload
+    ))
 }
 
 #[cfg(test)]
@@ -62,5 +65,14 @@ mod tests {
             "{}",
             facts[0].1
         );
+    }
+
+    #[test]
+    fn goodput_is_unknown_if_a_connection_is_older_than_the_period() {
+        let mut report = fixture::report(vec![fixture::closed(1)]);
+        let opened_at = report.connections[0].opened_at.unwrap();
+        report.run.from = opened_at + std::time::Duration::from_secs(5);
+        let facts: Vec<Fact> = facts(&report).collect();
+        assert_eq!(facts[0].1, "not known: 120 MB of observed payload, a part of it before this period");
     }
 }

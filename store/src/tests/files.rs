@@ -42,6 +42,12 @@ fn a_new_file_and_its_log_and_lock_are_private() {
     // A member of the group who can open this file could lock it, and the daemon would not start again.
     assert_eq!(mode(&with_suffix(&file, ".lock")), 0o600);
     store.close();
+    // The target of a symbolic link is created as private as a file.
+    let (_linked, link) = folder();
+    let target = link.with_file_name("target.db");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    written(&link).close();
+    assert_eq!(mode(&target), 0o600);
     // An existing file keeps its permissions.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     written(&file).close();
