@@ -24,7 +24,7 @@ impl Engine {
         let python = PathBuf::from(std::env::var_os("MPWATCH_PYTHON").unwrap_or_default());
         let imports = Command::new(&python).args(["-c", "import chdb"]).output();
         if !imports.is_ok_and(|output| output.status.success()) {
-            return Err("MPWATCH_PYTHON does not name a Python with chdb; `./dev test unit` installs it");
+            return Err("MPWATCH_PYTHON does not name a Python with chdb; `./dev test slow` installs it");
         }
         let folder = TempDir::new().unwrap();
         let (process, port) = serve(&python, folder.path(), 0);

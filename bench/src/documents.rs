@@ -13,7 +13,7 @@ const JSON_INTRODUCTION: &str = "\
 # The JSON that mpwatch writes (schema 1)
 
 <!-- Generated from model/src by tests/tests/unit/docs_generated.rs. Change the doc comments there, then run
-     MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated -->
+     MPWATCH_BLESS=1 cargo test --workspace --test unit docs_generated -->
 
 A **snapshot** is one object per line: `mpwatch top --batch --json`, `mpwatch ls --json`. A **report** is one object about a whole run:
 `mpwatch replay --format json`, `mpwatch demo --json`. `mpwatch show ID --json` prints one object of `connections`.
@@ -37,7 +37,7 @@ const METRICS_INTRODUCTION: &str = "\
 # Metrics
 
 <!-- Generated from model/src/metric/mod.rs and model/src/metric/ by tests/tests/unit/docs_generated.rs. Change the tables there, then run
-     MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated -->
+     MPWATCH_BLESS=1 cargo test --workspace --test unit docs_generated -->
 
 The metrics that the daemon exports to Prometheus. An unknown value has no series; it is never exported as zero. Counters never decrease: the
 bytes of a closed flow stay in every sum. For a connection that is older than the daemon, sums include only traffic after the daemon's start.

@@ -14,7 +14,7 @@ use super::{rows, sites};
 
 pub use super::place::Place;
 
-/// Version of the tables. Increase it when the tables change.
+/// Version of the tables. From the first release on, increase it when the tables change.
 pub const VERSION: u32 = 1;
 
 /// Columns that are always known, so they are not nullable.

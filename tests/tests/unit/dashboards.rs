@@ -91,7 +91,7 @@ fn dashboards_are_generated_from_their_panels() {
         if bless {
             fs::write(in_checkout(&name), &made).unwrap();
         }
-        let advice = "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit dashboards";
+        let advice = "run MPWATCH_BLESS=1 cargo test --workspace --test unit dashboards";
         assert!(
             fs::read_to_string(in_checkout(&name)).is_ok_and(|text| text == made),
             "{name} is stale; {advice}"

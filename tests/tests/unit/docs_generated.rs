@@ -59,7 +59,7 @@ fn generated_documents_are_current() {
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are stale; regenerate them with\n  MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit docs_generated"
+        "{stale:?} are stale; regenerate them with\n  MPWATCH_BLESS=1 cargo test --workspace --test unit docs_generated"
     );
 }
 

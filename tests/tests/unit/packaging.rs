@@ -130,7 +130,7 @@ fn the_sample_configuration_has_every_key_with_its_default() {
     if std::env::var_os("MPWATCH_BLESS").is_some() {
         fs::write(in_checkout(SAMPLE), &generated).unwrap();
     } else {
-        assert_eq!(text, generated, "run MPWATCH_BLESS=1 cargo test -p mpwatch-tests --test unit packaging");
+        assert_eq!(text, generated, "run MPWATCH_BLESS=1 cargo test --workspace --test unit packaging");
     }
     // With all keys uncommented the configuration is the same: all values are defaults.
     let folder = tempfile::tempdir().unwrap();
