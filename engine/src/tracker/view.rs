@@ -219,7 +219,6 @@ impl Context<'_> {
             cpu: self.cpu(state),
             energy,
             closed: state.end.map(|(at, reason)| Closed { at: self.at(at), reason }),
-            tcp: Some(record.tcp),
         }
     }
 

@@ -14,7 +14,6 @@ use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
 use crate::kernel::cpu::CpuTimes;
 use crate::kernel::endpoint::Name;
-use crate::kernel::event::TcpCounters;
 use crate::kernel::lifecycle::{CloseReason, TcpState};
 use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros, sum_if_all_known};
@@ -138,9 +137,6 @@ pub struct Subflow {
     pub energy: Option<FlowEnergy>,
     /// Time and reason of the end. `null`: the subflow is open.
     pub closed: Option<Closed>,
-    /// The kernel's TCP counters, for metrics without a field here. `None`: read from a database or from JSON.
-    #[serde(skip)]
-    pub tcp: Option<TcpCounters>,
 }
 
 impl Subflow {

@@ -173,7 +173,7 @@ record! {
         lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps", observed "",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
-        ; computed place, path_failures, share_sent, tcp
+        ; computed place, path_failures, share_sent
     }
     SubflowId { cookie "cookie", generation "generation" }
     Retransmits { fast "retransmits_fast", timeout "retransmits_timeout", probe "retransmits_probe" }

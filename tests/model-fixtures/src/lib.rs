@@ -135,7 +135,6 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         )),
         energy: Some(energy(nth)),
         closed: None,
-        tcp: None,
     }
 }
 
