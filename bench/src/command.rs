@@ -3,7 +3,7 @@
 
 use crate::effort::Effort;
 use crate::subjects::{SUBJECTS, Subject};
-use crate::{bottleneck, corpus, fleet, machine, soak, store};
+use crate::{bottleneck, corpus, elimination, fleet, machine, soak, store};
 
 const USAGE: &str =
     "Usage: ./dev bench [overhead|bystander|ledger|peers|snapshot|scale|connections|idle|scrape|detection|tui]...
@@ -11,6 +11,7 @@ const USAGE: &str =
        ./dev bench store [CONNECTIONS]
        ./dev bench fleet [--hosts N]... [--connections N]
        ./dev bench soak [--minutes N] [--connections N] [--jobs N] [--record] [--store-size MIB] [--output FOLDER]
+       ./dev bench elimination [--connections N]... [--only WORD] [--rounds N] [--options OPTIONS]
        ./dev bench bottleneck [OPTIONS]
        ./dev corpus [OPTIONS]";
 
@@ -39,6 +40,9 @@ pub fn run(arguments: impl Iterator<Item = String>, mut print: impl FnMut(&str))
     }
     if arguments.next_if(|first| first == "soak").is_some() {
         return soak::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
+    }
+    if arguments.next_if(|first| first == "elimination").is_some() {
+        return elimination::run(arguments, print).map_err(|error| format!("{error}\n{USAGE}"));
     }
     let request = Request::parse(arguments).map_err(|error| format!("{error}\n{USAGE}"))?;
     print(&format!("{}\nLoad average before: {}.\n", machine::description(), machine::load_average()));

@@ -19,6 +19,7 @@ pub mod pictures;
 pub mod schema;
 
 mod effort;
+mod elimination;
 mod fleet;
 mod machine;
 mod process;

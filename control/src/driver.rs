@@ -49,7 +49,7 @@ impl Driver {
     }
 
     /// Evaluates a snapshot and carries out the decisions. Subflows are removed from selected connections only. After a removal, the
-    /// throughput of the connection is watched to the end even if the connection is no longer selected: the filter may select by rate or by
+    /// throughput of the link is watched to the end even if the connection is no longer selected: the filter may select by rate or by
     /// the number of subflows, which the removal has changed.
     pub fn run(&mut self, snapshot: &Snapshot, is_selected: &dyn Fn(&Connection) -> bool) -> Vec<StepReport> {
         let can_send = |connection: &&Connection| {
@@ -62,7 +62,7 @@ impl Driver {
             .map(|connection| (connection, is_selected(connection)))
             .filter(|(connection, is_selected)| *is_selected || self.eliminator.is_watching(connection.id))
             .collect();
-        let decisions = self.eliminator.decide(snapshot.boot_time(), &connections);
+        let decisions = self.eliminator.decide(snapshot.boot_time(), &snapshot.connections, &connections);
         let steps = decisions.into_iter().filter_map(|decision| {
             let (Decision::Remove(id, _) | Decision::Undo(id, _) | Decision::Record(id, _)) = &decision;
             let (connection, _) = connections.iter().find(|(connection, _)| connection.id == *id)?;
@@ -86,19 +86,20 @@ impl Driver {
             (Decision::Undo(_, removal), Some(change)) => {
                 let subflow = removal.removed.subflow;
                 Some(match change(connection, &removal, Change::Undo) {
-                    Ok(()) => EliminationStep::Undone { subflow },
+                    Ok(_) => EliminationStep::Undone { subflow },
                     Err(error) => EliminationStep::UndoFailed { subflow, error },
                 })
             }
             (Decision::Remove(_, removal), None) => Some(EliminationStep::Planned(Box::new(removal))),
             (Decision::Remove(id, removal), Some(change)) => {
                 let result = change(connection, &removal, Change::Apply);
-                self.eliminator.report(id, &removal, result.is_ok());
+                self.eliminator.report(id, &removal, result.as_ref().ok().copied());
                 let removal = Box::new(removal);
-                Some(match result {
-                    Ok(()) => EliminationStep::Removed(removal),
-                    Err(error) => EliminationStep::Failed { removal, error },
-                })
+                match result {
+                    Ok(true) => Some(EliminationStep::Removed(removal)),
+                    Ok(false) => None,
+                    Err(error) => Some(EliminationStep::Failed { removal, error }),
+                }
             }
         }
     }

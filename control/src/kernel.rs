@@ -64,16 +64,20 @@ pub enum Change {
     Undo,
 }
 
-/// Changes a connection, or returns the reason for the failure as text.
-pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<(), String>>;
+/// Changes a connection, or returns the reason for the failure as text. `false`: the subflow to keep makes no progress now, so that nothing was
+/// changed. Its path may have failed since the snapshot that caused the removal, or only be congested.
+pub type Actuator = Box<dyn FnMut(&Connection, &Removal, Change) -> Result<bool, String>>;
 
 /// Changes a connection. The calling thread must hold the capabilities.
-pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Result<(), String> {
+pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Result<bool, String> {
     let removed = &removal.removed;
     if (removal.action, change) == (EliminationAction::Close, Change::Apply) {
         let close = || {
-            check_progress(&removal.kept)?;
-            socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote)
+            let is_working = makes_progress(&removal.kept)?;
+            if is_working {
+                socket_diag::abort(removed.subflow.cookie, removed.local, removed.remote)?;
+            }
+            Ok(is_working)
         };
         return inside(connection, close).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
@@ -85,7 +89,7 @@ pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Res
     }
     let token = connection.token.ok_or("the token of the connection is unknown")?;
     let is_backup = change == Change::Apply;
-    let set = || path_manager::set_backup(token, removed.local, removed.remote, is_backup);
+    let set = || path_manager::set_backup(token, removed.local, removed.remote, is_backup).map(|()| true);
     inside(connection, set).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
             "the kernel changes the role of a single subflow only in connections of the userspace path manager (sysctl \
@@ -96,9 +100,8 @@ pub fn change(connection: &Connection, removal: &Removal, change: Change) -> Res
     })
 }
 
-/// Fails unless the kept subflow makes progress now. Its path may have failed since the snapshot that caused the removal; then the subflow to
-/// be removed may be the only one that works.
-fn check_progress(kept: &Candidate) -> io::Result<()> {
+/// Whether the kept subflow makes progress now. If not, the subflow to be removed may be the only one that works.
+fn makes_progress(kept: &Candidate) -> io::Result<bool> {
     let read = || {
         let progress = socket_diag::progress(kept.subflow.cookie, kept.local, kept.remote);
         progress.map_err(|error| io::Error::other(format!("cannot read the subflow to keep: {error}")))
@@ -106,11 +109,11 @@ fn check_progress(kept: &Candidate) -> io::Result<()> {
     let (before, began) = (read()?, Instant::now());
     while began.elapsed() < MAX_WAIT {
         if read()?.is_made_since(&before) {
-            return Ok(());
+            return Ok(true);
         }
         thread::sleep(READ_INTERVAL);
     }
-    Err(io::Error::other("the subflow to keep makes no progress now, so its path may have failed"))
+    Ok(false)
 }
 
 fn explain(error: &io::Error) -> String {
@@ -121,7 +124,7 @@ fn explain(error: &io::Error) -> String {
 }
 
 /// Runs `work` in the network namespace of the connection.
-fn inside(connection: &Connection, work: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
+fn inside(connection: &Connection, work: impl FnOnce() -> io::Result<bool> + Send) -> io::Result<bool> {
     let namespace = namespace::all().into_iter().find(|namespace| namespace.inode == connection.netns_inode);
     let namespace = namespace.ok_or_else(|| {
         io::Error::other(format!("its network namespace {} has no process and no name", connection.netns))

@@ -14,7 +14,7 @@ use super::kernel::{self, Actuator, Change};
 /// The capabilities to change connections, to enter their network namespaces, and to find these namespaces.
 const CAPABILITIES: [Capability; 3] = [CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_SYS_PTRACE];
 
-type Request = (Connection, Removal, Change, Sender<Result<(), String>>);
+type Request = (Connection, Removal, Change, Sender<Result<bool, String>>);
 
 /// Starts the thread, which ends when the returned actuator is dropped. The thread first calls `drop_to` to drop all other capabilities.
 pub fn start(

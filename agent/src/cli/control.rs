@@ -43,9 +43,12 @@ pub(crate) struct EliminateOptions {
     /// Act on verdicts with at least this probability, 0.5 to 1
     #[arg(long, value_name = "PROBABILITY", value_parser = parse_probability, default_value_t = 0.99)]
     pub(crate) probability: f64,
-    /// Remove at most this many subflows per minute, over all connections
+    /// Remove at most this many subflows per minute from a connection
     #[arg(long, value_name = "N", value_parser = parse_count::<u32>, default_value_t = 10)]
     pub(crate) max_per_minute: u32,
+    /// Treat a rate cap that subflows share, such as a policer, as a bottleneck
+    #[arg(long)]
+    pub(crate) shared_caps: bool,
     /// Set the time between two decisions, 100ms to 60s [default: 250ms]
     #[arg(long, short, value_name = "DURATION", value_parser = parse_interval)]
     pub(crate) interval: Option<Duration>,

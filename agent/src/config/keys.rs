@@ -153,7 +153,9 @@ keys! {
     "control.eliminate_filter", "", eliminate_filter: Filter = Filter::default(), FILTER, RESTART,
         "Remove only subflows of connections that match this filter expression (syntax of `--filter`); empty for all.";
     "control.eliminate_max_per_minute", "", eliminate_max_per_minute: u32 = EliminationPolicy::default().max_per_minute, POSITIVE, RESTART,
-        "Maximum number of subflows that are removed per minute, over all connections.";
+        "Maximum number of subflows that are removed per minute from a connection.";
+    "control.eliminate_shared_caps", "", eliminate_shared_caps: bool = false, FLAG, RESTART,
+        "Treat a rate cap that subflows share as a bottleneck; see docs/control.md.";
     "log.level", "--log-level", log_level: LevelFilter = LevelFilter::INFO, LOG_LEVEL, RESTART,
         "Log level: error, warn, info or debug.";
     "log.format", "--log-format", log_json: bool = false, LOG_FORMAT, RESTART,

@@ -65,6 +65,7 @@ impl Elimination {
             action: config.eliminate_action,
             stable: Nanos::from(config.eliminate_stable),
             max_per_minute: config.eliminate_max_per_minute,
+            shared_caps: config.eliminate_shared_caps,
             ..EliminationPolicy::default()
         };
         tracing::warn!(

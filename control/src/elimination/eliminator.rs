@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of elimination: for each connection, its recent history, the actions on it, and its throughput before and after them.
+//! The state of elimination: for each connection, its recent history and the actions on it; and what links carry before and after actions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{
-    EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
+    Candidate, EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
 };
 use mpwatch_model::id::ConnectionId;
-use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
+use super::paths::{Path, Paths};
 use super::select::{self, Known};
 
-/// Time after an action during which the throughput is watched.
+/// Time after an action during which the throughput of the link is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
 /// Minimum throughput during [`WATCH`], as a fraction of the throughput before the action.
 const MIN_LEFT: f64 = 0.9;
@@ -36,38 +37,49 @@ pub(crate) enum Decision {
     Record(ConnectionId, EliminationStep),
 }
 
-/// Time of a snapshot, and the connection's acknowledged bytes and throughput at that time.
-type Progress = (Nanos, Bytes, BitsPerSecond);
+/// The watch after actions on the subflows of one link.
+#[derive(Default)]
+struct Watch {
+    /// The paths of the kept and the removed subflows.
+    link: BTreeSet<Path>,
+    since: Nanos,
+    /// What all traced subflows of these paths carried before the actions.
+    before: BitsPerSecond,
+    /// Subflows that the actions set to backup.
+    backups: Vec<Removal>,
+}
 
 #[derive(Default)]
 struct Watched {
     known: Known,
-    latest: Progress,
-    /// Progress when the watched actions took place. `None`: no action is watched.
-    before: Option<Progress>,
-    /// Subflows that the watched actions set to backup.
-    backups: Vec<Removal>,
+    watches: Vec<Watch>,
+    /// Times of the removals that were decided in the last minute.
+    recent: VecDeque<Nanos>,
 }
 
 /// Decides which subflows to remove from the connections of a host.
+#[derive(Default)]
 pub(crate) struct Eliminator {
     policy: EliminationPolicy,
+    /// Time of the latest snapshot.
+    now: Nanos,
+    paths: Paths,
     connections: BTreeMap<ConnectionId, Watched>,
-    /// Times of the removals that were decided in the last minute.
-    recent: VecDeque<Nanos>,
-    /// Connections from which nothing more is removed, and since when: an action reduced the throughput, or the kernel refused the action.
-    /// Idle connections stay here although snapshots omit them.
+    /// Paths over which nothing more is removed for a minute, and since when: an action reduced what their link carries.
+    reduced: BTreeMap<Path, Nanos>,
+    /// Connections from which nothing more is removed, and since when: an action reduced the throughput of its link, or
+    /// the kernel refused the action. Idle connections stay here although snapshots omit them.
     left_alone: BTreeMap<ConnectionId, Nanos>,
 }
 
 impl Eliminator {
     pub(crate) fn new(policy: EliminationPolicy) -> Self {
-        Self { policy, connections: BTreeMap::new(), recent: VecDeque::new(), left_alone: BTreeMap::new() }
+        Self { policy, ..Self::default() }
     }
 
-    /// Whether the throughput of a connection is being watched after an action.
+    /// Whether the throughput of a link of a connection is being watched after an action.
     pub(crate) fn is_watching(&self, id: ConnectionId) -> bool {
-        self.connections.get(&id).is_some_and(|watched| watched.before.is_some())
+        self.connections.get(&id).is_some_and(|watched| !watched.watches.is_empty())
     }
 
     /// Whether a connection is left alone: nothing more is removed from it.
@@ -75,95 +87,143 @@ impl Eliminator {
         self.left_alone.contains_key(&id)
     }
 
-    /// Evaluates the MPTCP connections of a snapshot that can send. `true`: subflows may be removed from the connection. `false`: only the
-    /// watch after an earlier action continues. A connection that is not passed is forgotten, so pass it while [`Self::is_watching`] is true.
-    pub(crate) fn decide(&mut self, at: Nanos, connections: &[(&Connection, bool)]) -> Vec<Decision> {
-        let present: BTreeSet<ConnectionId> =
-            connections.iter().map(|(connection, _)| connection.id).collect();
-        self.connections.retain(|id, _| present.contains(id));
-        while self.recent.front().is_some_and(|then| at.since(*then) >= MINUTE) {
-            self.recent.pop_front();
-        }
-        while self.left_alone.len() > MAX_LEFT_ALONE {
-            let oldest = self.left_alone.iter().min_by_key(|(_, since)| **since).map(|(id, _)| *id);
-            oldest.map(|id| self.left_alone.remove(&id));
-        }
+    /// Evaluates a snapshot. `connections`: its MPTCP connections that can send. `true`: subflows may be removed from the connection. `false`:
+    /// only the watch after an earlier action continues. A connection that is not passed is forgotten, so pass it while
+    /// [`Self::is_watching`] is true.
+    pub(crate) fn decide(
+        &mut self,
+        at: Nanos,
+        all: &[Connection],
+        connections: &[(&Connection, bool)],
+    ) -> Vec<Decision> {
+        self.now = at;
+        self.paths.update(at, all);
+        self.forget(&connections.iter().map(|(connection, _)| connection.id).collect());
         let mut decisions = Vec::new();
-        for (connection, is_selected) in connections {
-            let id = connection.id;
-            let watched = self.connections.entry(id).or_default();
-            watched.update(at, connection, &self.policy);
-            let judged = watched.judge(id);
-            if matches!(judged.first(), Some(Decision::Record(_, EliminationStep::LeftAlone(_)))) {
-                self.left_alone.insert(id, at);
-            }
-            decisions.extend(judged);
-            if self.left_alone.contains_key(&id) || !is_selected {
-                continue;
-            }
-            for removal in watched.candidates(at, connection, &self.policy) {
-                if self.recent.len() >= usize::try_from(self.policy.max_per_minute).unwrap_or(usize::MAX) {
-                    break;
+        for (connection, _) in connections {
+            let watched = self.connections.entry(connection.id).or_default();
+            watched.update(at, connection, &self.paths, &self.policy);
+            for (decision, link) in watched.judge(at, connection.id, &self.paths) {
+                if matches!(decision, Decision::Record(_, EliminationStep::LeftAlone(_))) {
+                    self.left_alone.insert(connection.id, at);
+                    self.reduced.extend(link.iter().map(|path| (*path, at)));
                 }
-                self.recent.push_back(at);
-                watched.known.decided.insert(removal.removed.subflow);
-                decisions.push(Decision::Remove(id, removal));
+                decisions.push(decision);
+            }
+        }
+        for (connection, _) in connections.iter().filter(|(_, is_selected)| *is_selected) {
+            let Some(watched) = self.connections.get_mut(&connection.id) else { continue };
+            if !self.left_alone.contains_key(&connection.id) {
+                let removals = watched.candidates(at, connection, &self.reduced, &self.policy);
+                decisions
+                    .extend(removals.into_iter().map(|removal| Decision::Remove(connection.id, removal)));
             }
         }
         decisions
     }
 
-    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. Not called in a dry run.
-    pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: bool) {
-        let Some(watched) = self.connections.get_mut(&connection) else { return };
-        if !is_done {
-            self.left_alone.insert(connection, watched.latest.0);
-            return;
+    /// Forgets what no longer matters.
+    fn forget(&mut self, present: &BTreeSet<ConnectionId>) {
+        self.connections.retain(|id, _| present.contains(id));
+        self.reduced.retain(|_, since| self.now.since(*since) < MINUTE);
+        while self.left_alone.len() > MAX_LEFT_ALONE {
+            let oldest = self.left_alone.iter().min_by_key(|(_, since)| **since).map(|(id, _)| *id);
+            oldest.map(|id| self.left_alone.remove(&id));
         }
-        watched.before.get_or_insert(watched.latest);
-        if removal.action == EliminationAction::Backup {
-            watched.backups.push(removal.clone());
+    }
+
+    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. `Some(false)`: it is to be decided
+    /// again. `None`: it failed. Not called in a dry run.
+    pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: Option<bool>) {
+        let Some(watched) = self.connections.get_mut(&connection) else { return };
+        match is_done {
+            Some(true) => watched.watch(self.now, link(connection, removal), removal, &self.paths),
+            Some(false) => {
+                watched.known.decided.remove(&removal.removed.subflow);
+                watched.recent.pop_back();
+            }
+            None => {
+                self.left_alone.insert(connection, self.now);
+            }
         }
     }
 }
 
 impl Watched {
-    fn update(&mut self, at: Nanos, connection: &Connection, policy: &EliminationPolicy) {
+    fn update(&mut self, at: Nanos, connection: &Connection, paths: &Paths, policy: &EliminationPolicy) {
         let Known { history, stability, decided } = &mut self.known;
-        let acked = history.add(at, connection);
+        history.add(at, connection);
         let pairs = connection.bottlenecks.iter().flat_map(|found| &found.pairs);
-        stability.update(at, pairs, policy.probability);
+        stability.update(at, pairs.filter(|pair| select::is_sufficient(connection, pair, paths, policy)));
         let open = || connection.subflows.iter().filter(|subflow| subflow.closed.is_none());
         decided.retain(|id| open().any(|subflow| subflow.id == *id));
-        self.latest = (at, acked, history.throughput());
+        while self.recent.front().is_some_and(|then| at.since(*then) >= MINUTE) {
+            self.recent.pop_front();
+        }
     }
 
-    /// Compares the throughput since the watched actions with the throughput before them.
-    fn judge(&mut self, id: ConnectionId) -> Vec<Decision> {
-        let Some((since, acked_before, before)) = self.before else { return Vec::new() };
-        let (at, acked, _) = self.latest;
-        let elapsed = at.since(since);
-        let after = acked.since(acked_before).per(elapsed);
-        let throughput = Throughput { before, after };
-        let left = after.0 as f64 / before.0 as f64;
-        let has_dropped = left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY;
-        if !has_dropped && elapsed < WATCH {
-            return Vec::new();
-        }
-        self.before = None;
-        let backups = std::mem::take(&mut self.backups);
-        if !has_dropped {
-            return vec![Decision::Record(id, EliminationStep::Confirmed(throughput))];
-        }
-        let left_alone = Decision::Record(id, EliminationStep::LeftAlone(throughput));
-        let undone = backups.into_iter().map(|removal| Decision::Undo(id, removal));
-        std::iter::once(left_alone).chain(undone).collect()
+    /// Adds a removal to the watch of its link.
+    fn watch(&mut self, at: Nanos, link: BTreeSet<Path>, removal: &Removal, paths: &Paths) {
+        let known = self.watches.iter().position(|watch| !watch.link.is_disjoint(&link));
+        let mut watch = known.map(|place| self.watches.swap_remove(place)).unwrap_or_default();
+        watch.since = at;
+        watch.link.extend(link);
+        watch.before = paths.rate(&watch.link, Nanos(0));
+        watch.backups.extend((removal.action == EliminationAction::Backup).then(|| removal.clone()));
+        self.watches.push(watch);
     }
 
-    fn candidates(&self, at: Nanos, connection: &Connection, policy: &EliminationPolicy) -> Vec<Removal> {
-        if self.before.is_some() || self.known.history.duration() < MIN_BASELINE {
+    /// Compares what links carried since the watched actions with what they carried before. Returns the ends of watches, with their links.
+    fn judge(&mut self, at: Nanos, id: ConnectionId, paths: &Paths) -> Vec<(Decision, BTreeSet<Path>)> {
+        let mut ended = Vec::new();
+        self.watches.retain_mut(|watch| {
+            let (elapsed, after) = (at.since(watch.since), paths.rate(&watch.link, watch.since));
+            let left = after.0 as f64 / watch.before.0 as f64;
+            let has_dropped =
+                left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY;
+            if !has_dropped && elapsed < WATCH {
+                return true;
+            }
+            let throughput = Throughput { before: watch.before, after };
+            let step = if has_dropped {
+                EliminationStep::LeftAlone(throughput)
+            } else {
+                EliminationStep::Confirmed(throughput)
+            };
+            ended.push((Decision::Record(id, step), std::mem::take(&mut watch.link)));
+            let undone = watch.backups.drain(..).filter(|_| has_dropped);
+            ended.extend(undone.map(|removal| (Decision::Undo(id, removal), BTreeSet::new())));
+            false
+        });
+        ended
+    }
+
+    /// The removals that are due now. They count against the limit per minute.
+    fn candidates(
+        &mut self,
+        at: Nanos,
+        connection: &Connection,
+        reduced: &BTreeMap<Path, Nanos>,
+        policy: &EliminationPolicy,
+    ) -> Vec<Removal> {
+        if self.known.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
-        select::removals(at, connection, &self.known, policy)
+        let is_free = |path: &Path| {
+            !reduced.contains_key(path) && self.watches.iter().all(|watch| !watch.link.contains(path))
+        };
+        let mut removals = select::removals(at, connection, &self.known, policy);
+        removals.retain(|removal| link(connection.id, removal).iter().all(is_free));
+        let limit = usize::try_from(policy.max_per_minute).unwrap_or(usize::MAX);
+        removals.truncate(limit.saturating_sub(self.recent.len()));
+        self.recent.extend(removals.iter().map(|_| at));
+        self.known.decided.extend(removals.iter().map(|removal| removal.removed.subflow));
+        removals
     }
+}
+
+/// The paths of the kept and the removed subflow.
+fn link(connection: ConnectionId, removal: &Removal) -> BTreeSet<Path> {
+    let path = |end: &Candidate| Path::new(connection.netns, end.local, end.remote);
+    [&removal.kept, &removal.removed].map(path).into()
 }

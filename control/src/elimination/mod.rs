@@ -4,6 +4,7 @@
 
 mod eliminator;
 mod history;
+mod paths;
 mod select;
 mod stability;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Selects the extra subflows of a connection: in each group, all but the best subflow, if their verdicts are stable.
+//! Selects the extra subflows of a connection: in each group, those that share a bottleneck with a better subflow, if the verdict is stable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict, Verdict};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{Candidate, EliminationPolicy, Removal};
 use mpwatch_model::id::SubflowId;
@@ -11,6 +12,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{BitsPerSecond, Micros, Nanos};
 
 use super::history::History;
+use super::paths::{Path, Paths};
 use super::stability::Stability;
 
 /// Facts about a connection from earlier snapshots.
@@ -22,7 +24,28 @@ pub(super) struct Known {
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
-/// The removals that the policy allows. Each group keeps its best subflow, so that no path loses its last subflow.
+/// Whether a verdict allows the removal of one of its two subflows. Subflows over different paths (addresses, interface) must share a
+/// bottleneck by the rates of all connections: otherwise the connection might lose its last subflow over a link.
+pub(super) fn is_sufficient(
+    connection: &Connection,
+    pair: &PairVerdict,
+    paths: &Paths,
+    policy: &EliminationPolicy,
+) -> bool {
+    let subflow = |id| connection.subflows.iter().find(|subflow| subflow.id == id);
+    let Some((a, b)) = subflow(pair.a).zip(subflow(pair.b)) else { return false };
+    let [path_a, path_b] =
+        [a, b].map(|subflow| Path::new(connection.id.netns, subflow.local, subflow.remote));
+    let is_probable = pair.probability.is_none_or(|probability| probability >= policy.probability);
+    let is_shared = pair.verdict == Verdict::Shared && is_probable;
+    let is_pooled = pair.evidence.is_some_and(|evidence| evidence.pooled_paths.is_some());
+    let is_capped = || connection.bottlenecks.as_ref().is_some_and(|found| found.is_capped(pair));
+    let is_same_path = path_a == path_b && a.interface == b.interface;
+    is_shared && (is_pooled || is_same_path) && !paths.are_divided(path_a, path_b)
+        || policy.shared_caps && is_same_path && is_capped()
+}
+
+/// The removals that the policy allows. Each group keeps its best subflow.
 pub(super) fn removals(
     at: Nanos,
     connection: &Connection,
@@ -31,25 +54,43 @@ pub(super) fn removals(
 ) -> Vec<Removal> {
     let mut all = Vec::new();
     let mut kept = BTreeSet::new();
-    for group in connection.bottlenecks.iter().flat_map(|found| &found.groups) {
+    for group in connection.bottlenecks.iter().flat_map(|found| groups(found, policy)) {
         let mut members = members(connection, group, &known.history);
         members.retain(|member| !known.decided.contains(&member.subflow));
-        let Some(best) = members.iter().max_by_key(|member| rank(member)).copied() else { continue };
+        let Some(best) = members.iter().max_by_key(|member| rank(member)) else { continue };
         kept.insert(best.subflow);
         // If the best subflow is idle, a removal gains nothing. If it has just stopped, its path may have failed, and the connection needs
         // the other subflows.
         if !known.history.is_progressing(best.subflow) {
             continue;
         }
-        let others = members.iter().filter(|member| member.subflow != best.subflow);
-        all.extend(others.filter_map(|extra| {
-            let stable = known.stability.duration(best.subflow, extra.subflow, at)?;
-            (stable >= policy.stable).then(|| removal(connection, group, [best, *extra], stable, policy))
-        }));
+        for extra in &members {
+            let stable = |better: &Candidate| {
+                let is_better = rank(better) > rank(extra) && known.history.is_progressing(better.subflow);
+                let stable =
+                    known.stability.duration(better.subflow, extra.subflow, at).filter(|_| is_better)?;
+                (stable >= policy.stable).then_some((*better, stable))
+            };
+            let better = members.iter().filter_map(stable).max_by_key(|(better, _)| rank(better));
+            if let Some((better, stable)) = better {
+                kept.insert(better.subflow);
+                all.push(removal(connection, group, [better, *extra], stable, policy));
+            }
+        }
     }
-    // Even if groups overlapped, the best subflow of each group would stay.
-    all.retain(|removal| !kept.contains(&removal.removed.subflow));
+    // Groups and caps may overlap: a subflow that is kept instead of another one stays, and each subflow is removed once.
+    let mut gone = BTreeSet::new();
+    all.retain(|removal| !kept.contains(&removal.removed.subflow) && gone.insert(removal.removed.subflow));
     all
+}
+
+/// The groups of subflows with one bottleneck, and those with one cap if the policy counts a cap as a bottleneck.
+fn groups<'a>(
+    found: &'a Bottlenecks,
+    policy: &EliminationPolicy,
+) -> impl Iterator<Item = &'a Vec<SubflowId>> {
+    let caps = policy.shared_caps.then_some(&found.shared_caps);
+    found.groups.iter().chain(caps.into_iter().flatten().map(|cap| &cap.subflows))
 }
 
 /// The subflows of a group that carry data: established, not backup, not failed.

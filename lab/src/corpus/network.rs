@@ -118,9 +118,21 @@ impl Network {
         self.router.ip(&[format!("route add default via 10.60.{link}.2 table {}", TABLE + link)])?;
         disable_offloads(&self.router, &port)?;
         disable_offloads(&self.server, &port)?;
-        let (rate, latency) = (condition.rate(link), condition.buffer_ms);
+        self.limit(condition, link, "add", condition.buffer_ms)
+    }
+
+    /// Changes the length of a link's queue.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn set_buffer(&self, condition: &Condition, link: usize, buffer_ms: u32) -> Result<()> {
+        self.limit(condition, link, "replace", buffer_ms)
+    }
+
+    fn limit(&self, condition: &Condition, link: usize, verb: &str, buffer_ms: u32) -> Result<()> {
+        let (port, rate) = (Self::queue_port(link), condition.rate(link));
         let limit = format!(
-            "qdisc add dev {port} root handle 1: tbf rate {rate}mbit burst {BURST} latency {latency}ms"
+            "qdisc {verb} dev {port} root handle 1: tbf rate {rate}mbit burst {BURST} latency {buffer_ms}ms"
         );
         self.router.enter(|| batch(Program::Tc, &[limit]))?
     }

@@ -57,8 +57,10 @@ pub struct EliminationPolicy {
     pub stable: Nanos,
     /// Minimum probability of a verdict. Verdicts without a probability are accepted.
     pub probability: f64,
-    /// Maximum number of removals within any 60 s, over all connections.
+    /// Maximum number of removals within any 60 s from one connection.
     pub max_per_minute: u32,
+    /// Whether a rate cap that subflows share counts as their bottleneck.
+    pub shared_caps: bool,
 }
 
 impl Default for EliminationPolicy {
@@ -68,6 +70,7 @@ impl Default for EliminationPolicy {
             stable: Nanos(2_500_000_000),
             probability: 0.99,
             max_per_minute: 10,
+            shared_caps: false,
         }
     }
 }
@@ -102,7 +105,7 @@ pub struct Removal {
     pub group: Vec<SubflowId>,
     /// The extra subflow.
     pub removed: Candidate,
-    /// The best subflow of the group: highest goodput, then lowest RTT.
+    /// The best subflow of the group for which the verdict holds: highest goodput, then lowest RTT.
     pub kept: Candidate,
     /// Probability that the removed and the kept subflow share a bottleneck. `null`: the method computes no probability.
     pub probability: Option<f64>,
@@ -113,7 +116,8 @@ pub struct Removal {
     pub evidence: Option<Evidence>,
 }
 
-/// The throughput of a connection before and after an action: payload acknowledged by the peer.
+/// The throughput of a link before and after an action: payload acknowledged on the paths (pairs of addresses) of the kept and the removed
+/// subflows, over all traced connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Mean rate in the 5 s before the action, or in the observed part of this time.
@@ -140,9 +144,9 @@ pub enum EliminationStep {
         /// Why it failed.
         error: String,
     },
-    /// The throughput did not drop by more than 10 % in the 5 s after the removal.
+    /// The throughput of the link did not drop by more than 10 % in the 5 s after the removal.
     Confirmed(Throughput),
-    /// The throughput dropped by more than 10 % after the removal. From now on, elimination leaves this connection alone.
+    /// The throughput of the link dropped by more than 10 % after the removal. From now on, elimination leaves this connection alone.
     LeftAlone(Throughput),
     /// The subflow is no longer a backup, because the throughput dropped.
     Undone {

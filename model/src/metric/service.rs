@@ -154,7 +154,7 @@ metrics! {
         "mpwatch_agent_eliminated_subflows_total" Counter Count "" "Extra subflows removed; no series if elimination is off." |s| s.elimination.map(|counts| counts.removed as f64);
         "mpwatch_agent_elimination_planned_total" Counter Count "" "Extra subflows that a dry run of elimination would have removed." |s| s.elimination.map(|counts| counts.planned as f64);
         "mpwatch_agent_elimination_failures_total" Counter Count "" "Steps of elimination that the kernel refused." |s| s.elimination.map(|counts| counts.failed as f64);
-        "mpwatch_agent_elimination_left_alone_total" Counter Count "" "Connections that elimination leaves alone because their throughput dropped." |s| s.elimination.map(|counts| counts.left_alone as f64);
+        "mpwatch_agent_elimination_left_alone_total" Counter Count "" "Connections that elimination leaves alone because the throughput of a link dropped." |s| s.elimination.map(|counts| counts.left_alone as f64);
         "mpwatch_agent_scrapes_total" Counter Count "" "Scrapes answered." |s| Some(s.scrapes as f64);
         "mpwatch_agent_scrape_seconds" Gauge Seconds "" "Time taken by the previous scrape." |s| s.scrape_took.map(Nanos::seconds);
         "process_cpu_seconds_total" Counter Seconds "" "CPU time of the daemon's process, without its BPF programs." |s| s.process.cpu.map(Nanos::seconds);

@@ -48,6 +48,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
         stable: Nanos::from(options.stable),
         probability: options.probability,
         max_per_minute: options.max_per_minute,
+        shared_caps: options.shared_caps,
     };
     let mut driver = Driver::new(policy, actuator);
     let journal = Rc::clone(&live.journal);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of each elimination rule, and of properties that hold for any sequence of snapshots.
 
+mod links;
 mod network;
 mod properties;
 
@@ -19,6 +20,7 @@ const POLICY: EliminationPolicy = EliminationPolicy {
     stable: mpwatch_model::unit::Nanos(3_000_000_000),
     probability: 0.95,
     max_per_minute: 10,
+    shared_caps: false,
 };
 
 /// Evaluates one snapshot per second, at most ten, until one causes decisions. Returns the decisions and the number of seconds.
@@ -33,7 +35,7 @@ fn first_decisions(network: &mut Network, eliminator: &mut Eliminator) -> (Vec<D
 }
 
 /// Reports the outcome of all removals.
-fn report(eliminator: &mut Eliminator, decisions: &[Decision], is_done: bool) {
+fn report(eliminator: &mut Eliminator, decisions: &[Decision], is_done: Option<bool>) {
     for decision in decisions {
         let Decision::Remove(connection, removal) = decision else { continue };
         eliminator.report(*connection, removal, is_done);
@@ -130,13 +132,23 @@ fn a_subflow_is_decided_once_and_a_failure_ends_it() {
         let mut eliminator = Eliminator::new(POLICY);
         let (decisions, _) = first_decisions(&mut network, &mut eliminator);
         if !is_planned {
-            report(&mut eliminator, &decisions, false);
+            report(&mut eliminator, &decisions, None);
         }
         network.share(&[1, 2, 3], 0.99);
         let (later, _) = first_decisions(&mut network, &mut eliminator);
         let expected: &[u64] = if is_planned { &[3] } else { &[] };
         assert_eq!(removed(&later), expected, "planned: {is_planned}");
     }
+}
+
+#[test]
+fn a_removal_is_decided_again_if_the_kept_subflow_made_no_progress() {
+    let mut network = Network::with_rates(&[10, 20]);
+    network.share(&[1, 2], 0.99);
+    let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 1, ..POLICY });
+    let (decisions, _) = first_decisions(&mut network, &mut eliminator);
+    report(&mut eliminator, &decisions, Some(false));
+    assert_eq!(removed(&network.second(&mut eliminator)), [1]);
 }
 
 #[test]
@@ -152,9 +164,9 @@ fn the_connection_that_was_left_alone_first_is_forgotten_first() {
         let all: Vec<Connection> =
             numbers.map(|number| Network::numbered(number, &[]).connection()).collect();
         let passed: Vec<_> = all.iter().map(|connection| (connection, true)).collect();
-        eliminator.decide(network.now, &passed);
+        eliminator.decide(network.now, &all, &passed);
         for connection in &all {
-            eliminator.report(connection.id, removal, false);
+            eliminator.report(connection.id, removal, None);
         }
         let is_left_alone = |number| eliminator.is_left_alone(Network::numbered(number, &[]).connection().id);
         [1, LIMIT, LIMIT + 1].map(is_left_alone)
@@ -166,7 +178,7 @@ fn the_connection_that_was_left_alone_first_is_forgotten_first() {
 }
 
 #[test]
-fn the_limit_per_minute_holds_over_all_connections() {
+fn the_limit_per_minute_holds_for_each_connection() {
     let mut network = Network::with_rates(&[10, 20, 30, 40]);
     network.share(&[1, 2, 3, 4], 0.99);
     let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 2, ..POLICY });
@@ -178,6 +190,10 @@ fn the_limit_per_minute_holds_over_all_connections() {
         !later.is_empty()
     });
     assert_eq!((removed(&later), seconds), (vec![3], Some(60)));
+    let mut other = Network::numbered(2, &[10, 20, 30, 40]);
+    other.now = network.now;
+    other.share(&[1, 2, 3, 4], 0.99);
+    assert_eq!(removed(&first_decisions(&mut other, &mut eliminator).0), [1, 2], "another connection");
 }
 
 /// Removes subflow 1, and then gives subflow 2 the rate `kept_rate`.
@@ -186,7 +202,7 @@ fn after_removal(action: EliminationAction, kept_rate: u64) -> (Vec<Decision>, N
     network.share(&[1, 2], 0.99);
     let mut eliminator = Eliminator::new(EliminationPolicy { action, ..POLICY });
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
-    report(&mut eliminator, &decisions, true);
+    report(&mut eliminator, &decisions, Some(true));
     network.rates = vec![0, kept_rate];
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
     (decisions, network, eliminator)
@@ -237,7 +253,7 @@ fn the_throughput_is_watched_also_when_the_connection_is_no_longer_selected() {
     network.share(&[1, 2], 0.99);
     let mut eliminator = Eliminator::new(EliminationPolicy { action: EliminationAction::Backup, ..POLICY });
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
-    report(&mut eliminator, &decisions, true);
+    report(&mut eliminator, &decisions, Some(true));
     assert!(eliminator.is_watching(network.connection().id));
     network.rates = vec![0, 10];
     network.is_selected = false;
@@ -262,7 +278,7 @@ fn a_connection_that_nearly_stops_is_not_watched_to_the_end() {
     network.share(&[1, 2], 0.99);
     let mut eliminator = Eliminator::new(POLICY);
     let (decisions, _) = first_decisions(&mut network, &mut eliminator);
-    report(&mut eliminator, &decisions, true);
+    report(&mut eliminator, &decisions, Some(true));
     network.rates = vec![0, 1];
     let (decisions, seconds) = first_decisions(&mut network, &mut eliminator);
     assert!(matches!(decisions[..], [Decision::Record(_, EliminationStep::LeftAlone(_))]), "{decisions:?}");

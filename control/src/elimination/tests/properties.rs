@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
+use mpwatch_model::id::ConnectionId;
 use mpwatch_model::unit::Nanos;
 use proptest::prelude::*;
 
 use super::POLICY;
-use super::network::{Network, id, pair};
+use super::network::{Network, number, pair};
 use crate::elimination::{Decision, Eliminator};
 
 const SUBFLOWS: u64 = 5;
 const MAX_PER_MINUTE: u32 = 3;
+const MINUTE: Nanos = Nanos(60_000_000_000);
 
 /// Rates, roles, groups and verdicts of a connection in one second. `usable`: the subflow is not a backup.
 #[derive(Clone, Debug)]
@@ -47,20 +49,20 @@ fn seconds() -> impl Strategy<Value = Vec<(Second, Second, usize)>> {
 }
 
 fn apply(network: &mut Network, second: &Second) {
-    let numbers: Vec<u64> = network.subflows.iter().map(|subflow| subflow.id.cookie.0).collect();
+    let numbers: Vec<u64> = network.subflows.iter().map(|subflow| number(subflow.id)).collect();
     let index = |number: u64| usize::try_from(number - 1).unwrap();
     network.rates = numbers.iter().map(|number| second.rates[index(*number)]).collect();
     for (subflow, number) in network.subflows.iter_mut().zip(&numbers) {
         subflow.backup = !second.usable[index(*number)];
     }
     let members = |group: u8| numbers.iter().filter(move |number| second.group[index(**number)] == group);
-    network.groups = [0, 1].map(|group| members(group).map(|number| id(*number)).collect()).to_vec();
+    network.groups = [0, 1].map(|group| members(group).map(|number| network.id(*number)).collect()).to_vec();
     let mut verdicts = second.verdicts.iter();
     network.pairs.clear();
     for (at, a) in numbers.iter().enumerate() {
         for b in numbers.iter().skip(at + 1) {
             let (verdict, probability) = verdicts.next().unwrap();
-            network.pairs.push(pair(id(*a), id(*b), *verdict, *probability));
+            network.pairs.push(pair(network.id(*a), network.id(*b), *verdict, *probability));
         }
     }
 }
@@ -79,7 +81,7 @@ fn check(state: &Connection, decisions: &[Decision], sufficient: &BTreeMap<(u64,
         let is_usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && !subflow.backup);
         assert!(is_usable(removed) && is_usable(kept));
         assert!(removal.kept.goodput >= removal.removed.goodput, "keeps the best: {removal:?}");
-        let (a, b) = (removed.min(kept).cookie.0, removed.max(kept).cookie.0);
+        let (a, b) = (number(removed.min(kept)), number(removed.max(kept)));
         assert!(sufficient[&(a, b)] >= 4, "the fourth snapshot is 3 s after the first");
     }
     for group in state.bottlenecks.iter().flat_map(|found| &found.groups) {
@@ -96,7 +98,7 @@ fn count(state: &Connection, sufficient: &mut BTreeMap<(u64, u64), u32>) {
     for pair in state.bottlenecks.iter().flat_map(|found| &found.pairs) {
         if pair.verdict == Verdict::Shared && pair.probability.is_none_or(|value| value >= POLICY.probability)
         {
-            let key = (pair.a.cookie.0, pair.b.cookie.0);
+            let key = (number(pair.a), number(pair.b));
             now.insert(key, sufficient.get(&key).copied().unwrap_or(0) + 1);
         }
     }
@@ -112,7 +114,7 @@ proptest! {
         let mut networks = [Network::numbered(1, &rates), Network::numbered(2, &rates)];
         let mut sufficient = [BTreeMap::new(), BTreeMap::new()];
         let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: MAX_PER_MINUTE, ..POLICY });
-        let (mut times, mut left_alone): (Vec<Nanos>, BTreeSet<_>) = (Vec::new(), BTreeSet::new());
+        let (mut times, mut left_alone): (Vec<(ConnectionId, Nanos)>, BTreeSet<_>) = (Vec::new(), BTreeSet::new());
         for (first, second, length) in &seconds {
             for _ in 0..*length {
                 for (network, change) in networks.iter_mut().zip([first, second]) {
@@ -121,7 +123,7 @@ proptest! {
                 }
                 let now = networks[0].now;
                 let states = [networks[0].connection(), networks[1].connection()];
-                let decisions = eliminator.decide(now, &[(&states[0], true), (&states[1], true)]);
+                let decisions = eliminator.decide(now, &states, &[(&states[0], true), (&states[1], true)]);
                 for (state, sufficient) in states.iter().zip(&mut sufficient) {
                     count(state, sufficient);
                     check(state, &decisions, sufficient);
@@ -130,12 +132,12 @@ proptest! {
                     match decision {
                         Decision::Remove(connection, removal) => {
                             prop_assert!(!left_alone.contains(connection), "after a drop or a failure");
-                            times.push(now);
+                            times.push((*connection, now));
                             let fails = times.len() % 7 == usize::from(failing);
-                            eliminator.report(*connection, removal, !fails);
-                            let number = usize::try_from(connection.birth.0 - 1).unwrap();
+                            eliminator.report(*connection, removal, (!fails).then_some(true));
+                            let place = usize::try_from(connection.birth.0 - 1).unwrap();
                             if !fails {
-                                networks[number].close(&[removal.removed.subflow.cookie.0]);
+                                networks[place].close(&[number(removal.removed.subflow)]);
                             }
                         }
                         Decision::Record(connection, EliminationStep::LeftAlone(_)) => {
@@ -144,8 +146,11 @@ proptest! {
                         Decision::Record(..) | Decision::Undo(..) => {}
                     }
                 }
-                let recent = times.iter().filter(|then| now.since(**then) < Nanos(60_000_000_000)).count();
-                prop_assert!(recent <= usize::try_from(MAX_PER_MINUTE).unwrap());
+                for state in &states {
+                    let is_recent = |(id, then): &&(_, Nanos)| *id == state.id && now.since(*then) < MINUTE;
+                    let recent = times.iter().filter(is_recent).count();
+                    prop_assert!(recent <= usize::try_from(MAX_PER_MINUTE).unwrap());
+                }
             }
         }
     }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all traced connections of a host show about each path: the payload that its subflows carry together, and verdicts against sharing.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use mpwatch_model::flow::bottleneck::Verdict;
+use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::id::{NetnsCookie, SubflowId};
+use mpwatch_model::unit::{BitsPerSecond, Bytes, Nanos};
+
+use super::history::WINDOW;
+
+/// The pair of addresses of a subflow, in a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Path(NetnsCookie, IpAddr, IpAddr);
+
+impl Path {
+    pub(super) fn new(netns: NetnsCookie, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self(netns, local.ip(), remote.ip())
+    }
+}
+
+/// The paths of all traced subflows.
+#[derive(Default)]
+pub(super) struct Paths {
+    /// Acknowledged payload of each subflow in the latest snapshot.
+    subflows: HashMap<SubflowId, Bytes>,
+    /// Payload that was acknowledged on each path since the previous snapshot, for the snapshots of the last seconds, the oldest first.
+    samples: VecDeque<(Nanos, HashMap<Path, Bytes>)>,
+    /// Pairs of paths, the lower one first, with a `disjoint` verdict on two of their subflows in some connection.
+    disjoint: BTreeSet<(Path, Path)>,
+}
+
+impl Paths {
+    /// Adds a snapshot of all traced connections.
+    pub(super) fn update(&mut self, at: Nanos, connections: &[Connection]) {
+        let (mut subflows, mut carried) = (HashMap::new(), HashMap::<Path, Bytes>::new());
+        for (connection, subflow) in
+            connections.iter().flat_map(|all| all.subflows.iter().map(move |s| (all, s)))
+        {
+            // The age of bytes from before the first snapshot of a subflow is unknown.
+            let before = self.subflows.get(&subflow.id).copied().unwrap_or(subflow.bytes_acked);
+            let path = Path::new(connection.id.netns, subflow.local, subflow.remote);
+            *carried.entry(path).or_default() += subflow.bytes_acked.since(before);
+            subflows.insert(subflow.id, subflow.bytes_acked);
+        }
+        self.subflows = subflows;
+        self.samples.push_back((at, carried));
+        // Keep one sample from the beginning of the window or from before it.
+        while self.samples.get(1).is_some_and(|(second, _)| at.since(*second) >= WINDOW) {
+            self.samples.pop_front();
+        }
+        self.disjoint = connections.iter().flat_map(disjoint).collect();
+    }
+
+    /// Mean rate of all subflows of some paths since `from`, at most over the window.
+    pub(super) fn rate(&self, paths: &BTreeSet<Path>, from: Nanos) -> BitsPerSecond {
+        let mut samples = self.samples.iter().skip_while(|(at, _)| *at < from);
+        let Some(((first, _), (last, _))) = samples.next().zip(self.samples.back()) else {
+            return BitsPerSecond(0);
+        };
+        let carried = samples.flat_map(|(_, carried)| paths.iter().filter_map(|path| carried.get(path)));
+        carried.copied().sum::<Bytes>().per(last.since(*first))
+    }
+
+    /// Whether a verdict of some connection contradicts that all subflows of two paths share one bottleneck.
+    pub(super) fn are_divided(&self, a: Path, b: Path) -> bool {
+        [(a.min(b), a.max(b)), (a, a), (b, b)].iter().any(|pair| self.disjoint.contains(pair))
+    }
+}
+
+/// The pairs of paths of open subflows with a `disjoint` verdict.
+fn disjoint(connection: &Connection) -> impl Iterator<Item = (Path, Path)> {
+    let path = |id: SubflowId| {
+        let open = connection.subflows.iter().find(|subflow| subflow.id == id && subflow.closed.is_none())?;
+        Some(Path::new(connection.id.netns, open.local, open.remote))
+    };
+    let pairs = connection.bottlenecks.iter().flat_map(|found| &found.pairs);
+    let disjoint = pairs.filter(|pair| pair.verdict == Verdict::Disjoint);
+    disjoint.filter_map(move |pair| {
+        let (a, b) = (path(pair.a)?, path(pair.b)?);
+        Some((a.min(b), a.max(b)))
+    })
+}
