@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Client of the daemon's Unix socket, for the commands that show snapshots. The daemon sends a greeting, the latest snapshot, marked earlier
-//! snapshots for the history of the live view, then each new snapshot, one JSON value per line; clients send nothing.
+//! Client of the daemon's Unix socket, for the commands that show snapshots. The daemon sends a greeting, the latest snapshot, earlier
+//! snapshots (marked as such) for the history of the live view, then each new snapshot, one JSON value per line; clients send nothing.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -43,7 +43,7 @@ impl Default for Greeting {
     }
 }
 
-/// A line with a snapshot from before the client attached, which is not the current state. `None`: the last of these lines.
+/// A line with a snapshot that was taken before the client attached, so it is not the current state. `None`: the end of these lines.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Earlier<T> {
     pub(crate) earlier: Option<T>,
@@ -131,7 +131,7 @@ impl Daemon {
         AttachError::Protocol { path: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// The first snapshot, preceded by the earlier ones from after `since`, in order. Empty: the stop flag is set.
+    /// The earlier snapshots that were taken after `since`, in order, then the latest snapshot. Empty: the stop flag is set.
     pub(crate) fn history(&mut self, since: Timestamp) -> Result<Vec<Snapshot>, AttachError> {
         let (latest, mut all) = (self.next()?, Vec::new());
         while let Some(line) = self.line("snapshot", MAX_SNAPSHOT)? {

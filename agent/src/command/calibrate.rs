@@ -25,7 +25,7 @@ use crate::system::clock::ClockPair;
 
 /// Maximum share of CPU time that other programs use on an idle machine. Above it, idle power is extrapolated from readings under load.
 const MAX_OTHER_USE: f64 = 0.05;
-/// Maximum share of CPU time that other programs may use for a fit: half of the CPUs, plus the error of `/proc/stat`.
+/// Maximum share of CPU time that other programs may use in a calibration under load: half of the CPUs, plus the error of `/proc/stat`.
 const MAX_FITTED_USE: f64 = 0.55;
 /// Maximum change of power that `--verify` accepts, as a fraction.
 const TOLERANCE: f64 = 0.05;

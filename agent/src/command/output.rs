@@ -93,7 +93,7 @@ fn ensure_no_data(file: &Path) -> anyhow::Result<()> {
     anyhow::bail!("{} is a {what}, which a report does not replace; choose another file", file.display())
 }
 
-/// Prints a report piece by piece, or writes it to a file, because the whole text of a long run would take too much memory.
+/// Prints a report or writes it to a file, in either case piece by piece, because the whole text of a long run would take too much memory.
 pub(super) fn write_pieces(
     file: Option<&Path>,
     write_to: impl FnOnce(&mut dyn io::Write) -> anyhow::Result<()>,

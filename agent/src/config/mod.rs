@@ -127,7 +127,7 @@ impl Layers {
         }
         errors.sort_by_key(|(line, _)| *line);
         let mut errors: Vec<String> = errors.into_iter().map(|(_, error)| error).collect();
-        // These checks compare keys with each other. In place of a rejected value, they would use the default.
+        // These checks compare keys with each other, so all values must be valid: a rejected value is replaced by the default.
         if errors.is_empty() {
             let checks = [loaded.check_detection(), loaded.check_step(), loaded.check_exports()];
             errors.extend(checks.into_iter().filter_map(Result::err));

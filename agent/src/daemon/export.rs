@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sends connections from the database to external targets (ClickHouse, OTLP), with one thread per target. The database is the queue: a record
-//! stays there until the target confirms it, which the database records, so these threads may end at any time.
+//! stays there until the target confirms it. The database stores each confirmation, so these threads may end at any time.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ const MAX_READERS: usize = 32;
 const QUEUE_LENGTH: usize = 2;
 /// Maximum number of snapshots that are kept for new readers: the charts of the live view have this many values.
 const MAX_KEPT: usize = 120;
-/// Maximum size in bytes of these snapshots, apart from the latest, which the daemon has in memory anyway: two minutes of 50 connections.
+/// Maximum total size of these snapshots in bytes (two minutes of 50 connections), without the latest, which is in memory anyway.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 /// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
 const SEND_BUFFER: usize = 16 << 10;
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Since when the reader has been stalled or behind, if for longer than the timeout. `None`: a new reader must not replace this reader.
+    /// When the reader began to be stalled or behind. `None`: it is neither, or not for the whole timeout, so it must not be replaced.
     fn idle_since(&self) -> Option<Instant> {
         let exceeds = |since: &Instant, timeout| since.elapsed() >= timeout;
         let stalled = lock(&self.output.stalled_since).filter(|since| exceeds(since, STALL_TIMEOUT));
@@ -240,7 +240,7 @@ impl Shared {
     fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         // The queue exists already, so the latest snapshot may be sent twice, but none is missed.
-        // A slow reader must not keep snapshots in memory, so it misses those that are no longer kept when it could read them.
+        // A slow reader must not keep snapshots in memory: it misses every snapshot that is discarded before it is written.
         let recent: Vec<_> =
             lock(&self.recent).iter().map(|(_, snapshot)| Arc::downgrade(snapshot)).collect();
         let mut recent = recent.iter().filter_map(Weak::upgrade);

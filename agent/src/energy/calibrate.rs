@@ -20,7 +20,7 @@ pub(crate) struct StepTiming {
     pub(crate) settle: Duration,
     /// How long power is measured.
     pub(crate) measure: Duration,
-    /// Whether other programs use the CPUs, so that the total load is measured, not derived from the threads of this process.
+    /// Whether other programs use the CPUs. If so, the total load is measured instead of derived from the threads of this process.
     pub(crate) is_under_load: bool,
 }
 

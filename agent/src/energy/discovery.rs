@@ -113,8 +113,8 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
     Discovery { source, zones, topology, notes }
 }
 
-/// The zones with their roles, if at least one counted zone can be read. Adds a note for each counted zone that cannot. If none is counted,
-/// moves all zones to `shown`.
+/// The zones with their roles. `None`: no counted zone can be read. Adds a note for each counted zone that cannot be read. If no zone is
+/// counted, moves all zones to `shown`.
 fn usable(
     found: Vec<FoundZone>,
     notes: &mut Vec<Note>,

@@ -115,7 +115,7 @@ impl Load {
         }
     }
 
-    /// Reads the load, and adds the busy time since the last call to the ledger. The sampler uses this ledger only for the busy time.
+    /// Reads the load, and adds to the ledger the busy time since the last call of this function. The sampler reads nothing else from this ledger.
     fn read(&mut self, ledger: &mut Ledger, in_windows: InWindows, charges: bool) -> CpuSampling {
         let loads = self.reader.read();
         let busy = loads.iter().map(|load| load.busy).sum::<Nanos>();

@@ -100,7 +100,7 @@ impl Sampler {
         }
     }
 
-    /// Closes a window. `settle` adds CPU time since its last call to the ledger; it is called up to three times if readings are delayed.
+    /// Closes a window. `settle` adds to the ledger the CPU time since its last call; it is called up to three times if readings are delayed.
     pub(crate) fn window(
         &mut self,
         window: &mut EnergyWindow,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Zones of energy counters, and which of them cover the machine without overlap. The `name` of a zone identifies its package; the index in
-//! `intel-rapl:0` does not. `psys` contains packages, `core` and `uncore` are parts of a package, an MMIO zone is a second view of one.
+//! `intel-rapl:0` does not. `psys` contains packages, `core` and `uncore` are parts of a package, an MMIO zone is a second view of a package.
 
 /// The part of the machine that a zone measures, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -208,7 +208,7 @@ impl Live {
         Duration::MAX
     }
 
-    /// Passes on the events up to the next tick, their names, and the tick.
+    /// Passes on the events up to the next tick, the new names of namespaces and pods, and the tick.
     fn tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<()> {
         for record in self.journal.take() {
             sink(&KernelEvent::Elimination(record))?;

@@ -17,7 +17,7 @@ use crate::system::companion;
 /// Maximum time between two returns of free memory to the kernel.
 const TRIM_INTERVAL: Duration = Duration::from_mins(1);
 /// After a snapshot with more connections than this, memory is returned once [`SMALL_IN_A_ROW`] snapshots in a row have less than a quarter
-/// of them: until then, the large snapshot may wait for the database.
+/// of its connections. Until then, the large snapshot may still wait for the database.
 const LARGE_BURST: usize = 5_000;
 const SMALL_IN_A_ROW: u32 = 5;
 

@@ -9,7 +9,7 @@ use anyhow::Context;
 use caps::Capability::{CAP_BPF, CAP_PERFMON, CAP_SETPCAP, CAP_SYS_ADMIN, CAP_SYS_PTRACE};
 use caps::{CapSet, Capability, CapsHashSet};
 
-/// A capability that mpwatch needs, found by removing each of them on Linux 6.18. `doctor` checks them; the daemon drops some.
+/// A capability that mpwatch needs, found by removing one capability at a time on Linux 6.18. `doctor` checks them; the daemon drops some.
 pub(crate) struct UsedCapability {
     pub(crate) id: Capability,
     pub(crate) purpose: &'static str,
@@ -47,7 +47,7 @@ pub(crate) static USED: [UsedCapability; 4] = [
     },
 ];
 
-/// Gives up, for this thread and those that it will start, every capability that tracing no longer needs.
+/// Drops every capability that tracing no longer needs, for this thread and the threads that it will start.
 pub(crate) fn drop_to_kept() -> anyhow::Result<()> {
     keep(&USED.iter().filter(|used| used.is_kept).map(|used| used.id).collect())
 }

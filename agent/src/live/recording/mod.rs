@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recordings: a header and [`KernelEvent`]s as JSON lines, in zstd. `zstdcat FILE | jq` reads them, after a crash up to the last tick.
+//! Recordings: a header and [`KernelEvent`]s as JSON lines, in zstd. `zstdcat FILE | jq` prints them; after a crash, up to the last tick.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};

@@ -58,7 +58,7 @@ impl Windows {
             Next::Decide => {
                 // If reading fails, no work is added; the next decision reads again.
                 let work = tracer.work().unwrap_or(self.before);
-                // Until flows have worked in a window, the CPU time and energy of all flows are unknown.
+                // Until a window has measured work of flows, the CPU time and energy of all flows are unknown.
                 let is_first = work.in_windows == 0 && work.all > self.before.all;
                 self.schedule.decide(now, estimated_time(self.before, work), is_first);
             }
