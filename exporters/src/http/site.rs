@@ -112,8 +112,8 @@ impl Site {
     }
 }
 
-/// Whether a Host header names this machine. A browser sends the name of the web page that it shows, also if that name resolves to a
-/// loopback address (DNS rebinding), so that the page could read the answer.
+/// Whether a Host header names this machine. A browser sends the host name of the page that it shows. Without this check, a page whose
+/// host name resolves to a loopback address (DNS rebinding) could read the answer.
 /// `others`: further names, separated by commas.
 fn names_this_machine(host: &HeaderValue, others: &str) -> bool {
     let Ok(host) = Authority::try_from(host.as_bytes()) else { return false };

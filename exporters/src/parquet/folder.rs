@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-/// Whether the existing file has more than `rows` rows, because the database has deleted rows since.
+/// Whether the existing file has more than `rows` rows. This happens if the database has deleted rows since.
 fn has_more_rows(path: &Path, rows: u64) -> bool {
     File::open(path).is_ok_and(|file| row_count(file).is_ok_and(|found| found > rows))
 }

@@ -77,7 +77,7 @@ impl<K: Copy + Eq + Hash + Ord> BoundedSums<K> {
 
     /// Adds the increase of a flow to the sums of its label value.
     pub(super) fn add(&mut self, key: K, increase: &Increase) {
-        // A new entry starts empty: the zeros of an unchanged flow make its known counters appear.
+        // A new entry has no counters yet. Adding the zeros of an unchanged flow creates the counters that are known for this flow.
         if !increase.unchanged || self.added.contains(&key) {
             let entry = self.entries.get_mut(&key);
             add(entry.map_or(&mut self.other, |entry| &mut entry.sums), &increase.values);

@@ -112,7 +112,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
                 values.push(None);
                 continue;
             };
-            // A counter that becomes known later starts at zero. After a decrease, a counter adds nothing until it exceeds its maximum.
+            // A counter that becomes known later counts from zero. After a decrease, a counter adds nothing until it exceeds its earlier maximum.
             let was_known = !last.is_nan();
             let increase = (now - if was_known { *last } else { 0.0 }).max(0.0);
             *unchanged &= was_known && increase <= 0.0;

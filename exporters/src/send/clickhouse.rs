@@ -80,7 +80,7 @@ impl Engine for Clickhouse {
         if count == 0 {
             return Ok(None);
         }
-        // The statement is in the body: it names all columns, which is too long for an address at some servers.
+        // The statement is in the body, because it names all columns, which makes it too long for a URL on some servers.
         let mut body = schema::insertion(&self.database, columns).into_bytes();
         for (end, version) in &ends {
             rows::append(end, columns, *version, &mut body);
@@ -89,7 +89,7 @@ impl Engine for Clickhouse {
         Ok(Some((post.compressed(self.compression)?, count)))
     }
 
-    /// Status 200 alone does not confirm a batch: an error can follow, and any web page has it. So ClickHouse's headers are required.
+    /// Status 200 alone does not confirm a batch: an error can follow it, and any web server sends it. So ClickHouse's headers are required.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
         let text = answer.text();
         if answer.status != 200 || text.contains("DB::Exception") {

@@ -41,9 +41,9 @@ struct LaneLayout {
     bar: f64,
     /// Maximum number of parts of the time axis.
     parts: u32,
-    /// Baselines of the lines of words of a lane.
+    /// Baselines of the lines of text of a lane.
     words: [f64; 3],
-    /// Position and anchor of the last line of words.
+    /// Position and anchor of the last line of text.
     last: (f64, &'static str),
 }
 

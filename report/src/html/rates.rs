@@ -72,7 +72,7 @@ impl<'a> Sampled<'a> {
         failure.recovered.is_none().then_some(failure.at)
     }
 
-    /// Values over time, at most about [`MAX_STEPS`]. After a failure of the path the kernel keeps the last values, so they are omitted.
+    /// At most about [`MAX_STEPS`] values over time. Values after a failure of the path are omitted, because the kernel keeps the last values.
     pub(super) fn values(self, read: impl Fn(&CounterSample) -> Option<f64>) -> Vec<(f64, f64)> {
         let end = self.failure();
         let samples = self.samples.iter().step_by(self.samples.len() / MAX_STEPS as usize + 1);
