@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The subflows that published methods close by themselves. Snapshots have only verdicts on pairs, from which it does not follow that ESE as
-//! printed closes every subflow of a link.
+//! The subflows that published methods close by themselves. Snapshots have only verdicts on pairs, which do not show that ESE as printed
+//! closes every subflow of a link.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evaluates a method's verdicts on connections whose queues are known, as in Table III of `[MPTCP-D]`: which subflows would be
-//! closed. A method that closes subflows by itself is graded by those; of another method, only the first subflow of each group stays open.
-//! No I/O.
+//! closed. For a method that closes subflows by itself, these are the subflows that it closed; for any other method, all subflows of
+//! each group except the first. No I/O.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

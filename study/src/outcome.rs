@@ -90,7 +90,7 @@ fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64,
     let is_whole =
         |server: &&ConnectionReport| (server.received, server.sent) == (client.sent, client.received);
     let server = server.connections.iter().find(is_other_end).filter(is_whole)?;
-    // The end of the stream comes too late: the sender waits for all acknowledgements before, and a failed subflow never gets them.
+    // The FIN arrives too late: the sender first waits for all acknowledgements, which never arrive on a failed subflow.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }

@@ -91,7 +91,7 @@ fn cell(links: usize, subflows: usize, connections: u32, scale: Scale) -> Cell {
         network: Network::shared_links(vec![bottleneck; links], links * subflows),
         traffic: vec![
             Load::new(Purpose::Measured, Transport::Mptcp, long).times(connections),
-            // The number of short flows is too high for the time. Short flows that remain are cancelled when the long flows end.
+            // More short flows than can end during the long flows. The remaining ones are cancelled when the long flows end.
             Load { connections: 1_000, concurrency: 1, ..short },
         ],
         timeout: Duration::from_mins(1),

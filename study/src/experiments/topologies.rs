@@ -18,7 +18,7 @@ use crate::fabric::{FabricKind, FabricSpec, Forwarding};
 const RATE: f64 = 10.0;
 /// Destination of each host: a permutation without fixed elements.
 const PERMUTATION: [usize; 16] = [9, 4, 13, 0, 11, 2, 15, 6, 1, 12, 7, 14, 3, 10, 5, 8];
-/// In sparse traffic, only one of this number of flows runs.
+/// Sparse traffic consists of every `SPARSE`th flow of the permutation.
 const SPARSE: usize = 3;
 
 pub(super) fn experiment() -> Experiment {

@@ -46,7 +46,7 @@ fn reconstruct(approximation: &[f64], details: &[f64]) -> Vec<f64> {
 }
 
 /// Denoises a row whose length is a power of two by Donoho's universal threshold: estimates the noise from the median of the finest details and
-/// moves every detail towards zero by a multiple of the noise that noise rarely exceeds.
+/// shrinks every detail towards zero by a threshold, a multiple of the noise level that pure noise rarely exceeds.
 pub(super) fn denoised(row: &[f64]) -> Vec<f64> {
     if row.len() < MIN_LENGTH {
         return row.to_vec();
@@ -94,7 +94,7 @@ mod tests {
         }
     }
 
-    /// Four vanishing moments have this effect. Haar's wavelet, for comparison, has details wherever a row varies.
+    /// The details vanish because of the four vanishing moments. Haar's wavelet, for comparison, has details wherever a row varies.
     #[test]
     fn a_cubic_has_no_details_away_from_its_ends() {
         let row: Vec<f64> = (0..64).map(|x| f64::from(x).powi(3) - 30.0 * f64::from(x).powi(2)).collect();
