@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs `ip`, `tc`, `ss` and `nft` inside a namespace, in batches.
-//! `ip` and `tc` configure links, rules, tbf and MPTCP endpoints, and print statistics. Without `ip` and `tc` the lab needs five netlink
-//! crates and an async runtime, and still has no tbf. Tools are called by full path, because busybox has applets of the same names with
+//! `ip` and `tc` configure links, rules, tbf and MPTCP endpoints, and print statistics. Without `ip` and `tc`, the lab would need five netlink
+//! crates and an async runtime, and would still lack tbf. Tools are called by full path, because busybox has applets of the same names with
 //! fewer functions.
 
 use crate::error::{Error, Result};

@@ -24,7 +24,7 @@ impl Set {
         }
     }
 
-    /// For a seed, in milliseconds: the RTT of all paths if RTTs are equal; the RTTs of even and of odd paths if not; and the buffer.
+    /// The delays of a seed, in milliseconds: the RTT of all paths if RTTs are equal, the RTTs of even and of odd paths if not; and the buffer.
     #[must_use]
     pub fn delays(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {

@@ -80,9 +80,9 @@ pub struct Condition {
     pub app: App,
     /// Other traffic.
     pub cross: Cross,
-    /// Numbers of connections, each for runs of its own.
+    /// Numbers of connections. Each run uses one of these numbers.
     pub connections: Vec<u16>,
-    /// What this program cannot set up, so that the condition is skipped. `None`: nothing.
+    /// A requirement that this program cannot meet, so that the condition is skipped. `None`: no such requirement.
     pub needs: Option<String>,
 }
 
@@ -204,9 +204,9 @@ pub fn all() -> Result<Vec<Condition>, String> {
     lines.map(str::parse).collect()
 }
 
-/// The runs that a seed selects, in the order in which they are recorded: every condition that this program can set up with each of its
-/// numbers of connections, in random order; repeated until there are `count` runs. `only`: words, separated by commas. If it is not empty,
-/// only runs count whose name contains one of them.
+/// The first `count` runs that a seed selects, in the order in which they are recorded. Each round has every condition that this program can
+/// set up, once for each of its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, runs whose
+/// names contain none of the words are omitted.
 #[must_use]
 pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Vec<Run> {
     let mut random = Random::new(seed);

@@ -191,7 +191,7 @@ fn listen(slow: bool) -> std::io::Result<Socket> {
 fn serve(listener: &Socket, slow: bool, stop: &Arc<AtomicBool>) {
     thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
-            // Without a connection, and after one that was reset before it was accepted.
+            // No connection is waiting, or it was reset before it was accepted.
             let Ok((socket, _)) = listener.accept() else {
                 thread::sleep(Duration::from_millis(5));
                 continue;

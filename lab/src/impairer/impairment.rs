@@ -23,8 +23,7 @@ pub struct Impairment {
     /// Constant part of the one-way delay.
     pub delay: Duration,
     /// Maximum additional delay. Jitter never reorders packets. The relay changes the delay smoothly. `netem` chooses each packet's delay
-    /// independently, and sends a packet at the earliest directly after its predecessor, so most packets of a dense stream have a
-    /// long delay.
+    /// independently but never sends a packet before its predecessor, so most packets of a dense stream have a long delay.
     pub jitter: Duration,
     /// Probability that a packet is lost, 0 to 1. The relay drops only TCP packets; `netem` also drops neighbour discovery.
     pub loss: f64,

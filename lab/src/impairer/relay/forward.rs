@@ -212,7 +212,7 @@ mod tests {
             arrivals: [Arrival::default(); BATCH],
             is_receiving: false,
         };
-        // In place of the interface: it has room for a few frames, and refuses frames that are longer than its buffer.
+        // This socket replaces the interface: it has room for a few frames, and refuses frames that are longer than its buffer.
         let (to, _from) =
             socketpair(AddressFamily::Unix, SockType::Datagram, None, SockFlag::empty()).unwrap();
         setsockopt(&to, sockopt::SndBuf, &8_192).unwrap();
