@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which subflows a method would close, graded as in Table III of `[MPTCP-D]`, in `./dev bench bottleneck` and in the study: a method that
-//! closes subflows by itself is graded by those; of another method, only the first subflow of each group stays open. No I/O.
+//! Which subflows a method would close, as in Table III of `[MPTCP-D]`, `./dev bench bottleneck` and the study. For a method that closes
+//! subflows by itself, these are the subflows that it closed; for any other method, all subflows of each group except the first. No I/O.
 
 use std::collections::BTreeMap;
 

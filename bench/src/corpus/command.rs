@@ -17,7 +17,7 @@ use crate::corpus::tables::{self, Rows};
 
 const USAGE: &str = "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [--only WORDS] [--seconds N]
        ./dev corpus score FOLDER [--method NAME]... [--program PATH] [--only WORD]";
-/// The file with the SHA-256 checksums of all others.
+/// The file with the SHA-256 checksums of all other files.
 pub(crate) const CHECKSUMS: &str = "SHA256SUMS";
 /// Number of runs without `--runs`.
 const RUNS: usize = 320;
@@ -138,7 +138,7 @@ pub(crate) fn checksums(folder: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The names of the files of a folder that end in this way, except the checksums, in order.
+/// Sorted names of the files in a folder, without the file of checksums. Only names that end in `end`.
 fn files(folder: &Path, end: &str) -> Result<Vec<String>, String> {
     let failed = |error| format!("{}: {error}", folder.display());
     let mut names = Vec::new();

@@ -41,7 +41,7 @@ pub trait Judge {
 /// A verdict, and since when it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct TimedVerdict {
-    /// Time of the newest sample that was read before.
+    /// Time of the newest sample that the method had received at the evaluation.
     pub known_at: Time,
     /// The verdict.
     pub verdict: Verdict,

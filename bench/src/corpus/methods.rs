@@ -15,12 +15,12 @@ use crate::corpus::judge::{INTERVAL, Judge, PairResult};
 use crate::corpus::recording::{Recording, Subflow};
 use crate::corpus::tracked::Tracked;
 
-/// Methods evaluate the samples up to this time before the latest sample, as mpwatch does: batches arrive late.
+/// Methods evaluate only samples that are at least this much older than the latest sample, as mpwatch does: batches arrive late.
 const DELAY: Time = 300_000_000;
 /// A connection without samples for this time is not evaluated.
 const IDLE: Time = 3_000_000_000;
 
-/// The names of all methods: mpwatch's own; its evidence of single connections; the published methods, which see a connection or, with
+/// The names of all methods: mpwatch's own; its evidence of single connections; the published methods, which evaluate a connection or, with
 /// `-host`, all flows of the host, as RFC 8382 prescribes.
 pub fn methods() -> Vec<String> {
     let published = DetectionMethod::ALL.iter().filter(|method| **method != DetectionMethod::Concordance);

@@ -23,7 +23,7 @@ pub(crate) struct Program {
     known: std::collections::BTreeSet<SubflowId>,
 }
 
-/// A line of the program.
+/// A line that the program prints.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {

@@ -25,7 +25,7 @@ const MAX_IDLE: Time = SECOND;
 /// A row of the reliability table: verdicts whose probability is within a range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reliability {
-    /// Number of verdicts, and of right ones.
+    /// Number of verdicts.
     pub count: u32,
     /// Number of right verdicts.
     pub right: u32,

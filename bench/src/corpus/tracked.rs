@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! mpwatch's verdicts, as its tracker reports them in snapshots. The record of a subflow in a corpus is its last one, so the subflow is open
-//! until the time at which that record says that it closed.
+//! mpwatch's verdicts, as its tracker reports them in snapshots. A corpus has only the last record of each subflow, so the subflow counts as
+//! open until the closing time in this record.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::bottleneck::truth::Time;
 use crate::corpus::judge::{Judge, PairResult};
 use crate::corpus::recording::{Recording, Subflow};
 
-/// A tracker and the records of the subflows that it will get.
+/// A tracker, and the subflow records that are applied to it.
 pub(crate) struct Tracked {
     tracker: Tracker,
     records: BTreeMap<SubflowId, SubflowRecord>,

@@ -21,7 +21,7 @@ const HEADER: [&str; 9] = [
     "effect of the bystander: sampled, median (worst)",
     "exact",
 ];
-/// A repetition takes a minute and a half, so the number of repetitions is the number of rounds of other subjects divided by this.
+/// Number of rounds of other subjects for one repetition of this subject, because a repetition takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
 /// Maximum number of attempts of a run whose transfer stops (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
