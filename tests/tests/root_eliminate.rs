@@ -56,7 +56,8 @@ impl Upload {
     fn start(lab: &Topology, duration: Duration) -> Self {
         let workload = Workload::upload_for(emulation::timeout(duration));
         let mut spec = TrafficSpec::new(lab.path(0).unwrap().server_address(), workload);
-        (spec.connections, spec.concurrency) = (CONNECTIONS as u32, CONNECTIONS as u32);
+        spec.connections = u32::try_from(CONNECTIONS).unwrap();
+        spec.concurrency = spec.connections;
         Self::run(lab, spec)
     }
 
@@ -196,7 +197,7 @@ fn assert_database(db: &str) {
                WHERE event = 'elimination' AND source = 'control' AND json_extract(detail, '$.step') = 'removed'";
     let (removed, goodput): (i64, i64) =
         database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    assert_eq!(removed, 2 * CONNECTIONS as i64);
+    assert_eq!(usize::try_from(removed).unwrap(), 2 * CONNECTIONS);
     assert!(goodput > 0);
 }
 

@@ -27,6 +27,7 @@ pub(crate) enum ControlCommand {
 }
 
 #[derive(Args, Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "switches of the command line")]
 pub(crate) struct EliminateOptions {
     /// Remove subflows
     #[arg(long)]

@@ -31,7 +31,7 @@ impl Elimination {
         let mut first = String::new();
         messages.read_line(&mut first)?;
         thread::spawn(move || {
-            messages.lines().map_while(Result::ok).for_each(|message| eprintln!("{message}"))
+            messages.lines().map_while(Result::ok).for_each(|message| eprintln!("{message}"));
         });
         let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let steps = thread::spawn(move || {

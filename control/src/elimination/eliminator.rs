@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::{
-    Candidate, EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
+    EliminationAction, EliminationPolicy, EliminationStep, Removal, Throughput,
 };
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
@@ -40,7 +40,7 @@ pub(crate) enum Decision {
 /// The watch after actions on the subflows of one link.
 #[derive(Default)]
 struct Watch {
-    /// The paths of the kept and the removed subflows.
+    /// The paths of the groups of the removed subflows.
     link: BTreeSet<Path>,
     since: Nanos,
     /// What all traced subflows of these paths carried before the actions.
@@ -65,8 +65,6 @@ pub(crate) struct Eliminator {
     now: Nanos,
     paths: Paths,
     connections: BTreeMap<ConnectionId, Watched>,
-    /// Paths over which nothing more is removed for a minute, and since when: an action reduced what their link carries.
-    reduced: BTreeMap<Path, Nanos>,
     /// Connections from which nothing more is removed, and since when: an action reduced the throughput of its link, or
     /// the kernel refused the action. Idle connections stay here although snapshots omit them.
     left_alone: BTreeMap<ConnectionId, Nanos>,
@@ -106,7 +104,7 @@ impl Eliminator {
             for (decision, link) in watched.judge(at, connection.id, &self.paths) {
                 if matches!(decision, Decision::Record(_, EliminationStep::LeftAlone(_))) {
                     self.left_alone.insert(connection.id, at);
-                    self.reduced.extend(link.iter().map(|path| (*path, at)));
+                    self.paths.reduced.extend(link.iter().map(|path| (*path, at)));
                 }
                 decisions.push(decision);
             }
@@ -114,7 +112,7 @@ impl Eliminator {
         for (connection, _) in connections.iter().filter(|(_, is_selected)| *is_selected) {
             let Some(watched) = self.connections.get_mut(&connection.id) else { continue };
             if !self.left_alone.contains_key(&connection.id) {
-                let removals = watched.candidates(at, connection, &self.reduced, &self.policy);
+                let removals = watched.candidates(at, connection, &self.paths, &self.policy);
                 decisions
                     .extend(removals.into_iter().map(|removal| Decision::Remove(connection.id, removal)));
             }
@@ -125,7 +123,7 @@ impl Eliminator {
     /// Forgets what no longer matters.
     fn forget(&mut self, present: &BTreeSet<ConnectionId>) {
         self.connections.retain(|id, _| present.contains(id));
-        self.reduced.retain(|_, since| self.now.since(*since) < MINUTE);
+        self.paths.reduced.retain(|_, since| self.now.since(*since) < MINUTE);
         while self.left_alone.len() > MAX_LEFT_ALONE {
             let oldest = self.left_alone.iter().min_by_key(|(_, since)| **since).map(|(id, _)| *id);
             oldest.map(|id| self.left_alone.remove(&id));
@@ -137,7 +135,7 @@ impl Eliminator {
     pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: Option<bool>) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         match is_done {
-            Some(true) => watched.watch(self.now, link(connection, removal), removal, &self.paths),
+            Some(true) => watched.watch(self.now, removal, &self.paths),
             Some(false) => {
                 watched.known.decided.remove(&removal.removed.subflow);
                 watched.recent.pop_back();
@@ -163,7 +161,8 @@ impl Watched {
     }
 
     /// Adds a removal to the watch of its link.
-    fn watch(&mut self, at: Nanos, link: BTreeSet<Path>, removal: &Removal, paths: &Paths) {
+    fn watch(&mut self, at: Nanos, removal: &Removal, paths: &Paths) {
+        let link = paths.link(&removal.group);
         let known = self.watches.iter().position(|watch| !watch.link.is_disjoint(&link));
         let mut watch = known.map(|place| self.watches.swap_remove(place)).unwrap_or_default();
         watch.since = at;
@@ -203,27 +202,21 @@ impl Watched {
         &mut self,
         at: Nanos,
         connection: &Connection,
-        reduced: &BTreeMap<Path, Nanos>,
+        paths: &Paths,
         policy: &EliminationPolicy,
     ) -> Vec<Removal> {
         if self.known.history.duration() < MIN_BASELINE {
             return Vec::new();
         }
         let is_free = |path: &Path| {
-            !reduced.contains_key(path) && self.watches.iter().all(|watch| !watch.link.contains(path))
+            !paths.reduced.contains_key(path) && self.watches.iter().all(|watch| !watch.link.contains(path))
         };
         let mut removals = select::removals(at, connection, &self.known, policy);
-        removals.retain(|removal| link(connection.id, removal).iter().all(is_free));
+        removals.retain(|removal| paths.link(&removal.group).iter().all(is_free));
         let limit = usize::try_from(policy.max_per_minute).unwrap_or(usize::MAX);
         removals.truncate(limit.saturating_sub(self.recent.len()));
         self.recent.extend(removals.iter().map(|_| at));
         self.known.decided.extend(removals.iter().map(|removal| removal.removed.subflow));
         removals
     }
-}
-
-/// The paths of the kept and the removed subflow.
-fn link(connection: ConnectionId, removal: &Removal) -> BTreeSet<Path> {
-    let path = |end: &Candidate| Path::new(connection.netns, end.local, end.remote);
-    [&removal.kept, &removal.removed].map(path).into()
 }

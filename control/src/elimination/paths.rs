@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all traced connections of a host show about each path: the payload that its subflows carry together, and verdicts against sharing.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use mpwatch_model::flow::bottleneck::Verdict;
@@ -24,12 +24,14 @@ impl Path {
 /// The paths of all traced subflows.
 #[derive(Default)]
 pub(super) struct Paths {
-    /// Acknowledged payload of each subflow in the latest snapshot.
-    subflows: HashMap<SubflowId, Bytes>,
+    /// Path and acknowledged payload of each subflow in the latest snapshot.
+    subflows: HashMap<SubflowId, (Path, Bytes)>,
     /// Payload that was acknowledged on each path since the previous snapshot, for the snapshots of the last seconds, the oldest first.
     samples: VecDeque<(Nanos, HashMap<Path, Bytes>)>,
     /// Pairs of paths, the lower one first, with a `disjoint` verdict on two of their subflows in some connection.
     disjoint: BTreeSet<(Path, Path)>,
+    /// Paths over which nothing is removed for a minute, and since when: an action reduced what their link carries.
+    pub(super) reduced: BTreeMap<Path, Nanos>,
 }
 
 impl Paths {
@@ -40,10 +42,10 @@ impl Paths {
             connections.iter().flat_map(|all| all.subflows.iter().map(move |s| (all, s)))
         {
             // The age of bytes from before the first snapshot of a subflow is unknown.
-            let before = self.subflows.get(&subflow.id).copied().unwrap_or(subflow.bytes_acked);
+            let before = self.subflows.get(&subflow.id).map_or(subflow.bytes_acked, |(_, before)| *before);
             let path = Path::new(connection.id.netns, subflow.local, subflow.remote);
             *carried.entry(path).or_default() += subflow.bytes_acked.since(before);
-            subflows.insert(subflow.id, subflow.bytes_acked);
+            subflows.insert(subflow.id, (path, subflow.bytes_acked));
         }
         self.subflows = subflows;
         self.samples.push_back((at, carried));
@@ -52,6 +54,11 @@ impl Paths {
             self.samples.pop_front();
         }
         self.disjoint = connections.iter().flat_map(disjoint).collect();
+    }
+
+    /// The paths of a group, which lead over one link.
+    pub(super) fn link(&self, group: &[SubflowId]) -> BTreeSet<Path> {
+        group.iter().filter_map(|id| self.subflows.get(id)).map(|(path, _)| *path).collect()
     }
 
     /// Mean rate of all subflows of some paths since `from`, at most over the window.

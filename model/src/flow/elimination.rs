@@ -116,8 +116,8 @@ pub struct Removal {
     pub evidence: Option<Evidence>,
 }
 
-/// The throughput of a link before and after an action: payload acknowledged on the paths (pairs of addresses) of the kept and the removed
-/// subflows, over all traced connections.
+/// The throughput of a link before and after an action: payload acknowledged on the paths (pairs of addresses) of the group, over all
+/// traced connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Mean rate in the 5 s before the action, or in the observed part of this time.

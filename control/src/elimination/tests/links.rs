@@ -87,6 +87,17 @@ fn the_gain_of_another_connection_on_the_link_is_no_harm() {
 }
 
 #[test]
+fn the_gain_of_another_path_of_the_group_is_no_harm() {
+    let mut networks = [Network::with_rates(&[10, 20, 15])];
+    networks[0].share(&[1, 2, 3], 0.99);
+    let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 1, ..POLICY });
+    assert_eq!(removed(&seconds(4, &mut networks, &mut eliminator)), [1]);
+    networks[0].rates = vec![0, 10, 35];
+    let decisions = seconds(5, &mut networks, &mut eliminator);
+    assert!(matches!(&decisions[..], [Decision::Record(_, EliminationStep::Confirmed(_))]), "{decisions:?}");
+}
+
+#[test]
 fn after_a_drop_on_a_link_nothing_is_removed_over_it_for_a_minute() {
     // The first connection gains, the link carries less.
     let (decisions, mut networks, mut eliminator) = after_removal([[0, 32], [10, 11]]);

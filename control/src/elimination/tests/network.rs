@@ -131,7 +131,7 @@ impl Network {
     pub(super) fn use_one_path(&mut self) {
         let Some(Subflow { local, remote, interface, .. }) = self.subflows.first().cloned() else { return };
         for subflow in &mut self.subflows {
-            (subflow.local, subflow.remote, subflow.interface) = (local, remote, interface.clone());
+            (subflow.local, subflow.remote, subflow.interface) = (local, remote, interface);
         }
     }
 
