@@ -252,12 +252,12 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Merges stalls in close succession into outages. The last outage may not have ended. Stalls of less than a round trip (`least`) are ignored:
+/// Merges stalls in close succession into outages. The last outage may not have ended. Stalls of less than a round trip (`min_gap`) are ignored:
 /// behind a long queue, acknowledgements arrive at such intervals.
-fn merged_stalls(connection: &Connection, least: Micros) -> Vec<Outage> {
+fn merged_stalls(connection: &Connection, min_gap: Micros) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } if gap >= least => Some((entry.at, gap, false, entry.source)),
+        TimelineEvent::Stalled { gap } if gap >= min_gap => Some((entry.at, gap, false, entry.source)),
         _ => None,
     });
     let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {
