@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_option_or_command_names_the_nearest_or_the_commands_that_have_it() {
+    fn an_error_suggests_a_similar_name_or_the_commands_that_have_the_option() {
         let text = message("ls --intervall 1s");
         assert!(text.contains("tip: `--interval` is an option of `top`, "), "{text}");
         assert!(!text.contains("--filter"), "{text}");

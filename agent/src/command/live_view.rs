@@ -81,7 +81,7 @@ impl LiveView<'_> {
         let (mut left, mut shown) = (self.options.count.unwrap_or(u64::MAX), Timestamp::MIN);
         loop {
             self.screen.set_link(Link::Up(Origin::Daemon(daemon.path.display().to_string())));
-            // Fills the charts, without the snapshots that are already shown: a daemon that was only silent resends them.
+            // Fills the charts. Snapshots up to `shown` are omitted: the same daemon, if it was only silent, resends them.
             let mut snapshots = daemon.history(shown);
             let stopped = loop {
                 match snapshots {
