@@ -118,10 +118,16 @@ fn the_daemon_removes_extra_subflows_and_reports_them_everywhere() {
         daemon.wait_for_metric(metric, |count| count >= 4.0);
         let found = poll_until("the timeline", TIMEOUT, || {
             let found = steps(&daemon_dir, &lab);
-            (found.len() >= 4).then_some(found)
+            let count = found.iter().filter(|entry| text(entry, "step") == step).count();
+            (count >= 4).then_some(found)
         });
+        // A connection whose pairs get their verdicts at different times has a second removal after the watch of the first.
+        let expected = |entry: &Value| text(entry, "step") == step || text(entry, "step") == "confirmed";
         let found = found.unwrap();
-        assert!(found.iter().all(|entry| text(entry, "step") == step && text(entry, "source") == "control"));
+        assert!(
+            found.iter().all(|entry| expected(entry) && text(entry, "source") == "control"),
+            "{found:#?}"
+        );
         let log = daemon.log_text();
         assert!(log.contains("extra subflow") && log.contains("stable_us"), "{log}");
         control.cancel();

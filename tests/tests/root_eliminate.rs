@@ -155,10 +155,9 @@ fn extra_subflows_of_a_shared_bottleneck_are_closed_and_all_bytes_arrive() {
     for event in &removed {
         assert!(event["probability"].as_f64().unwrap() >= 0.95, "{event:#}");
         assert!(number(event, "stable_us") >= 2_000_000 && event["evidence"]["busy_a"].is_f64(), "{event:#}");
-        assert_eq!(
-            (&event["evidence"]["connections"], &event["evidence"]["pooled_paths"]),
-            (&2.into(), &3.into())
-        );
+        assert_eq!(event["evidence"]["connections"], 2);
+        // Two paths are left if the verdicts on the third came first.
+        assert!((2..=3).contains(&number(&event["evidence"], "pooled_paths")), "{event:#}");
         let [kept, gone] = ["kept", "removed"].map(|side| number(&event[side], "goodput_bps"));
         assert!(kept >= gone, "{event:#}");
         assert!(list(event, "group").contains(&event["removed"]["subflow"]), "{event:#}");
