@@ -56,6 +56,11 @@ fn stalls_of_a_path_with_a_long_queue_are_no_outage() {
     // Acknowledgements arrive at intervals of up to a round trip: these stalls do not prolong the outage.
     connection.timeline.push(stall(7_700_000, 450_000));
     assert_eq!(outages(&connection)[0].duration, Micros(1_600_000));
+    // With the failure of a path, a short stall is an outage also beside a slow path.
+    let mut failover = fixture::failover(1);
+    let before = outages(&failover);
+    failover.subflows[2].srtt = Some(Micros(600_000));
+    assert_eq!((outages(&failover).len(), outages(&failover)[0].from), (before.len(), before[0].from));
     connection.subflows[1].srtt = Some(Micros(5_000_000));
     connection.timeline.push(stall(9_000_000, 2_000_000));
     assert_eq!(outages(&connection).len(), 1, "2 s is an outage on every path");

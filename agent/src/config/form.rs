@@ -55,7 +55,7 @@ pub(super) const OPTIONAL_STEP: Form<Option<Duration>> = Form {
     parse: |text| if text.is_empty() { Ok(None) } else { parse_step(text).map(Some) },
     show: |step| step.map(in_time_units).unwrap_or_default().into(),
 };
-pub(super) const SAMPLE_INTERVAL: Form<Duration> = Form {
+pub(super) const LONG_INTERVAL: Form<Duration> = Form {
     parse: |text| {
         let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
         let time = parse_duration(text).filter(|time| allowed.contains(time));

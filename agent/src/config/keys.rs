@@ -124,7 +124,7 @@ keys! {
         "Time for which the database keeps closed connections, for example 12h or 30d; 0: for ever.";
     "store.max_size", "", store_max_size: Option<u64> = Some(1 << 30), SIZE, RELOAD,
         "Maximum size of the database, for example 512M or 4G; to stay below it, the oldest connections are deleted. 0: no limit.";
-    "store.sample_every", "", store_sample_every: Duration = Duration::from_secs(10), SAMPLE_INTERVAL, RELOAD,
+    "store.sample_every", "", store_sample_every: Duration = Duration::from_secs(10), LONG_INTERVAL, RELOAD,
         "Maximum time between two stored samples of a connection: 1s to 1h.";
     "store.sample_step", "--samples", store_sample_step: Option<Duration> = None, OPTIONAL_STEP, RELOAD,
         "Time between two stored samples of every connection, 100ms to 600s and not less than `interval`; empty: an eighth of the connection's age, at most store.sample_every.";

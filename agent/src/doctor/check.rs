@@ -55,7 +55,7 @@ impl Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     CanRun,
-    KernelLacks,
+    KernelUnsupported,
     NotPermitted,
 }
 
@@ -67,7 +67,7 @@ impl Outcome {
         } else if failed.all(|check| check.is_permission) {
             Self::NotPermitted
         } else {
-            Self::KernelLacks
+            Self::KernelUnsupported
         }
     }
 }

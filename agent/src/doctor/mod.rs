@@ -43,7 +43,7 @@ pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     })?;
     Ok(match outcome {
         Outcome::CanRun => ExitCode::SUCCESS,
-        Outcome::KernelLacks => ExitCode::from(error::KERNEL),
+        Outcome::KernelUnsupported => ExitCode::from(error::KERNEL),
         Outcome::NotPermitted => ExitCode::from(error::PERMISSION),
     })
 }

@@ -92,7 +92,7 @@ fn verdict(checks: &[Check], outcome: Outcome) -> String {
         (Outcome::CanRun, 0) => "mpwatch can run; nothing is missing.".to_owned(),
         (Outcome::CanRun, 1) => "mpwatch can run, with 1 limitation (see above).".to_owned(),
         (Outcome::CanRun, n) => format!("mpwatch can run, with {n} limitations (see above)."),
-        (Outcome::KernelLacks, _) => "mpwatch cannot run: the kernel lacks something (see above).".to_owned(),
+        (Outcome::KernelUnsupported, _) => "mpwatch cannot run: the kernel lacks something (see above).".to_owned(),
         (Outcome::NotPermitted, _) => "mpwatch cannot trace as this user (see above); reports, replays and a running daemon can be read.".to_owned(),
     }
 }

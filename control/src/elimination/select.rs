@@ -25,7 +25,7 @@ pub(super) struct Known {
 }
 
 /// Whether a verdict allows the removal of one of its two subflows. Subflows over different paths (addresses, interface) must share a
-/// bottleneck by the rates of all connections: otherwise the connection might lose its last subflow over a link.
+/// bottleneck by the traffic of all connections: otherwise the connection might lose its last subflow over a link.
 pub(super) fn is_sufficient(
     connection: &Connection,
     pair: &PairVerdict,

@@ -25,7 +25,7 @@ const _: () = assert!(
     "the RTT histograms of the model and of the ABI differ"
 );
 const _: () = assert!(WORK_PER_PACKET == abi::MPW_WORK_PER_PACKET as u64, "the work of a packet differs");
-const _: () = assert!(MIN_WINDOW.0 == abi::MPW_MIN_WINDOW as u64, "the closed windows differ");
+const _: () = assert!(MIN_WINDOW.0 == abi::MPW_MIN_WINDOW as u64, "the minimum windows differ");
 const _: () = assert!(MIN_STALL.0 == abi::MPW_MIN_STALL_NS as u64, "the shortest stalls differ");
 
 /// The pattern is in the parameter list only to keep the body short.
@@ -91,14 +91,14 @@ pub(super) fn subflow(
 ) -> SubflowRecord {
     let flag = |bit: u32| flags & bit != 0;
     let join = flag(abi::MPW_SF_MP_JOIN);
-    // TCP may be established although the peer refuses the MP_JOIN, or resets the subflow instead of acknowledging the join. A subflow that
-    // an MP_FASTCLOSE ends later has no more segments, so the time decides: two round trips, and 10 ms for a busy peer.
+    // TCP may be established although the peer refuses the MP_JOIN, or resets the subflow instead of acknowledging the join. An
+    // MP_FASTCLOSE may end a joined subflow with as few segments, so the time decides: two round trips, and 10 ms for a busy peer.
     let limit_ns = 2_000 * u64::from(handshake_us) + 10_000_000;
     let is_soon = closed_ns.saturating_sub(established_ns) <= limit_ns;
     let is_refused = is_soon && flag(abi::MPW_SF_RST_RECEIVED) && raw_tcp.segs_in <= 2;
-    let has_joined =
+    let is_usable =
         if join { !is_refused || flag(abi::MPW_SF_PASSIVE) } else { !flag(abi::MPW_SF_ASKED_JOIN) };
-    let established = nanos(established_ns).filter(|_| has_joined);
+    let established = nanos(established_ns).filter(|_| is_usable);
     let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
     let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
@@ -175,8 +175,8 @@ fn end(flags: u32) -> EndFlags {
     }
 }
 
-/// The kernel counts a segment each time TCP passes it to the queueing discipline, even if the discipline refuses it. `bytes_sent` and
-/// `bytes_retransmitted` exclude refused attempts, which `bytes_refused` counts.
+/// The kernel counts a segment each time TCP passes it to the queueing discipline, even if the discipline refuses it. In the
+/// result, only `bytes_refused` counts refused attempts.
 fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts: bool) -> TcpCounters {
     let abi::mpw_tcp {
         bytes_sent,
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(
             counters(3_000, 200, 2_801, [0, 0]),
             [3_000, 200, 0, 0],
-            "adopted: the SYN counts as a byte"
+            "opening not traced: the SYN counts as a byte"
         );
         assert_eq!(
             counters(3_800, 800, 3_000, [800, 800]),

@@ -55,11 +55,11 @@ impl Queue {
 /// Totals read from the rings since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Received {
-    /// Records of subflows and connections.
+    /// All records except RTT samples and control groups.
     pub(crate) records: u64,
     /// RTT samples.
     pub(crate) samples: u64,
-    /// Bytes of the batches of RTT samples in the ring.
+    /// Bytes of the batches of RTT samples, with the headers of the ring.
     pub(crate) sample_bytes: u64,
     /// Records that could not be decoded.
     pub(crate) errors: u64,
@@ -84,7 +84,7 @@ impl Reader {
         })
     }
 
-    /// Waits for records.
+    /// Waits for records, and moves them to the queue.
     fn wait(&self, timeout: Duration) -> Result<(), TracerError> {
         match self.events.poll(timeout) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
@@ -198,7 +198,7 @@ impl Rings {
         }
     }
 
-    /// Waits for records, then decodes all of them.
+    /// Waits for records, then decodes those in the queue.
     pub(crate) fn poll(
         &mut self,
         timeout: Duration,

@@ -94,7 +94,7 @@ pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
     }
 }
 
-/// The result for two subflows. If several connections use one of their paths, the rates of all connections decide the verdict, because the
+/// The result for two subflows. If several connections use one of their paths, the traffic of all connections decides the verdict, because the
 /// traffic of this connection is a small part of the traffic of the links.
 fn evaluation(
     flow: &Flow,

@@ -15,7 +15,7 @@ use crate::energy::attribute::Split;
 use crate::energy::ledger::Ledger;
 use crate::energy::sampling::Sampling;
 
-/// Number of charges without new CPU time after which the energy of a flow is final: a microjoule withheld in one charge is given in the next.
+/// Number of charges without new CPU time after which the energy of a flow is final. Rounding may move a microjoule to the next charge.
 const QUIET_CHARGES: u32 = 2;
 /// Maximum time that a closed connection waits for its CPU time, which a sampled ledger estimates every few seconds.
 pub(super) const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
@@ -56,7 +56,7 @@ impl Energy {
             None => window.clone(),
             Some(mut due) => {
                 if !due.join(window) {
-                    // The windows cannot be joined. Charge the earlier windows now; if their energy is known, in proportion to the CPU time so far.
+                    // The windows cannot be joined, so the earlier ones are charged now: to the flows if their energy is known, otherwise to none.
                     if due.has_energy() {
                         self.charge_estimate(&due, tick, sampling, flows);
                     } else {
@@ -74,7 +74,7 @@ impl Energy {
         }
     }
 
-    /// Estimates the CPU time since the last charge from the windows of the ledger, then charges it.
+    /// Estimates the CPU time since the last charge from the sampled ledger, then charges it.
     fn charge_estimate(
         &mut self,
         window: &EnergyWindow,
@@ -147,7 +147,7 @@ impl Energy {
     }
 
     /// Whether the energy of a flow changes only when one of its records changes or the idle power of a zone becomes known.
-    pub(super) fn is_current(&self, flow: &Flow) -> bool {
+    pub(super) fn is_steady(&self, flow: &Flow) -> bool {
         let mut subflows = flow.subflow_ids();
         !self.is_charging
             || (flow.quiet.charges >= QUIET_CHARGES && subflows.all(|id| self.split.is_settled(id)))

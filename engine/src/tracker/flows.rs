@@ -129,7 +129,7 @@ impl Flows {
     pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
         let may_be_idle = |(key, flow): &(&Key, &Flow)| {
             let detector = self.detectors.get(*key).map(|detector| &**detector);
-            let is_charged = sources.energy.is_none_or(|energy| energy.is_current(flow));
+            let is_charged = sources.energy.is_none_or(|energy| energy.is_steady(flow));
             is_charged && idle::may_be_idle(flow, detector, sources.now)
         };
         let keys: Vec<Key> = self.active.iter().filter(may_be_idle).map(|(key, _)| *key).collect();

@@ -177,8 +177,9 @@ impl Flow {
         let is_failed = |subflow: &SubflowState| subflow.path.progress == Progress::Failed;
         let has_data = self.msk.as_ref().is_some_and(|msk| (msk.unacked + msk.unsent).0 > 0);
         let waits = self.in_flight().next().is_some() || has_data;
-        self.in_flight().any(|subflow| !is_failed(subflow))
-            || (waits && self.outage_since.is_none() && open().all(is_failed))
+        self.outage_since.is_some()
+            || self.in_flight().any(|subflow| !is_failed(subflow))
+            || (waits && open().all(is_failed))
     }
 }
 

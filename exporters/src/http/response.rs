@@ -59,15 +59,29 @@ impl AsRef<[u8]> for Snapshot {
     }
 }
 
+/// The text of the metrics.
+#[derive(Clone)]
+pub(super) struct Metrics {
+    plain: Bytes,
+    /// `None`: the text is too short.
+    gzip: Option<Bytes>,
+}
+
+impl Metrics {
+    pub(super) fn new(text: String) -> Self {
+        Self { gzip: gzip(&text).map(Bytes::from), plain: text.into() }
+    }
+}
+
 /// The metrics, compressed if the client accepts it.
-pub(super) fn metrics(request: &HeaderMap, outcome: Result<String, String>) -> Response {
-    let text = match outcome {
-        Ok(text) => text,
+pub(super) fn metrics(request: &HeaderMap, outcome: Result<Metrics, String>) -> Response {
+    let Metrics { plain, gzip } = match outcome {
+        Ok(metrics) => metrics,
         Err(reason) => return unavailable(&reason),
     };
-    let compressed = if accepts_gzip(request) { gzip(&text) } else { None };
+    let compressed = gzip.filter(|_| accepts_gzip(request));
     let encoding = compressed.is_some().then_some((CONTENT_ENCODING, "gzip"));
-    let response = new(StatusCode::OK, METRICS, compressed.unwrap_or_else(|| text.into_bytes()));
+    let response = new(StatusCode::OK, METRICS, compressed.unwrap_or(plain));
     let headers = [(VARY, "Accept-Encoding")].into_iter().chain(encoding);
     headers.fold(response, |response, (name, value)| with_header(response, name, value))
 }

@@ -41,12 +41,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves on a listening socket. `refused` counts the clients that are disconnected because there are too many.
+    /// Serves on a listening socket. `evicted` counts the clients that are disconnected because there are too many.
     pub fn start(
         listener: TcpListener,
         access: Access,
         pages: Arc<dyn Pages>,
-        refused: Arc<AtomicU64>,
+        evicted: Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
@@ -55,7 +55,7 @@ impl Server {
             .enable_time()
             // One thread per snapshot, and one that checks passwords.
             .max_blocking_threads(1 + MAX_CONCURRENT_SNAPSHOTS)
-            .thread_name("mpwatch-http-aside")
+            .thread_name("mpwatch-http-work")
             .build()?;
         let (stop, stopped) = oneshot::channel();
         let listener = {
@@ -65,7 +65,7 @@ impl Server {
         let site = Arc::new(Site::new(access, pages, address.ip().is_loopback()));
         let thread = std::thread::Builder::new().name("mpwatch-http".to_owned()).spawn(move || {
             runtime.block_on(async {
-                tokio::spawn(accept(listener, site, refused));
+                tokio::spawn(accept(listener, site, evicted));
                 // Returns when the server is dropped. Dropping the runtime then cancels all its tasks.
                 let _ = stopped.await;
             });
@@ -89,7 +89,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, refused: Arc<AtomicU64>) {
+async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, evicted: Arc<AtomicU64>) {
     let clients = Clients::new(MAX_CLIENTS);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -97,7 +97,7 @@ async fn accept(listener: tokio::net::TcpListener, site: Arc<Site>, refused: Arc
             continue;
         };
         let serve = |client| tokio::spawn(handshake(stream, Arc::clone(&site), client)).abort_handle();
-        refused.fetch_add(u64::from(clients.add(serve)), Ordering::Relaxed);
+        evicted.fetch_add(u64::from(clients.add(serve)), Ordering::Relaxed);
     }
 }
 

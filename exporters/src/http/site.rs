@@ -3,18 +3,21 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hyper::header::{ALLOW, AUTHORIZATION, HOST, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, StatusCode};
 use tokio::sync::Semaphore;
 
-use super::response::{self, HTML, Response, TEXT, with_header};
+use super::response::{self, HTML, Metrics, Response, TEXT, with_header};
 use super::web_config::{Access, Rules, WebConfigError};
 
 /// Maximum number of snapshots that are being written or sent at a time.
 pub(super) const MAX_CONCURRENT_SNAPSHOTS: usize = 2;
+/// Requests for the metrics within this time get the same text, so that clients with many requests do not delay the others.
+const METRICS_LIFETIME: Duration = Duration::from_millis(100);
 
 const LANDING: &str = concat!(
     "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>mpwatch</title></head><body><h1>mpwatch ",
@@ -47,13 +50,15 @@ pub(super) struct Site {
     access: Access,
     pages: Arc<dyn Pages>,
     snapshots: Arc<Semaphore>,
+    metrics: Mutex<Option<(Instant, Metrics)>>,
     is_local: bool,
 }
 
 impl Site {
     /// `is_local`: whether the server listens on a loopback address.
     pub(super) fn new(access: Access, pages: Arc<dyn Pages>, is_local: bool) -> Self {
-        Self { access, pages, snapshots: Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS)), is_local }
+        let snapshots = Arc::new(Semaphore::new(MAX_CONCURRENT_SNAPSHOTS));
+        Self { access, pages, snapshots, metrics: Mutex::default(), is_local }
     }
 
     /// The rules in force. Reloads the web-config file if it has changed.
@@ -86,7 +91,7 @@ impl Site {
             return with_header(refusal, ALLOW, "GET, HEAD");
         }
         match request.uri().path() {
-            "/metrics" => response::metrics(request.headers(), self.pages.metrics()),
+            "/metrics" => response::metrics(request.headers(), self.metrics()),
             "/api/v1/flows" if rules.is_authenticated => self.flows().await,
             "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
             // Prometheus and its exporters use the second names.
@@ -99,6 +104,15 @@ impl Site {
                 "not found; the pages are /, /metrics, /api/v1/flows, /healthz and /readyz\n",
             ),
         }
+    }
+
+    fn metrics(&self) -> Result<Metrics, String> {
+        let mut latest = self.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, metrics) = match latest.take_if(|(at, _)| at.elapsed() < METRICS_LIFETIME) {
+            Some(recent) => latest.insert(recent),
+            None => latest.insert((Instant::now(), Metrics::new(self.pages.metrics()?))),
+        };
+        Ok(metrics.clone())
     }
 
     /// Serves a snapshot. Few snapshots are served at a time, because a large one takes time to write, and memory until it is read.

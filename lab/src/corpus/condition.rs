@@ -13,7 +13,7 @@ use crate::random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// Odd addresses use link 0, even addresses link 1.
+    /// Addresses use links 0 and 1 in turn.
     Halves,
     /// Each address uses its own link.
     Disjoint,
@@ -132,7 +132,7 @@ impl Condition {
 }
 
 impl Run {
-    /// Times between the starts of connections: 50 to 100 ms.
+    /// The time before the start of each connection: 50 to 100 ms.
     #[must_use]
     pub fn gaps(&self) -> Vec<Duration> {
         let mut random = Random::new(self.seed);
@@ -205,8 +205,8 @@ pub fn all() -> Result<Vec<Condition>, String> {
 }
 
 /// The first `count` runs that a seed selects, in the order in which they are recorded. Each round has every condition that this program can
-/// set up, once for each of its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, runs whose
-/// names contain none of the words are omitted.
+/// set up, once for each of its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, only runs
+/// whose names contain one of the words are selected.
 #[must_use]
 pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Vec<Run> {
     let mut random = Random::new(seed);

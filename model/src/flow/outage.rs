@@ -252,12 +252,12 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Merges stalls in close succession into outages. The last outage may not have ended. Stalls of less than a round trip (`min_gap`) are ignored:
-/// behind a long queue, acknowledgements arrive at such intervals.
-fn merged_stalls(connection: &Connection, min_gap: Micros) -> Vec<Outage> {
+/// Merges stalls in close succession into outages. The last outage may not have ended. A stall of less than a round trip (`rtt`) does not
+/// prolong an outage: behind a long queue, acknowledgements arrive at such intervals.
+fn merged_stalls(connection: &Connection, rtt: Micros) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } if gap >= min_gap => Some((entry.at, gap, false, entry.source)),
+        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false, entry.source)),
         _ => None,
     });
     let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {
@@ -268,7 +268,8 @@ fn merged_stalls(connection: &Connection, min_gap: Micros) -> Vec<Outage> {
     let mut is_end_exact = true;
     for (at, gap, lasts, source) in ended.chain(lasting) {
         let is_exact = std::mem::replace(&mut is_end_exact, source == ObservedBy::Tracepoint);
-        let near = |last: &&mut Outage| is_exact && at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
+        let can_prolong = is_exact && gap >= rtt;
+        let near = |last: &&mut Outage| can_prolong && at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
         let Some(last) = outages.last_mut().filter(near) else {
             let (duration, stalled, longest) = (gap, gap, gap);
             outages.push(Outage { from: at, duration, stalled, stalls: 1, lasts, longest });

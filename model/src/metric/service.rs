@@ -28,7 +28,7 @@ pub struct Service {
     pub frames_dropped: Option<u64>,
     /// Number of clients of the socket or the web server that were refused, or disconnected while idle, because there were too many.
     pub clients_refused: u64,
-    /// Number of answered scrapes.
+    /// Number of scrapes. Scrapes within 100 ms of each other get the same text and are counted once.
     pub scrapes: u64,
     /// Time taken by the latest scrape. `None`: there was no scrape.
     pub scrape_took: Option<Nanos>,

@@ -208,14 +208,14 @@ fn interface(link: usize, node: usize) -> String {
     format!("link{link}-{node}")
 }
 
-/// Sends each packet over a random path: a random mark selects a routing table. Table N has the Nth next hop of each destination with
-/// several paths.
+/// Sends each packet over a random path: a random mark selects one of several routing tables. Each table has another next hop for the
+/// destinations with several paths.
 fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let rules =
         (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", FIRST_TABLE + mark));
     namespace.ip(&rules.collect::<Vec<_>>())?;
     let mut table =
-        String::from("table ip spray { chain forward { type filter hook prerouting priority mangle; ");
+        String::from("table ip spray { chain random { type filter hook prerouting priority mangle; ");
     let _ = write!(table, "meta mark set numgen random mod {paths} offset {FIRST_MARK}; }}; }}");
     namespace.nft(&table)
 }

@@ -36,7 +36,9 @@ pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
     checks.extend(HOOKS.iter().map(|h| hook(h, &report.plan)));
     // Two programs may use one hook.
     checks.dedup_by(|second, first| second.name == first.name);
-    checks.push(congestion(&report.support.congestion));
+    if cfg!(feature = "control") {
+        checks.push(congestion(&report.support.congestion));
+    }
     // Without MPTCP all of its fields are missing; the first check reports that.
     if report.support.mptcp {
         checks.push(fields(report));

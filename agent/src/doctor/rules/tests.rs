@@ -124,7 +124,7 @@ fn a_kernel_that_cannot_register_the_congestion_control_is_a_warning() {
 #[test]
 fn a_kernel_without_btf_fails_and_its_hooks_are_not_checked() {
     let (changed, outcome) = changed_by(|facts| facts.core = None);
-    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
+    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelUnsupported));
     let checks = machine(&Facts { core: None, ..capable_machine() });
     assert!(!checks.iter().any(|check| check.name.starts_with("hooks")));
 }
@@ -132,7 +132,7 @@ fn a_kernel_without_btf_fails_and_its_hooks_are_not_checked() {
 #[test]
 fn an_unreadable_btf_fails_with_its_reason() {
     let (changed, outcome) = changed_by(|facts| facts.core = Some(Err("torn".to_owned())));
-    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelLacks));
+    assert_eq!((changed, outcome), (one("btf", Status::Fail), Outcome::KernelUnsupported));
 }
 
 #[test]
@@ -144,14 +144,14 @@ fn a_kernel_without_mptcp_fails_once() {
             vec![MissingField { field: "mptcp_sock.token".to_owned(), function: "fill_msk".to_owned() }];
         facts.core = Some(Ok(report));
     });
-    assert_eq!((changed, outcome), (one("mptcp", Status::Fail), Outcome::KernelLacks));
+    assert_eq!((changed, outcome), (one("mptcp", Status::Fail), Outcome::KernelUnsupported));
 }
 
 #[test]
 fn an_optional_hook_is_a_warning_and_a_required_one_a_failure() {
     for hook in HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::StorageIterator { .. })) {
         let expected = if hook.required {
-            (Status::Fail, Outcome::KernelLacks)
+            (Status::Fail, Outcome::KernelUnsupported)
         } else {
             (Status::Warn, Outcome::CanRun)
         };
@@ -159,7 +159,7 @@ fn an_optional_hook_is_a_warning_and_a_required_one_a_failure() {
         assert_eq!((changed, outcome), (one(&format!("hooks/{}", hook.target), expected.0), expected.1));
     }
     let (changed, outcome) = changed_by(|facts| facts.core = Some(Ok(without_hook("bpf_sk_storage_map"))));
-    assert_eq!((changed.len(), outcome), (2, Outcome::KernelLacks));
+    assert_eq!((changed.len(), outcome), (2, Outcome::KernelUnsupported));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_missing_required_field_fails_and_a_missing_optional_one_warns() {
     let unguarded = CoreReport { unguarded_missing: vec![missing], ..capable_report() };
     assert_eq!(
         changed_by(|facts| facts.core = Some(Ok(unguarded))),
-        (one("fields", Status::Fail), Outcome::KernelLacks)
+        (one("fields", Status::Fail), Outcome::KernelUnsupported)
     );
     for field in OPTIONAL_FIELDS {
         let mut guarded = capable_report();
@@ -203,7 +203,7 @@ fn without_any_capability_only_permission_is_missing() {
     assert!(changed.iter().map(|(_, status)| *status).eq(expected), "{changed:?}");
     assert_eq!(outcome, Outcome::NotPermitted);
     let both = |facts: &mut Facts| (facts.capabilities, facts.core) = (None, None);
-    assert_eq!(changed_by(both).1, Outcome::KernelLacks);
+    assert_eq!(changed_by(both).1, Outcome::KernelUnsupported);
 }
 
 #[test]
@@ -216,5 +216,5 @@ fn root_of_a_rootless_container_is_not_permitted() {
 fn only_lockdown_confidentiality_fails() {
     let changed = |mode: &'static str| changed_by(move |facts| facts.lockdown = Some(mode.to_owned()));
     assert_eq!(changed("integrity"), (one("lockdown", Status::Ok), Outcome::CanRun));
-    assert_eq!(changed("confidentiality"), (one("lockdown", Status::Fail), Outcome::KernelLacks));
+    assert_eq!(changed("confidentiality"), (one("lockdown", Status::Fail), Outcome::KernelUnsupported));
 }

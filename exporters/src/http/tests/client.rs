@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,11 +14,13 @@ use crate::http::web_config::{Access, WebConfigError};
 #[derive(Default)]
 pub(super) struct TestPages {
     pub(super) stale: AtomicBool,
+    pub(super) formatted: AtomicU64,
     pub(super) reloads: Mutex<Vec<Result<(), String>>>,
 }
 
 impl Pages for TestPages {
     fn metrics(&self) -> Result<String, String> {
+        self.formatted.fetch_add(1, Ordering::Relaxed);
         Ok("a_metric 1\n".repeat(200))
     }
 

@@ -8,6 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::server::{MAX_CLIENTS, Server};
 use super::web_config::Access;
@@ -79,6 +80,20 @@ fn clients_that_never_read_do_not_lock_out_others() {
         })
         .collect();
     assert!(get(&server, "/healthz", "").0.starts_with("http/1.1 200"));
+}
+
+#[test]
+fn many_requests_for_metrics_share_their_text() {
+    let (server, pages) = start();
+    let began = Instant::now();
+    let one = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n";
+    let answers =
+        exchange(&server, &format!("{}{one}Connection: close\r\n\r\n", format!("{one}\r\n").repeat(499)));
+    let answers = String::from_utf8_lossy(&answers);
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 500);
+    assert_eq!(answers.matches("a_metric 1\n").count(), 500 * 200);
+    let formatted = u128::from(pages.formatted.load(Ordering::Relaxed));
+    assert!(formatted <= 1 + began.elapsed().as_millis() / 100, "{formatted}");
 }
 
 #[test]
