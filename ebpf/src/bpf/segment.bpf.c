@@ -136,7 +136,12 @@ int BPF_PROG(on_segment, struct sock *sk)
 	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded because it excuses the sender. */
 	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
 	wanted_effective = !state->observed.effective_ns;
-	if (!(state->observed.flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))
+	if (!(state->observed.flags & MPW_SF_MPTCP)) {
+		if (sending && settings.samples)
+			sample_delay(state, sk, tp, NULL);
+		return 0;
+	}
+	if (!sending && !wanted_effective)
 		return 0;
 	msk = connection_of(state, tp);
 	if (!msk)
