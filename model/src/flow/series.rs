@@ -51,7 +51,7 @@ pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 /// Maximum number of samples per subflow in a collector.
 pub const MAX_SAMPLES: usize = 1_000;
 
-/// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps only every second sample, and uses half as many snapshots.
+/// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps every second sample and from then on samples half as often.
 #[derive(Debug, Default)]
 pub struct SeriesCollector {
     series: CounterSeries,
