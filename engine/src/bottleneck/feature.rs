@@ -73,7 +73,7 @@ pub(super) struct SubflowFeatures {
 
 impl SubflowFeatures {
     /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. An acknowledgement
-    /// arrives half an RTT after its segment left the queue; a shift by the difference from the maximum aligns all rates in time.
+    /// arrives half an RTT after its segment left the queue; rates are shifted by `max_half_rtt` minus half of the subflow's base RTT to align them.
     fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);

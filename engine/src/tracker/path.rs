@@ -80,8 +80,8 @@ impl PathState {
         self.acked_at.max(answered_at).max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any
-    /// path. Returns the evidence and, if the path has failed or recovered, the time and the event.
+    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: since the previous tick, nothing was
+    /// acknowledged on any path, and the peer has not closed. Returns the evidence and, if the path has failed or recovered, time and event.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of subflows over time, from the store, which keeps them for long connections, or collected from snapshots.
+//! Counters of subflows over time: from the store, which keeps them for long connections only, or collected from snapshots.
 
 use std::collections::HashMap;
 
