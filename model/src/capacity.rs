@@ -10,7 +10,7 @@ const MIN_CAPACITY: usize = 1_024;
 /// A collection whose capacity exceeds this multiple of its length is shrunk to twice its length.
 const MAX_FACTOR: usize = 4;
 
-/// Whether a collection has far more capacity than it needs. Growing it again costs little compared with the insertions until then.
+/// Whether a collection has far more capacity than it needs. If it grows again later, that costs little compared with the insertions.
 pub fn is_excessive(capacity: usize, len: usize) -> bool {
     capacity > MIN_CAPACITY && capacity / MAX_FACTOR > len
 }
@@ -38,7 +38,7 @@ mod tests {
         let mut map: HashMap<u32, u32> = (0..20_000).map(|n| (n, n)).collect();
         map.retain(|n, _| *n < 10_000);
         shrink_map(&mut map);
-        assert!(map.capacity() > 20_000, "half of it is not excessive: {}", map.capacity());
+        assert!(map.capacity() > 20_000, "less than four times the length: {}", map.capacity());
         map.retain(|n, _| *n < 300);
         shrink_map(&mut map);
         assert!(map.len() == 300 && map.capacity() < MIN_CAPACITY, "{}", map.capacity());
@@ -48,6 +48,6 @@ mod tests {
         assert!(set.capacity() < MIN_CAPACITY);
         let mut small: HashMap<u32, u32> = HashMap::with_capacity(500);
         shrink_map(&mut small);
-        assert!(small.capacity() >= 500, "small ones stay");
+        assert!(small.capacity() >= 500, "a small map keeps its capacity");
     }
 }

@@ -47,7 +47,7 @@ pub struct ConnectionId {
     pub netns: NetnsCookie,
     /// Local token; zero for plain TCP.
     pub token: Token,
-    /// Cookie of the MPTCP socket; zero if it had none at the first record. If it had no token either, the cookie of the first subflow.
+    /// Cookie of the MPTCP socket; zero until it has one. If the token is unknown as well, the cookie of the first subflow instead.
     pub birth: SocketCookie,
 }
 

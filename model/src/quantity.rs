@@ -27,7 +27,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     Duration::try_from(duration).ok()
 }
 
-/// A duration as text in the largest unit of which it is a multiple. [`parse_duration`] parses the text to the same duration.
+/// A duration as text in the largest unit of which it is a multiple; zero is `0`. [`parse_duration`] parses all texts but `0` to the same duration.
 pub fn in_time_units(duration: Duration) -> String {
     u64::try_from(duration.as_nanos())
         .map_or_else(|_| format!("{}s", duration.as_secs()), |nanos| in_units(nanos, TIMES))

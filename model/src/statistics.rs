@@ -182,7 +182,7 @@ fn from_order(place: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::float_cmp, reason = "equal to the last bit is what is tested")]
+    #![allow(clippy::float_cmp, reason = "the tests require equality to the last bit")]
 
     use super::*;
     use proptest::prelude::*;

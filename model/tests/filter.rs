@@ -103,7 +103,7 @@ fn a_comparison_with_an_unknown_value_does_not_hold() {
 }
 
 #[test]
-fn the_rtt_of_a_failed_path_is_an_old_one() {
+fn a_failed_path_has_no_current_rtt() {
     let mut connection = fixture::connection(1, 2);
     connection.subflows.iter_mut().for_each(|subflow| subflow.progress = Progress::Failed);
     assert!(!passes("rtt>0us", &connection));
@@ -191,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn no_near_filter_makes_the_parser_panic(text in "(!?(peer|rtt|rate|port|id|x)(:|<|>=|=|)[0-9a-z./:é]{0,8} ?){0,4}") {
+    fn no_almost_valid_filter_makes_the_parser_panic(text in "(!?(peer|rtt|rate|port|id|x)(:|<|>=|=|)[0-9a-z./:é]{0,8} ?){0,4}") {
         if let Ok(filter) = Filter::parse(&text) {
             let _ = filter.matches(&fixture::connection(1, 2));
         }

@@ -72,7 +72,7 @@ fn several_stalls_are_one_outage_and_a_longer_outage_is_named() {
 }
 
 #[test]
-fn subflows_behind_one_bottleneck_are_named_with_what_they_cost() {
+fn subflows_behind_one_bottleneck_are_named_with_their_cost() {
     let mut connection = fixture::connection(1, 3);
     connection.bottlenecks = Some(fixture::bottleneck::shared(&connection.subflows));
     let head = "! subflows 1, 2 and 3 share one bottleneck since +1.75 s (probability 0.98): 2 extra subflows add no throughput, \
@@ -130,7 +130,7 @@ fn pairs_without_a_verdict_are_undecided() {
 }
 
 #[test]
-fn a_failed_path_adds_no_throughput_also_after_the_end() {
+fn a_failed_path_adds_no_throughput_even_after_the_end() {
     let verdict = "no two subflows share a bottleneck since +1.75 s (probability of sharing 0.00)";
     let mut connection = fixture::closed(1);
     assert!(texts(&connection).contains(&format!("✓ {verdict}: each adds throughput")));
@@ -154,7 +154,7 @@ fn a_healthy_connection_says_so_and_a_single_path_is_a_problem_only_for_a_long_f
 }
 
 #[test]
-fn nothing_found_is_not_nothing_measured() {
+fn problems_that_cannot_be_found_are_listed() {
     let mut connection = fixture::connection(1, 2);
     assert!(unmeasured(&connection).is_empty());
     connection.bottlenecks = None;
@@ -171,7 +171,7 @@ fn a_path_that_can_hold_up_the_others_is_a_problem() {
     let mut connection = fixture::connection(1, 2);
     let slow =
         |connection: &Connection| texts(connection).iter().any(|text| text.starts_with("! path 2 is slow"));
-    assert!(!slow(&connection), "twice the RTT");
+    assert!(!slow(&connection), "twice the RTT is not slow");
     connection.subflows[1].rtt_p50 = Some(Micros(620_000));
     let text = "! path 2 is slow: median RTT 620 ms, path 1 has 20.6 ms; it can hold up the others";
     assert!(texts(&connection).iter().any(|found| found.starts_with(text)), "{:?}", texts(&connection));

@@ -73,7 +73,7 @@ fn failures_come_before_warnings_and_frequent_ones_first() {
 }
 
 #[test]
-fn failed_paths_are_grouped_by_path_with_how_long_they_failed() {
+fn failed_paths_are_grouped_by_path_with_their_durations() {
     let connections: Vec<Connection> = (1..=3).map(fixture::failover).collect();
     let of_one = lines(connections[..1].to_vec());
     let lines = lines(connections);
@@ -167,7 +167,7 @@ fn reset(connection: &mut Connection, subflow: usize, reason: CloseReason) {
 }
 
 #[test]
-fn a_reset_is_no_failed_path_if_the_other_end_removed_the_subflow() {
+fn a_reset_is_not_a_failed_path_if_the_other_end_removed_the_subflow() {
     let mut client = fixture::closed(1);
     let mut server = other_end(fixture::closed(1), &client);
     reset(&mut server, 1, CloseReason::ResetReceived);
@@ -194,7 +194,7 @@ fn each_end_has_the_failed_paths_that_only_it_noticed() {
 
 /// The receiver of data does not notice a failed path. At the receiver, the subflow ends late.
 #[test]
-fn a_late_reset_is_no_problem_of_its_own_if_the_other_end_lost_the_path() {
+fn a_late_reset_is_not_a_separate_problem_if_the_other_end_lost_the_path() {
     let sender = fixture::failover(1);
     let mut receiver = other_end(fixture::closed(1), &sender);
     let end = receiver.closed_at.unwrap();

@@ -24,28 +24,28 @@ fn stall(micros: i64, gap: u64) -> TimelineEntry {
 }
 
 #[test]
-fn a_path_fails_at_the_start_of_the_stall_before_its_end() {
+fn a_path_fails_at_the_start_of_the_stall_before_the_failure_is_noticed() {
     let connection = fixture::failover(1);
     let failure = path_failure(&connection, &connection.subflows[0]).unwrap();
     assert_eq!((failure.at, failure.noticed), (fixture::at(5_600_200), fixture::at(6_000_000)));
-    assert_eq!(path_failure(&connection, &connection.subflows[1]), None, "no event says when");
+    assert_eq!(path_failure(&connection, &connection.subflows[1]), None, "no event reports it");
     assert_eq!(path_failure(&connection, &connection.subflows[2]), None, "it works");
 }
 
 #[test]
-fn short_stalls_without_a_failure_are_no_outage() {
+fn short_stalls_without_a_failure_are_not_an_outage() {
     let mut connection = fixture::connection(1, 2);
     // The retransmission timeout of the slower subflow: 41.6 ms smoothed RTT, and the minimum of 200 ms for its variation.
     connection.timeline.push(stall(3_000_000, 241_000));
     assert_eq!(outages(&connection), []);
-    assert!(!is_failure(&[], connection.timeline.last().unwrap()), "no mark on the timeline");
+    assert!(!is_failure(&[], connection.timeline.last().unwrap()), "not marked on the timeline");
     connection.timeline.push(stall(3_300_000, 242_000));
     assert!(is_failure(&outages(&connection), connection.timeline.last().unwrap()));
     assert_eq!(outages(&connection)[0].duration, Micros(542_000));
 }
 
 #[test]
-fn stalls_of_a_path_with_a_long_queue_are_no_outage() {
+fn stalls_of_a_path_with_a_long_queue_are_not_an_outage() {
     let mut connection = fixture::connection(1, 2);
     (connection.subflows[1].srtt, connection.subflows[1].rttvar) =
         (Some(Micros(500_000)), Some(Micros(270_000)));
@@ -56,7 +56,7 @@ fn stalls_of_a_path_with_a_long_queue_are_no_outage() {
     // Acknowledgements arrive at intervals of up to a round trip: these stalls do not prolong the outage.
     connection.timeline.push(stall(7_700_000, 450_000));
     assert_eq!(outages(&connection)[0].duration, Micros(1_600_000));
-    // With the failure of a path, a short stall is an outage also beside a slow path.
+    // If a path fails, a short stall is an outage even if another path is slow.
     let mut failover = fixture::failover(1);
     let before = outages(&failover);
     failover.subflows[2].srtt = Some(Micros(600_000));
@@ -89,7 +89,7 @@ fn stalls_in_quick_succession_are_one_outage() {
     assert_eq!((second.from, second.stalls), (fixture::at(10_000_000), 1));
 }
 
-/// Data was acknowledged after each, at an unknown time in the interval.
+/// After each sampled stall, data was acknowledged at an unknown time in the interval.
 #[test]
 fn sampled_stalls_in_quick_succession_are_several_outages() {
     let sampled = |micros, gap| TimelineEntry { source: ObservedBy::Sampled, ..stall(micros, gap) };
@@ -144,7 +144,7 @@ fn failures_follow_from_any_order_of_events() {
 }
 
 #[test]
-fn a_subflow_that_mpwatch_eliminated_is_no_failed_path() {
+fn a_subflow_that_mpwatch_eliminated_is_not_a_failed_path() {
     let mut connection = fixture::connection(1, 2);
     let removal = fixture::elimination::removal(&connection).unwrap();
     let at = fixture::at(5_000_000);

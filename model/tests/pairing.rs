@@ -50,7 +50,7 @@ fn a_flow_has_its_payload_once_and_the_cost_of_both_ends() {
 }
 
 #[test]
-fn what_is_unknown_at_one_end_is_unknown_of_the_flow() {
+fn a_cost_that_is_unknown_at_one_end_is_unknown_for_the_flow() {
     let client = fixture::connection(1, 2);
     let mut server = other_end(&client);
     (server.cpu, server.energy) = (None, Some(FlowEnergy::default()));
@@ -81,7 +81,7 @@ fn ends_of_plain_tcp_have_their_addresses_swapped_and_begin_together() {
     let mut ends = plain_tcp();
     assert_eq!(flows(&ends).len(), 1);
     ends[1].opened_at = ends[1].opened_at.map(|at| at + SignedDuration::from_secs(60));
-    assert_eq!(flows(&ends).len(), 2, "the port was used again");
+    assert_eq!(flows(&ends).len(), 2, "the port was reused");
     ends[1].opened_at = None;
     assert_eq!(flows(&ends).len(), 2);
     ends[0].opened_at = None;

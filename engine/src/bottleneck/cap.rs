@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Caused by a policer, a shaper
+//! Rate caps that subflows share without sharing a queue: the sum of rates is constant, but delays differ. Causes: a policer, a shaper
 //! with one queue per flow, or a throttled virtual machine (`[ICPE19]`, figure 13). If the application sends at a constant rate, the sum is
 //! constant too, but the paths are not congested.
 
@@ -14,9 +14,9 @@ use super::feature::Features;
 
 /// Minimum length of a window: shorter windows have too little variation.
 const MIN_WINDOW: Micros = Micros(2_000_000);
-/// Maximum partial correlation of the rates.
+/// Maximum partial correlation of the rates of two subflows that share a cap.
 const MAX_CORRELATION: f64 = -0.6;
-/// Minimum coefficient of variation of each rate: a steadier rate does not show which subflow gains and which loses.
+/// Minimum coefficient of variation of each rate. A steadier rate does not show whether one subflow gains what the other loses.
 const MIN_VARIATION: f64 = 0.025;
 /// A sum of rates is constant if its variance is at most this fraction of the sum of variances, and its coefficient of variation at most this.
 const MAX_SUM_VARIATION: f64 = 0.3;
@@ -24,10 +24,10 @@ const MAX_TOTAL_VARIATION: f64 = 0.06;
 /// Delays with at most this concordance and at least this signal (the part of their variation that is not noise) come from two queues.
 const LOW_CONCORDANCE: f64 = 0.4;
 const MIN_SIGNAL: f64 = 0.4;
-/// Fraction of time with queueing below which the delays of a subflow cannot be compared.
+/// If both subflows queue for less than this fraction of the time, they have no queues whose delays could be compared.
 const MIN_BUSY: f64 = 0.2;
-/// Evidence against a cap: variance of the sum above this multiple of the sum of variances (rates rise together), or higher concordance of
-/// delays.
+/// Evidence against a cap: a variance of the sum above this multiple of the sum of variances (rates rise together), or a concordance of
+/// delays above `HIGH_CONCORDANCE`.
 const RISING_TOGETHER: f64 = 1.3;
 const HIGH_CONCORDANCE: f64 = 0.75;
 /// Number of consecutive evaluations with evidence for a cap before it is reported, and with evidence against it before it is withdrawn.
@@ -38,7 +38,7 @@ const CAP_LIFETIME: u32 = 40;
 /// Evidence of one evaluation for or against a cap that a pair shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapEvidence {
-    /// The pair shares a cap, provided that the sum of the rates of all connected pairs is constant.
+    /// The pair shares a cap, provided that the sum of the rates of all subflows that are connected by such pairs is constant.
     For,
     Neutral,
     Against,

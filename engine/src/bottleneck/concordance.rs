@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! mpwatch's own method. Packets in one FIFO queue wait equally long, so the queueing delays of subflows that share the queue vary
 //! together, in absolute microseconds. Delays on separate but equal links can also vary together, while congestion windows rise and fall in
-//! step. But only subflows on one link take throughput from each other. `odds.rs` adds all evidence up to log-odds.
+//! step. But only subflows on one link take throughput from each other. `odds.rs` sums up all evidence as log-odds.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const MAX_WINDOW: u64 = 600;
 const SLOW_START: u64 = 60;
 /// A subflow without a sample for this long (500 ms) is idle.
 const IDLE_AFTER: u64 = 100;
-/// Maximum absolute log-odds from the other subflows.
+/// Maximum absolute log-odds that follow from the other subflows (see `implied()`).
 const MAX_IMPLIED: f64 = 4.0;
 /// The last second, in bins. If its samples contradict the verdict, the route may have changed.
 const LAST_SECOND: u64 = 200;
@@ -166,8 +166,8 @@ impl Concordance {
     }
 }
 
-/// Log-odds of a pair that follow from the other subflows: a third subflow that shares a bottleneck with both is evidence for sharing, with
-/// only one of them evidence against it. Each third subflow contributes the smaller of its two absolute log-odds; the result is the mean.
+/// Log-odds of a pair that follow from the other subflows: a third subflow that shares a bottleneck with both is evidence for sharing; one
+/// that shares it with only one of them is evidence against. Each contributes the smaller of its two absolute log-odds; the result is the mean.
 fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
     let odds_of = |a: SubflowId, b: SubflowId| odds.get(&pair_of(a, b)).copied();
     let through = |other: &SubflowId| {

@@ -18,8 +18,8 @@ const INTERVAL: u64 = 250_000_000;
 const DELAY: u64 = 300_000_000;
 /// After a gap in the samples, only the evaluations due in the last 20 s are run; earlier evaluations are skipped.
 const MAX_GAP: u64 = 20_000_000_000;
-/// Maximum number of subflows. The number of pairs grows with its square, and a peer may open and close subflows without end. Samples of
-/// further subflows are ignored until a subflow is forgotten.
+/// Maximum number of subflows: the number of pairs grows with the square of this number, and a peer may open and close subflows without
+/// end. Samples of further subflows are ignored until a subflow is forgotten.
 const MAX_SUBFLOWS: usize = 64;
 
 /// Applies a method to one connection.

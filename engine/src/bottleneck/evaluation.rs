@@ -52,6 +52,6 @@ pub struct Evaluation<'a> {
     /// Rate caps that subflows share without sharing a queue.
     pub caps: &'a [Cap],
     /// The subflows that the method would have closed so far. `None`: the method does not close subflows, so all but one subflow of each
-    /// group count as superfluous.
+    /// group count as extra subflows.
     pub closed: Option<Vec<SubflowId>>,
 }

@@ -38,7 +38,7 @@ const NOISE_MS: f64 = 0.1;
 const QUEUE_MS: f64 = 1.0;
 /// Queueing delays up to this fraction of the base RTT count as noise of the path.
 const PART_OF_BASE_RTT: f64 = 0.1;
-/// A subflow is congested if it queues for this fraction of the time.
+/// A subflow is congested if it queues for at least this fraction of the time.
 const CONGESTED: f64 = 0.2;
 /// Subflows whose rates have at most this correlation compete, possibly only for the data of the application.
 const COMPETING: f64 = -0.5;
@@ -60,10 +60,10 @@ pub(super) struct SubflowFeatures {
     /// Fraction of the variation of the delays that is not noise. `None`: there are too few samples, or they do not vary.
     signal: Option<f64>,
     rates: Vec<Option<f64>>,
-    /// Segments per step of 100 ms; `rates`: per step of 50 ms. Empty: too few segments.
+    /// Segments per step of 100 ms; `rates` has segments per step of 50 ms. Both are empty if there are too few segments.
     coarse_rates: Vec<Option<f64>>,
     losses: Vec<u64>,
-    /// Fraction of the time in which a packet was certainly queued, and possibly queued.
+    /// Fractions of the time in which a packet was certainly queued (`busy`), and possibly queued (`maybe_busy`).
     busy: f64,
     maybe_busy: f64,
     coverage: f64,
@@ -73,7 +73,7 @@ pub(super) struct SubflowFeatures {
 
 impl SubflowFeatures {
     /// `None`: no samples in this window. `max_half_rtt`: half of the longest base RTT of the connection, in bins. An acknowledgement
-    /// arrives half an RTT after its segment left the queue; a shift by the difference from the maximum aligns all rates in time.
+    /// arrives half an RTT after its segment left the queue; rates are shifted by `max_half_rtt` minus half of the subflow's base RTT to align them.
     fn from_series(series: &Series, window: Window, max_half_rtt: f64) -> Option<Self> {
         let base_rtt_ms = series.base_rtt()?.0 as f64 / 1e3;
         let rtts = series.rtts(window, QUEUE_STEP);
@@ -198,7 +198,7 @@ impl Features {
         self.subflows.get(&id)
     }
 
-    /// Whether a subflow is not limited by the network: it neither queues nor competes with another subflow.
+    /// Whether a subflow is not limited by the network: it does not queue, lose segments, or compete with another subflow.
     pub(super) fn is_uncongested(&self, id: SubflowId) -> bool {
         let competes =
             |((a, b), correlation): (&SubflowPair, &f64)| (*a == id || *b == id) && *correlation <= COMPETING;

@@ -96,9 +96,9 @@ fn steady_rate(evidence: &Evidence) -> f64 {
 
 /// The more subflows share a link, the more their rates vary.
 fn varying_rates(evidence: &Evidence) -> f64 {
-    const A_LITTLE: f64 = 0.08;
-    const MUCH: f64 = 0.4;
-    let scaled = |variation: f64| (variation.max(A_LITTLE) / A_LITTLE).ln() / (MUCH / A_LITTLE).ln();
+    const LOW: f64 = 0.08;
+    const HIGH: f64 = 0.4;
+    let scaled = |variation: f64| (variation.max(LOW) / LOW).ln() / (HIGH / LOW).ln();
     evidence.least_variation.map_or(0.0, |variation| scaled(variation).min(1.0))
 }
 
@@ -130,7 +130,7 @@ mod tests {
     const FITTED: [f64; 9] = [3.12, 2.53, 2.25, 3.90, 3.77, 2.80, 1.71, 2.75, 1.21];
 
     #[test]
-    fn weights_are_those_of_the_regression_rounded() {
+    fn weights_are_the_rounded_weights_of_the_regression() {
         let fitted = FITTED.map(|weight: f64| (weight * EVALUATIONS * 10.0).round() / 10.0);
         let is_equal = |(term, fitted): (&Term, f64)| (term.weight - fitted).abs() < 1e-9;
         assert!(TERMS.iter().zip(fitted).all(is_equal), "{fitted:?}");

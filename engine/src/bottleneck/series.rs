@@ -123,7 +123,7 @@ impl Series {
         self.bins.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Appends bins up to this number. After a jump of the clock in either direction all earlier bins are discarded.
+    /// Appends bins up to this number. If it is 4 s after all bins (a gap, or a jump of the clock) or 4 s before the last, discards all bins.
     fn make_room(&mut self, number: u64, sample: &DelaySample) {
         let end = self.first + self.bins.len() as u64;
         if self.bins.is_empty() || number >= end + MAX_BINS as u64 || number + (MAX_BINS as u64) < end {
@@ -155,7 +155,7 @@ impl Series {
         self.lowest_rtts.iter().map(|(_, lowest)| Micros((*lowest).into())).min()
     }
 
-    /// Number of the first bin since the clock last jumped.
+    /// Number of the first bin since the last gap of 4 s or jump of the clock.
     pub(super) fn begin(&self) -> Option<u64> {
         self.begin
     }

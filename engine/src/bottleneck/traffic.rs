@@ -11,7 +11,7 @@ use super::feature::MIN_SAMPLES_PER_SECOND;
 
 /// Rates are measured over intervals of at least this length.
 const RATE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// Traffic counts as new after this time with too few samples to evaluate.
+/// Traffic that follows this much time with too few samples for an evaluation counts as new.
 const IDLE_AFTER: Nanos = Nanos(3_000_000_000);
 /// A value is out of range above the highest earlier value times this factor, or below the lowest earlier value divided by it.
 const CHANGE_FACTOR: f64 = 1.5;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The accounts of one zone. Each keeps its slot until it is removed: rounding of energies depends on the order in which slots are visited.
+//! The accounts of one zone. Each account keeps its slot until it is removed: the rounding of energies depends on the order of the slots.
 
 use std::collections::HashMap;
 

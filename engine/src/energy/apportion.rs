@@ -19,8 +19,8 @@ pub(crate) struct Share {
 /// The CPU time of an account in the window, and its share.
 pub(crate) type Claim<'a> = (u64, &'a mut Share);
 
-/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the undivided remainder. `None` (a bug): the parts exceed
-/// `total`.
+/// Divides `total` in proportion to time; `all` is the sum of the times. Returns the microjoules that no account was given. `None` (a bug):
+/// the parts exceed `total`.
 pub(crate) fn divide(total: u64, all: u64, claims: &mut [Claim<'_>]) -> Option<u64> {
     if all == 0 {
         return Some(total);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_account_is_short_of_two_microjoules_in_the_long_run() {
+    fn no_account_gets_two_microjoules_less_than_its_share_in_the_long_run() {
         let mut shares = [Share::default(); 3];
         let mut left = 0;
         for _ in 0..1_000_000 {

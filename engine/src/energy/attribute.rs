@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attributes the energy of zones to accounts in proportion to exclusive CPU time. It uses only windows and ledgers, so a replay charges
-//! the same as the live run. If the parts of a window do not sum to its energy, no account is charged.
+//! the same energy as the live run. If the parts of a window do not sum to its energy, no account is charged.
 
 use std::collections::VecDeque;
 
@@ -84,7 +84,7 @@ impl Split {
             .reduce(|sum, zone| FlowEnergy::sum([&sum, &zone]))
     }
 
-    /// Whether all CPU time of a subflow is charged. It is not while the window of a zone is pending.
+    /// Whether all CPU time of a subflow is charged. While the window of a zone is pending, the latest CPU time is not.
     pub fn is_settled(&self, id: SubflowId) -> bool {
         let mut accounts =
             self.zones.iter().flatten().filter_map(|zone| zone.accounts.get(Account::Flow(id)));
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// The counter of a hypervisor may never advance. The energy of its zone is then unknown, not 0 J.
+    /// A counter that a hypervisor provides may never advance. The energy of its zone is then unknown, not 0 J.
     #[test]
     fn a_zone_without_any_known_window_is_not_reported() {
         let mut split = Split::new(1, Calibration::default());

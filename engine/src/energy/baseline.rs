@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_window_never_raises_it() {
+    fn a_busy_window_never_raises_the_idle_power() {
         let mut baseline = Baseline::default();
         (0..20).for_each(|nth| baseline.observe(second(nth), 0.01, 20e6));
         let before = baseline.idle_power();

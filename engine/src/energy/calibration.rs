@@ -16,7 +16,7 @@ pub struct ZonePower {
     pub idle_uw: u64,
     /// Standard deviation of the idle power, microwatts.
     pub sigma_uw: u64,
-    /// Whether the idle power was fitted under other load.
+    /// Whether the idle power was fitted, because other programs used the CPUs during the calibration.
     pub(crate) is_fitted: bool,
     /// Power against load. `None`: not measured.
     pub(crate) curve: Option<Curve>,
@@ -47,7 +47,7 @@ impl ZonePower {
             idle_uw: microwatts(zone.idle_watts),
             sigma_uw: microwatts(zone.idle_sigma_watts),
             is_fitted: zone.is_fitted,
-            // A curve measured under other load has no readings at low load, so it gives no bounds.
+            // A curve that was measured while other programs ran has no readings at low load, so it gives no bounds.
             curve: if zone.is_fitted { None } else { Curve::new(zone.knots.clone()) },
         }
     }

@@ -8,9 +8,9 @@ use super::line::{Knot, Line};
 
 /// Number of measurements of the idle machine.
 const IDLE_STEPS: usize = 3;
-/// Readings under other load whose loads differ by less than this are merged into a knot.
+/// In a calibration while other programs run, readings whose busy fractions differ by less than this are merged into a knot.
 const SAME_LOAD: f64 = 0.02;
-/// Minimum range of loads in a calibration under other load, and maximum error of the idle power, as a fraction of the idle power.
+/// In such a calibration: minimum range of busy fractions, and maximum error of the idle power, as a fraction of the idle power.
 const MIN_RANGE: f64 = 0.2;
 const MAX_ERROR: f64 = 0.2;
 
@@ -87,7 +87,7 @@ fn mean_point(same: &[&Reading]) -> Option<CurvePoint> {
     })
 }
 
-/// The power curve of each zone from readings under other load, whose `busy` includes the other load. The idle power is the intercept of a
+/// The power curve of each zone from readings while other programs run; `busy` includes their load. The idle power is the intercept of a
 /// line. Zones whose load varied too little, or whose power does not follow the load, are left out.
 pub fn summarise_under_load(readings: &[Reading]) -> Vec<MeasuredZone> {
     names(readings).into_iter().filter_map(|name| zone_under_load(name, readings)).collect()

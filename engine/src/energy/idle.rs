@@ -19,7 +19,7 @@ const MOST: f64 = 1.25;
 /// Idle power of one zone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Idle {
-    /// The source is `Fitted` for a calibration under other load. `None`: not calibrated.
+    /// The source is `Fitted` if other programs ran during the calibration. `None`: not calibrated.
     calibrated: Option<(IdlePower, IdleSource)>,
     observed: Baseline,
     fitted: IdleFit,
@@ -29,11 +29,7 @@ impl Idle {
     pub(crate) fn new(calibrated: Option<&ZonePower>) -> Self {
         let calibrated = calibrated.map(|zone| {
             let idle = IdlePower::spread(zone.idle_uw, zone.sigma_uw);
-            if zone.is_fitted {
-                (beyond_the_line(idle), IdleSource::Fitted)
-            } else {
-                (idle, IdleSource::Calibrated)
-            }
+            if zone.is_fitted { (widened(idle), IdleSource::Fitted) } else { (idle, IdleSource::Calibrated) }
         });
         Self { calibrated, ..Self::default() }
     }
@@ -42,7 +38,7 @@ impl Idle {
     pub(crate) fn known(&self) -> Option<(IdlePower, IdleSource)> {
         let calibrated = self.calibrated.filter(|(_, source)| *source == IdleSource::Calibrated);
         let observed = || Some((self.observed.idle_power()?, IdleSource::Observed));
-        let fitted = || Some((beyond_the_line(self.fitted.fitted()?.idle), IdleSource::Fitted));
+        let fitted = || Some((widened(self.fitted.fitted()?.idle), IdleSource::Fitted));
         calibrated.or_else(observed).or(self.calibrated).or_else(fitted)
     }
 
@@ -52,7 +48,7 @@ impl Idle {
         self.fitted.fitted().filter(|_| is_used)
     }
 
-    /// Adds a window that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
+    /// Adds a window of this length that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
         self.observed.observe(at, busy, power);
         // A fit never replaces a calibrated or observed value, so no fit is made.
@@ -63,7 +59,7 @@ impl Idle {
 }
 
 /// The interval of a fit, widened because the power below its lowest load is unknown.
-fn beyond_the_line(fitted: IdlePower) -> IdlePower {
+fn widened(fitted: IdlePower) -> IdlePower {
     let power = fitted.power as f64;
     IdlePower::new(power, (fitted.lo as f64).min(power * LEAST), (fitted.hi as f64).max(power * MOST))
 }

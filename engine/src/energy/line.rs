@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn one_outlier_moves_it_little() {
+    fn one_outlier_moves_the_line_little() {
         let mut pairs: Vec<(f64, f64)> =
             (1..=10).map(|n| f64::from(n) / 10.0).map(|x| (x, 20.0 + 30.0 * x)).collect();
         pairs[6].1 += 10.0;

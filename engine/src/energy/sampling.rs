@@ -4,7 +4,7 @@
 //! * **Window**: 50 ms in which the programs of the ledger (task switches, softirqs, system calls) are attached and charge every nanosecond to
 //!   an account. `ebpf/src/bpf/ledger.bpf.h` charges, and subtracts its own cost. `agent/src/windows` opens a window at a random time in each
 //!   period, if the flows have probably used enough CPU time since the previous window.
-//! * **Work**: counted all the time, by the programs on the packet path: a constant per packet, and payload ([`WORK_PER_PACKET`]). Each flow
+//! * **Work**: counted all the time by the programs on the packet path: a constant per packet, plus the payload ([`WORK_PER_PACKET`]). Each flow
 //!   has two counts: all work, and work in windows.
 //! * **Unit cost** ([`super::unit_cost`]): CPU time in windows divided by work in windows, of a flow and of its class.
 //! * **Charge**: at most every two seconds the time since the previous charge is estimated. A flow gets its time in windows, and its work

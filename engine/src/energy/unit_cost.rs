@@ -5,8 +5,8 @@ use mpwatch_model::kernel::cpu::{CpuTimes, divide};
 use mpwatch_model::kernel::event::WORK_PER_PACKET;
 use serde::{Deserialize, Serialize};
 
-/// Number of classes of CPU time of a flow (`CpuTimes`).
-const WORK: usize = 5;
+/// Number of kinds of CPU time of a flow (`CpuTimes`).
+const KINDS: usize = 5;
 /// Work of a packet.
 pub(crate) const PACKET: f64 = WORK_PER_PACKET as f64;
 /// Weight of the unit cost of a class in the unit cost of a flow, in work units.
@@ -69,8 +69,8 @@ impl FlowSample {
 pub(crate) struct FlowEstimate {
     latest: FlowSample,
     charged: Option<CpuTimes>,
-    /// Time in windows, by class of time, without the excess of disturbed windows. Nanoseconds.
-    rated: [f64; WORK],
+    /// Time in windows, by kind of time, without the excess of disturbed windows. Nanoseconds.
+    rated: [f64; KINDS],
     /// Number of windows with work, and the sum of the squared differences between their time and the time expected from the flow's cost.
     windows: f64,
     differences: f64,
@@ -82,9 +82,9 @@ impl FlowEstimate {
         self.charged
     }
 
-    /// Adds nanoseconds, divided among the classes of time in proportion to `due`.
-    pub(crate) fn charge(&mut self, time: u64, due: [u64; WORK]) {
-        let mut parts = [0; WORK];
+    /// Adds nanoseconds, divided among the kinds of time in proportion to `due`.
+    pub(crate) fn charge(&mut self, time: u64, due: [u64; KINDS]) {
+        let mut parts = [0; KINDS];
         parts.iter_mut().zip(divide(time, &due)).for_each(|(part, share)| *part = share);
         *self.charged.get_or_insert_default() += CpuTimes::from_classes(parts, true);
     }
@@ -93,7 +93,7 @@ impl FlowEstimate {
 /// Sums over the windows of all flows of a class. Older windows have less weight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
-    time: [f64; WORK],
+    time: [f64; KINDS],
     work: f64,
     /// Sum of the squared differences between measured and expected times, and sum of the squared expected times.
     differences: f64,
@@ -101,7 +101,7 @@ struct Class {
 }
 
 impl Class {
-    fn cost(&self) -> Option<[f64; WORK]> {
+    fn cost(&self) -> Option<[f64; KINDS]> {
         (self.work > 0.0).then(|| self.time.map(|time| time / self.work))
     }
 }
@@ -146,9 +146,9 @@ impl UnitCosts {
                 class.differences += (total - expected).powi(2);
                 class.expected += expected.powi(2);
             }
-            for (work, time) in time.classes().into_iter().enumerate() {
-                class.time[work] += time as f64 * kept;
-                flow.rated[work] += time as f64 * kept;
+            for (kind, time) in time.classes().into_iter().enumerate() {
+                class.time[kind] += time as f64 * kept;
+                flow.rated[kind] += time as f64 * kept;
             }
             class.work += sampled;
         }
@@ -156,37 +156,37 @@ impl UnitCosts {
         new
     }
 
-    /// Unit cost of a class of flows, by class of time. It is close to the unit cost of all flows if the class has little work. `None`: no
+    /// Unit cost of a class of flows, by kind of time. It is close to the unit cost of all flows if the class has little work. `None`: no
     /// flow had work in a window so far.
-    fn cost(&self, class: usize) -> Option<[f64; WORK]> {
+    fn cost(&self, class: usize) -> Option<[f64; KINDS]> {
         let mut all = Class::default();
         for class in &self.classes {
             all.time.iter_mut().zip(class.time).for_each(|(sum, time)| *sum += time);
             all.work += class.work;
         }
         let (all, class) = (all.cost()?, &self.classes[class]);
-        Some(std::array::from_fn(|work| {
-            (class.time[work] + PRIOR_WORK * all[work]) / (class.work + PRIOR_WORK)
+        Some(std::array::from_fn(|kind| {
+            (class.time[kind] + PRIOR_WORK * all[kind]) / (class.work + PRIOR_WORK)
         }))
     }
 
-    /// CPU time per unit of work of a flow so far, all classes of time together. `None`: as for [`Self::cost`].
+    /// CPU time per unit of work of a flow so far, all kinds of time together. `None`: as for [`Self::cost`].
     fn cost_of(&self, flow: &FlowEstimate, class: usize) -> Option<f64> {
         let of_class = self.cost(class)?.iter().sum::<f64>();
         let time = flow.rated.iter().sum::<f64>() + PRIOR_WORK * of_class;
         Some(time / (flow.latest.sampled as f64 + PRIOR_WORK))
     }
 
-    /// Time to charge to a flow, by class of time: its time in windows, plus its other work times its unit cost, minus time already charged.
+    /// Time to charge to a flow, by kind of time: time in windows, plus work outside of windows times unit cost, minus the time charged before.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times, never negative")]
-    pub(crate) fn due(&self, flow: &FlowEstimate) -> Option<[u64; WORK]> {
+    pub(crate) fn due(&self, flow: &FlowEstimate) -> Option<[u64; KINDS]> {
         let now = &flow.latest;
         let costs = self.cost(now.class())?;
-        let others = now.work.saturating_sub(now.sampled) as f64;
+        let outside = now.work.saturating_sub(now.sampled) as f64;
         let (measured, charged) = (now.time.classes(), flow.charged.unwrap_or_default().classes());
-        Some(std::array::from_fn(|work| {
-            let cost = (flow.rated[work] + PRIOR_WORK * costs[work]) / (now.sampled as f64 + PRIOR_WORK);
-            (measured[work] + (others * cost) as u64).saturating_sub(charged[work])
+        Some(std::array::from_fn(|kind| {
+            let cost = (flow.rated[kind] + PRIOR_WORK * costs[kind]) / (now.sampled as f64 + PRIOR_WORK);
+            (measured[kind] + (outside * cost) as u64).saturating_sub(charged[kind])
         }))
     }
 
@@ -221,7 +221,7 @@ mod tests {
         FlowSample { time, work: packets * 32, sampled: sampled * 32, bytes: packets * 100 }
     }
 
-    fn total(wanted: Option<[u64; WORK]>) -> u64 {
+    fn total(wanted: Option<[u64; KINDS]>) -> u64 {
         wanted.unwrap().iter().sum()
     }
 

@@ -13,8 +13,8 @@ use crate::bottleneck::{AddressPair, Cap, Detector, NewMethod, PairEvaluation, P
 
 /// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
-/// Maximum number of subflows with verdicts: the number of pairs grows with its square, and a peer may open and close subflows without end. The
-/// kernel has at most 8 subflows open unless limits are raised.
+/// Maximum number of subflows with verdicts: the number of pairs grows with the square of this number, and a peer may open and close subflows
+/// without end. The kernel has at most 8 subflows open unless limits are raised.
 const MAX_JUDGED: usize = 32;
 /// Maximum number of batches that arrive before the first record of their subflow and are kept until the next tick.
 const MAX_PENDING: usize = 10_000;
@@ -60,7 +60,7 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, pool: &Pool, now: N
     if flow.closed_at().is_some() {
         return;
     }
-    // Before the evaluation, to bound the number of pairs even if many subflows ended since the previous tick.
+    // Ended subflows are forgotten before the evaluation, to bound the number of pairs even if many subflows ended since the previous tick.
     let judged = judged(flow);
     let ended = flow.subflows.iter().filter_map(|subflow| Some((subflow.record.id, subflow.end?.0)));
     for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
@@ -87,7 +87,7 @@ fn path(flow: &Flow, subflow: &SubflowState) -> AddressPair {
     AddressPair { netns: flow.id().netns, local, remote }
 }
 
-/// Passes a batch of samples to the rates of all connections.
+/// Adds a batch of samples to the rates of all connections.
 pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
     if let Some(subflow) = flow.subflows.iter().find(|subflow| subflow.record.id == batch.id) {
         pool.add(path(flow, subflow), flow.serial, subflow.record.tcp.mss, batch);

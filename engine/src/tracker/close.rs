@@ -16,9 +16,9 @@ const EHOSTUNREACH: u32 = 113;
 
 /// The reason for the end of a subflow, from the strongest evidence.
 pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
-    let is_open_tcp = record.seen_open && !record.passive && !record.end.never_established;
+    let has_connected = record.seen_open && !record.passive && !record.end.never_established;
     let EndFlags { reset_sent, reset_received, .. } = record.end;
-    if record.mp_join && record.established.is_none() && is_open_tcp && (reset_sent || reset_received) {
+    if record.mp_join && record.established.is_none() && has_connected && (reset_sent || reset_received) {
         return if reset_received { CloseReason::Refused } else { CloseReason::OptionRemoved };
     }
     if is_unsent(record) { CloseReason::NotSent } else { reason_for(record.error, record.end) }
@@ -126,7 +126,7 @@ mod tests {
             "REMOVE_ADDR before its FIN": 0, [fin_sent_first alone removed_by_peer] => RemovedByPeer;
             "REMOVE_ADDR, data in flight": ECONNRESET, [fin_received_first alone removed_by_peer reset_received] => RemovedByPeer;
             "the peer's path manager, address kept": 0, [fin_received_first alone] => ClosedByPeer;
-            "nothing seen": 0, [] => Unknown;
+            "no evidence": 0, [] => Unknown;
         };
         for (case, error, end, reason) in cases {
             assert_eq!(reason_for(error, end), reason, "{case}");

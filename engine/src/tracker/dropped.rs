@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. Its sums include dropped subflows.
+//! Limits how many ended subflows a connection lists: a peer may open and close subflows without end. The sums of a connection include them.
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::SubflowId;
@@ -27,8 +27,8 @@ impl Flow {
     }
 
     /// Drops `excess` ended subflows whose values in `reported` are final: first subflows without payload, then the oldest. It keeps the
-    /// first joined subflow that was established, the first that was effective, and all that an earlier run may have stored. `is_charged`:
-    /// whether all energy of a subflow is charged.
+    /// first joined subflow that was established, the first that carried a tenth of the payload, and all subflows opened before tracing began,
+    /// which an earlier run may have stored. `is_charged`: whether all energy of a subflow is charged.
     fn drop_ended(
         &mut self,
         (reported, excess): (&Connection, usize),

@@ -193,8 +193,8 @@ impl Flow {
         self.note_end(index);
     }
 
-    /// Adds a fallback to the timeline once the initial subflow is answered: its record shows the reason. The kernel marks the fallback in
-    /// SYN_SENT if it omits MP_CAPABLE after unanswered SYNs.
+    /// Adds a fallback to the timeline once the initial subflow is answered: its record shows the reason. The kernel marks the fallback
+    /// already in SYN_SENT if it omits MP_CAPABLE after unanswered SYNs.
     fn note_fallback(&mut self, at: Nanos) {
         let fallback = self.msk.as_ref().is_some_and(|msk| msk.fallback);
         let is_answered =

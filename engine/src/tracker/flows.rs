@@ -126,7 +126,7 @@ impl Flows {
     }
 
     /// Makes connections without activity idle.
-    pub(super) fn leave_idle_out(&mut self, sources: &Sources<'_>) {
+    pub(super) fn make_idle(&mut self, sources: &Sources<'_>) {
         let may_be_idle = |(key, flow): &(&Key, &Flow)| {
             let detector = self.detectors.get(*key).map(|detector| &**detector);
             let is_charged = sources.energy.is_none_or(|energy| energy.is_steady(flow));

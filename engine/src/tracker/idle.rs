@@ -26,7 +26,7 @@ use crate::bottleneck::Detector;
 const QUIET_TICKS: u32 = 2;
 /// Samples of this age no longer affect verdicts.
 const SAMPLES_EXPIRE: Nanos = Nanos(60_000_000_000);
-/// Bit of the MPTCP socket in a set of sockets; lower bits are subflows. A connection with more subflows, including ended ones, is never idle.
+/// Bit of the MPTCP socket in a set of sockets; lower bits are subflows. A connection with 63 or more subflows, ended ones included, is never idle.
 const SOCKET: usize = 63;
 
 /// A connection as of the time at which it became idle. Serialized, it takes a quarter of the memory; there may be 100 000 idle connections.
@@ -53,7 +53,7 @@ impl IdleFlow {
         Self {
             id: flow.id(),
             // All lengths are known, and writing to memory does not fail.
-            packed: packed.unwrap_or_else(|error| unreachable!("a flow is serialized: {error}")).into(),
+            packed: packed.unwrap_or_else(|error| unreachable!("a flow can be serialized: {error}")).into(),
             timeline,
             extras,
             facts,
@@ -67,7 +67,7 @@ impl IdleFlow {
     fn unpack(&self) -> (Flow, Vec<Option<FlowEnergy>>) {
         let unpacked = postcard::from_bytes(&self.packed);
         let (mut flow, energies): (Flow, _) =
-            unpacked.unwrap_or_else(|error| unreachable!("its own bytes: {error}"));
+            unpacked.unwrap_or_else(|error| unreachable!("`pack` wrote these bytes: {error}"));
         flow.timeline = self.timeline.clone();
         (flow, energies)
     }
@@ -129,7 +129,7 @@ impl Idle {
         shrink_map(&mut self.slots);
         self.shared.remove(shared.id());
         let (mut flow, _) = shared.unpack();
-        // At the previous check, all sockets were listed.
+        // A socket that was not listed since the previous check was listed before that check.
         let seen_at = |bit: usize| if seen & (1 << bit) == 0 { check_at.since(MAX_UNSEEN) } else { now };
         for (bit, subflow) in flow.subflows.iter_mut().enumerate() {
             subflow.seen.resume(seen_at(bit));

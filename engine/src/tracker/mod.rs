@@ -106,7 +106,7 @@ impl Tracker {
         }
     }
 
-    /// Detects bottlenecks by another method than mpwatch's own. `new` creates the method for each connection.
+    /// Detects bottlenecks by this method instead of mpwatch's own. `new` creates the method for each connection.
     #[must_use]
     pub fn with_method(self, name: DetectionMethod, new: NewMethod) -> Self {
         Self { other_method: Some((name, new)), ..self }
@@ -158,7 +158,7 @@ impl Tracker {
         }
         snapshot.losses = self.losses();
         let mut flows = std::mem::take(&mut self.flows);
-        flows.leave_idle_out(&self.sources());
+        flows.make_idle(&self.sources());
         self.flows = flows;
         snapshot
     }
@@ -292,7 +292,7 @@ impl Tracker {
         found.filter(|key| !self.is_reopened(*key, record.opened))
     }
 
-    /// Whether a record with this opening time belongs to a later connection of the same socket. (An idle connection is open.)
+    /// Whether a record with this opening time belongs to a later connection of the same socket. `false` for idle connections, which are open.
     fn is_reopened(&self, key: Key, opened: Option<Nanos>) -> bool {
         let closed = self.flows.active(key).filter(|flow| flow.socket.is_known).and_then(Flow::closed_at);
         closed.zip(opened).is_some_and(|(closed, opened)| opened > closed)
@@ -332,7 +332,7 @@ impl Tracker {
         self.flows.evaluate_bottlenecks(&self.pool, self.tick.at);
     }
 
-    /// Applies the latest offset of the wall clock to all events, also to earlier events, because the earlier offset was wrong.
+    /// Applies the latest offset of the calendar clock to all events, also to earlier events, because the earlier offset was wrong.
     fn on_clock(&mut self, change: ClockChange) {
         let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
         self.start.boot_epoch_ns = change.boot_epoch_ns;

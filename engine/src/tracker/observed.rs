@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_was_seen_from_its_opening_is_observed_completely() {
+    fn a_flow_whose_opening_was_traced_is_observed_completely() {
         assert_eq!(observe(true), observed(1_600, 3_200, 27));
     }
 
     /// If payload in flight counted at once, a connection older than mpwatch would have up to two congestion windows of payload too much,
     /// which raises the goodput over a short time.
     #[test]
-    fn of_an_older_flow_what_is_in_flight_is_not_observed_yet() {
+    fn payload_in_flight_of_an_older_flow_is_not_observed_yet() {
         let mut observation = Observation::default();
         let life = |to: u64| Life { from: at(105), to: at(to), seen_open: false };
         observation.on_tick(totals(1_000), life(110), at(110), SECOND);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_older_flow_what_was_in_flight_and_what_it_carried_since_then_is_observed() {
+    fn payload_of_an_older_flow_is_observed_once_it_is_acknowledged() {
         assert_eq!(observe(false), observed(800, 1_500, 22));
     }
 }

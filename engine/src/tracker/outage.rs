@@ -8,7 +8,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
-use super::path::{Interval, TICKS, has_peer_closed};
+use super::path::{ACK_ERROR, Interval, has_peer_closed};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -19,7 +19,7 @@ const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
 
 impl Flow {
     pub(super) fn report_stalls(&mut self, suspensions: &Suspensions) {
-        // After a fallback there are no scheduler events, so the beginning of a wait is unknown.
+        // After a fallback no DATA_ACK arrives. The BPF programs detect stalls from the progress of DATA_ACKs.
         if self.fell_back {
             return;
         }
@@ -130,10 +130,10 @@ impl Flow {
     fn report_outage(&mut self, since: Option<Nanos>, ticks: Interval<'_>) {
         let acked = self.acknowledgements().max().unwrap_or_default();
         // If data was acknowledged meanwhile, another outage has begun.
-        let is_over = |known: &mut Nanos| since.is_none_or(|since| since.min(acked) > *known + TICKS);
+        let is_over = |known: &mut Nanos| since.is_none_or(|since| since.min(acked) > *known + ACK_ERROR);
         if let Some(since) = self.outage_since.take_if(is_over) {
             // The outage had not ended at the previous tick.
-            let after = since.max(ticks.previous.since(TICKS));
+            let after = since.max(ticks.previous.since(ACK_ERROR));
             let acked = self.acknowledgements().filter(|acked| *acked > after).min();
             self.end_outage(since, acked.or(self.closed_at()).unwrap_or(ticks.now), ticks.suspensions);
         }

@@ -15,8 +15,8 @@ use crate::progress::{self, PathEvidence};
 const MIN_RECOVERY: Nanos = Nanos(10_000_000_000);
 /// With fewer consecutive timeouts, an ACK may have been sent before the path failed.
 const MIN_RETRANSMITTED: u8 = 2;
-/// Two readings of the time of one ACK differ by less than this.
-pub(super) const TICKS: Nanos = Nanos(20_000_000);
+/// Maximum difference between two readings of the time of one ACK.
+pub(super) const ACK_ERROR: Nanos = Nanos(20_000_000);
 
 /// The interval between two ticks.
 #[derive(Clone, Copy)]
@@ -75,13 +75,13 @@ impl PathState {
     /// Time since which data waits: the last acknowledgement of data, or the sending of data in flight if that was later. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
-        // The peer answered the probes before the unanswered ones.
+        // The last ACK answered the last probe before the unanswered probes.
         let answered_at = waiting.last_ack.filter(|_| waiting.in_flight == 0 && waiting.probes > 0);
         self.acked_at.max(answered_at).max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
     }
 
-    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: nothing was acknowledged on any
-    /// path. Returns the evidence and, if the path has failed or recovered, the time and the event.
+    /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: since the previous tick, nothing was
+    /// acknowledged on any path, and the peer has not closed. Returns the evidence and, if the path has failed or recovered, time and event.
     pub(super) fn evaluate(
         &mut self,
         record: &SubflowRecord,
@@ -95,13 +95,13 @@ impl PathState {
         let is_known = record.waiting.last_ack.is_some();
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
-        // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window: while
-        // another path makes progress, or the peer sends data, a FIN or a larger window, an ACK need not answer a retransmission.
+        // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window;
+        // its ACK counts as an answer only if no path makes progress and the peer sends neither data nor a FIN nor a larger window.
         let has_no_news = self.carried.1 == record.tcp.bytes_received
             && record.waiting.window <= self.window
             && !has_peer_closed(record.state);
         let before = self.answered.or(is_closed.then_some(Nanos(0)));
-        let is_answered = before.is_some_and(|before| record.waiting.last_ack > Some(before + TICKS))
+        let is_answered = before.is_some_and(|before| record.waiting.last_ack > Some(before + ACK_ERROR))
             && (is_closed || (is_frozen && has_no_news && backoff >= MIN_RETRANSMITTED));
         if is_answered {
             self.acked_at = record.waiting.last_ack;
@@ -182,6 +182,6 @@ impl PathState {
 fn is_over(record: &SubflowRecord, (acked, last_ack): (Bytes, Option<Nanos>)) -> bool {
     let waiting = &record.waiting;
     let Some(latest) = waiting.last_ack else { return !record.stale };
-    let is_answered = waiting.probes == 0 && last_ack.is_none_or(|before| latest > before + TICKS);
+    let is_answered = waiting.probes == 0 && last_ack.is_none_or(|before| latest > before + ACK_ERROR);
     record.tcp.bytes_acked > acked || (waiting.in_flight == 0 && is_answered)
 }

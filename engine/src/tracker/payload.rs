@@ -17,7 +17,7 @@ impl Flow {
         })
     }
 
-    /// The only subflow of a connection that cannot have a second subflow. `None`: the subflow's counters do not include the payload.
+    /// The only subflow of a connection that cannot have a second subflow. `None`: it can have several, or see `bytes_are_apart`.
     pub(super) fn only_subflow(&self) -> Option<&SubflowState> {
         let has_payload = self.msk.as_ref().is_none_or(|msk| self.fell_back && !msk.bytes_are_apart);
         self.subflows.first().filter(|_| has_payload)

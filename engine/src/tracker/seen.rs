@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records when a socket was last listed or sent a record, and whether it has vanished: disappeared without a final record.
+//! Notes when a socket was last listed or a record of it arrived, and whether it has vanished: disappeared without a final record.
 
 use mpwatch_model::unit::Nanos;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ pub(super) const MIN_MISSED_TICKS: u32 = 10;
 /// ... and for at least this time: the BPF programs list an idle socket only every 8 to 16 seconds (snapshot.bpf.c).
 pub(super) const MAX_UNSEEN: Nanos = Nanos(40_000_000_000);
 
-/// When a socket was last listed or sent a record.
+/// When a socket was last listed, or a record of it last arrived.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Seen {
     /// Whether the socket was listed, or a record of it arrived, since the last tick.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::seen::Seen;
 
-/// Whether the kernel still has the socket.
+/// Whether a record of the socket has arrived (`is_known`), and whether the kernel still has the socket.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Socket {
     pub(super) is_known: bool,

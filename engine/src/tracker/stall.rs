@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_of_one_subflow_is_not_one_of_the_connection() {
+    fn a_stall_of_one_subflow_is_not_a_stall_of_the_connection() {
         let quiet = [stall(1_000, 3_000, true)];
         let subflows = [subflow(&quiet, 4_000, true), subflow(&[], 4_000, true)];
         assert!(of_connection(&subflows).is_empty());
@@ -131,8 +131,8 @@ mod tests {
                 SubflowStalls { busy_since, is_busy_unknown: false, ..subflow(&[], 1_002, true) };
             assert!(of_connection(&[subflow(&idle, 1_328, true), read_first]).is_empty());
         }
-        let dead = SubflowStalls { busy_since: Some(Nanos(1_001 * MS)), ..subflow(&[], 1_002, true) };
-        assert_eq!(in_ms(of_connection(&[subflow(&idle, 1_328, true), dead])), [(1_002, 1_328)]);
+        let failed = SubflowStalls { busy_since: Some(Nanos(1_001 * MS)), ..subflow(&[], 1_002, true) };
+        assert_eq!(in_ms(of_connection(&[subflow(&idle, 1_328, true), failed])), [(1_002, 1_328)]);
     }
 
     #[test]

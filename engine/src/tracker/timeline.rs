@@ -9,8 +9,8 @@ use mpwatch_model::unit::Nanos;
 
 use super::close;
 
-/// Maximum number of entries per connection (about 25 kB). The first entries show how the connection began, the last its recent state.
-/// Entries between them are dropped and counted.
+/// Maximum number of entries per connection (about 25 kB). The first entries show how the connection began, the last its recent state. Of the
+/// entries between them, the oldest is dropped and counted; failures and stalls are dropped last.
 const MAX_ENTRIES: usize = 256;
 const FIRST_ENTRIES: usize = MAX_ENTRIES / 2;
 
@@ -61,10 +61,10 @@ impl Timeline {
 
     fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
         if self.entries.len() == MAX_ENTRIES {
-            let counts = |entry: &Entry| {
+            let stays = |entry: &Entry| {
                 entry.event.is_failure() || matches!(entry.event, TimelineEvent::Stalled { .. })
             };
-            let spare = self.entries.iter().skip(FIRST_ENTRIES).position(|entry| !counts(entry)).unwrap_or(0);
+            let spare = self.entries.iter().skip(FIRST_ENTRIES).position(|entry| !stays(entry)).unwrap_or(0);
             self.entries.remove(FIRST_ENTRIES + spare);
             self.dropped += 1;
         }

@@ -33,7 +33,7 @@ pub(super) fn timestamp(boot_epoch_ns: i64, at: Nanos) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(boot_epoch_ns) + i128::from(at.0)).unwrap_or(Timestamp::MAX)
 }
 
-/// The measured values and the methods of a run. They are the same for all flows.
+/// Which values a run measures, and by which methods. They are the same for all flows.
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) traces: Traces,

@@ -72,9 +72,9 @@ fn test(text: &str) -> Result<Test, String> {
 fn word(text: &str) -> Result<Test, String> {
     Word::from_word(text).map(Test::Word).ok_or_else(|| {
         if KEYS.iter().any(|(key, _)| *key == text) {
-            format!("needs a value: {text}:{}", example(text))
+            format!("needs a value: {text}:{}", value_form(text))
         } else if Subject::from_word(text).is_some() {
-            format!("needs a comparison, such as {text}>{}", sample(text))
+            format!("needs a comparison, such as {text}>{}", example_value(text))
         } else {
             unknown(text)
         }
@@ -83,7 +83,7 @@ fn word(text: &str) -> Result<Test, String> {
 
 fn keyed(key: &str, value: &str) -> Result<Test, String> {
     if value.is_empty() && KEYS.iter().any(|(name, _)| *name == key) {
-        return Err(format!("needs a value: {key}:VALUE, where VALUE is {}", example(key)));
+        return Err(format!("needs a value: {key}:VALUE, where VALUE is {}", value_form(key)));
     }
     let parsed = match key {
         "peer" => Network::parse(value).map(Test::Peer),
@@ -97,14 +97,14 @@ fn keyed(key: &str, value: &str) -> Result<Test, String> {
         "role" => Role::from_word(value).map(Test::Role),
         "class" => FlowClass::from_word(value).map(Test::Class),
         _ if Subject::from_word(key).is_some() => {
-            return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", sample(key)));
+            return Err(format!("compare it with <, <=, >= or >, such as {key}>{}", example_value(key)));
         }
         _ => {
             let name = NameKey::from_word(key).ok_or_else(|| unknown(key))?;
             Pattern::parse(value).map(|pattern| Test::Name(name, pattern))
         }
     };
-    parsed.ok_or_else(|| format!("`{value}` is not {}", example(key)))
+    parsed.ok_or_else(|| format!("`{value}` is not {}", value_form(key)))
 }
 
 fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, String> {
@@ -120,7 +120,7 @@ fn compare(key: &str, comparison: Comparison, number: &str) -> Result<Test, Stri
     };
     if number.is_empty() {
         let sign = comparison.as_str();
-        return Err(format!("needs a value: {key}{sign}{}; it is {expected}", sample(key)));
+        return Err(format!("needs a value: {key}{sign}{}; it is {expected}", example_value(key)));
     }
     let quantity = Amount::parse(subject, number).ok_or_else(|| format!("`{number}` is not {expected}"))?;
     Ok(Test::Compare(subject, comparison, quantity))
@@ -145,11 +145,11 @@ pub fn completions(prefix: &str) -> Vec<String> {
 }
 
 /// A description of the values of a key.
-fn example(key: &str) -> &'static str {
+fn value_form(key: &str) -> &'static str {
     KEYS.iter().find(|(name, _)| *name == key).map_or("", |(_, values)| values)
 }
 
-fn sample(subject: &str) -> &'static str {
+fn example_value(subject: &str) -> &'static str {
     match subject {
         "rtt" => "20ms",
         "subflows" => "1",

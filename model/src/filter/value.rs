@@ -90,7 +90,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// The first one to three numbers of an IPv4 address, with the prefix length of these numbers.
+/// Parses the first one to three numbers of an IPv4 address. The prefix of the network has the length of these numbers.
 fn short_ipv4(text: &str) -> Option<IpNet> {
     let mut octets = [0; 4];
     let mut count = 0;

@@ -94,13 +94,13 @@ fn certainty<'a>(pairs: impl Iterator<Item = &'a PairVerdict> + Clone) -> Certai
 
 fn other_pairs(connection: &Connection, found: &Bottlenecks) -> Option<OtherPairs> {
     let pairs: Vec<&PairVerdict> = found.pairs.iter().filter(|pair| !found.is_capped(pair)).collect();
-    let of = |verdict| pairs.iter().copied().filter(move |pair| pair.verdict == verdict);
-    let count = |verdict| of(verdict).count();
+    let with = |verdict| pairs.iter().copied().filter(move |pair| pair.verdict == verdict);
+    let count = |verdict| with(verdict).count();
     let bytes = |bytes: Option<Bytes>| bytes.unwrap_or_default().0;
     let known = OtherPairs {
         all: found.pairs.len(),
         separate: count(Verdict::Disjoint),
-        certainty: certainty(of(Verdict::Disjoint)),
+        certainty: certainty(with(Verdict::Disjoint)),
         not_congested: count(Verdict::NoBottleneck),
         undecided: count(Verdict::Unknown),
         add_throughput: add_throughput(connection),

@@ -36,7 +36,7 @@ impl Format<'_> {
 }
 
 impl Finding {
-    /// The sentence.
+    /// The finding as one sentence.
     pub fn sentence(&self, format: &Format<'_>) -> String {
         match &self.fact {
             Fact::DataLost(what) => what.clone(),
@@ -153,13 +153,13 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
 fn recovered(path: &FailedPath) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
     if let (Some(time), Some(end)) = (path.duration(), path.recovered) {
-        let shortly = match path.recoveries {
+        let briefly = match path.recoveries {
             0 | 1 => String::new(),
             several => format!(", worked for a short time {}", times(several - 1)),
         };
-        return format!("; works again since {end}, after {}{shortly}", seconds(time));
+        return format!("; works again since {end}, after {}{briefly}", seconds(time));
     }
-    let shortly = match path.recoveries {
+    let briefly = match path.recoveries {
         0 => String::new(),
         several => format!("; worked for a short time {}", times(several)),
     };
@@ -170,7 +170,7 @@ fn recovered(path: &FailedPath) -> String {
         Some(DownTime::SoFar(time, now)) => format!("; down for {} so far, at {now:.1}", seconds(time)),
         None => String::new(),
     };
-    shortly + &rest
+    briefly + &rest
 }
 
 const NO_ACKS: &str = "no acknowledgements";

@@ -4,7 +4,7 @@
 use crate::unit::Bytes;
 use crate::words::json_words;
 
-/// Maximum payload of a query: `[UPD18]` uses 10 KB, and 128 KB in its silent network.
+/// Maximum payload of a query: `[UPD18]` uses 10 KB, and 128 KB in its network without other traffic.
 const LARGEST_QUERY: Bytes = Bytes(128 << 10);
 /// Maximum payload of a short flow: in `[MPTCP-D]`, a flow of more than 1 MB is long.
 const LARGEST_SHORT: Bytes = Bytes(1_000_000);

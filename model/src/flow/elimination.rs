@@ -48,7 +48,7 @@ crate::words! {
     }
 }
 
-/// The conditions on which an extra subflow is removed, and the action.
+/// The conditions under which an extra subflow is removed, and the action.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EliminationPolicy {
     /// How it is removed.

@@ -25,7 +25,7 @@ fn rate(rate: Option<BitsPerSecond>) -> Option<f64> {
     rate.map(|rate| rate.0 as f64)
 }
 
-/// A connection that was observed longer than it was open in the period, by at most this, began in the period: clocks differ a little.
+/// If a connection was observed for longer than it was open in the period, but by at most this, it was not observed before: clocks differ.
 const MAX_LEAD: Nanos = Nanos(1_000_000_000);
 
 /// Payload of all connections of a report, each byte once, and its rate.
@@ -33,10 +33,10 @@ const MAX_LEAD: Nanos = Nanos(1_000_000_000);
 pub struct Goodput {
     /// Observed payload in both directions.
     pub payload: Bytes,
-    /// Rate over the period of the report. `None`: the period has no duration, or a connection was observed before the period: how much of its
-    /// payload belongs to the period is unknown.
+    /// Rate over the period of the report. `None`: the period has no duration, or a connection was observed before the period, so that it
+    /// is unknown how much of its payload belongs to the period.
     pub over_period: Option<BitsPerSecond>,
-    /// Rate over the time in which at least one connection was open. `None`: that time is zero, or as for `over_period`.
+    /// Rate over the time in which at least one connection was open. `None`: that time is zero, or see `over_period`.
     pub while_open: Option<BitsPerSecond>,
 }
 

@@ -87,7 +87,7 @@ impl IdleConnections {
         Arc::make_mut(&mut self.parts[part(id)]).insert(id, idle);
     }
 
-    /// Removes a connection that is no longer idle. It may be read at any time, because its counts do not depend on the time.
+    /// Removes a connection that is no longer idle. Its counts are the same at every time, so they are computed for time 0, as by `insert`.
     pub fn remove(&mut self, id: ConnectionId) {
         if !self.contains(id) {
             return;

@@ -110,7 +110,7 @@ fn signs(connection: &Connection, subflow: &Subflow) -> Vec<(Timestamp, Sign)> {
     signs
 }
 
-/// Whether mpwatch closed the subflow on purpose, as an extra subflow. Kernels that clear the socket's error report this as a reset.
+/// Whether mpwatch closed the subflow on purpose, as an extra subflow. If the kernel clears the socket's error, the close reason is a reset.
 fn was_eliminated(connection: &Connection, subflow: &Subflow) -> bool {
     connection.timeline.iter().any(|entry| match &entry.event {
         TimelineEvent::Elimination(EliminationStep::Removed(removal)) => {
@@ -215,8 +215,8 @@ impl Outage {
     }
 }
 
-/// All outages of a connection, in order. Each has a path failure, or a stall of at least a retransmission timeout: shorter stalls are
-/// common on a busy host.
+/// All outages of a connection, in order. Each has not ended yet, contains the start of a path failure, or has a stall of at least a
+/// retransmission timeout. Shorter stalls are common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
     let rtt = connection.subflows.iter().filter_map(|subflow| subflow.srtt).max();
     let mut outages = merged_stalls(connection, rtt.unwrap_or_default().min(MAX_RTO));

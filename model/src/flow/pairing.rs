@@ -13,7 +13,7 @@ use crate::kernel::cpu::CpuTimes;
 use crate::kernel::lifecycle::{CarriedBy, Role};
 use crate::unit::{Bytes, sum_if_all_known};
 
-/// Two records without tokens are ends of one connection only if they begin within this time (seconds), because ports are reused.
+/// Two records without tokens are ends of one connection only if they begin at most this many seconds apart, because ports are reused.
 const MAX_BEGIN_DIFFERENCE: f64 = 5.0;
 
 /// A connection with one end or both ends in the report.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counters of subflows over time, from the store, which keeps them for long connections, or collected from snapshots.
+//! Counters of subflows over time: from the store, which keeps them for long connections only, or collected from snapshots.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ pub type CounterSeries = HashMap<(ConnectionId, SubflowId), Vec<CounterSample>>;
 /// Maximum number of samples per subflow in a collector.
 pub const MAX_SAMPLES: usize = 1_000;
 
-/// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps only every second sample, and uses half as many snapshots.
+/// Collects samples of long flows. Whenever a subflow has [`MAX_SAMPLES`], keeps every second sample and from then on samples half as often.
 #[derive(Debug, Default)]
 pub struct SeriesCollector {
     series: CounterSeries,

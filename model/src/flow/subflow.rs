@@ -161,7 +161,7 @@ impl Subflow {
         self.progress == Progress::Failed
     }
 
-    /// Whether the subflow ended before it was a path, because the peer did not answer or accept its SYN.
+    /// Whether the subflow ended before it was a path, because its handshake failed or no SYN was sent.
     pub fn never_joined(&self) -> bool {
         self.closed.is_some_and(|closed| closed.reason.is_failed_handshake())
     }

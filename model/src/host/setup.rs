@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_between_runs_is_unknown() {
+    fn settings_that_differ_between_runs_are_unknown() {
         let labels = |text: &str| {
             BTreeMap::from([("kind".to_owned(), "test".to_owned()), ("n".to_owned(), text.to_owned())])
         };

@@ -80,9 +80,9 @@ pub struct Interface {
     pub name: Name,
 }
 
-/// Whether a character changes the place or the order of the characters around it: control characters, line separators, and bidirectional
-/// controls (Unicode's `Bidi_Control`), which can reorder the line that contains them.
-fn is_steering(c: char) -> bool {
+/// Whether a character can move or reorder the characters around it: control characters, line separators, and bidirectional controls
+/// (Unicode's `Bidi_Control`), which can reorder the line that contains them.
+fn is_unprintable(c: char) -> bool {
     let is_bidi =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || is_bidi || matches!(c, '\u{2028}' | '\u{2029}')
@@ -91,8 +91,8 @@ fn is_steering(c: char) -> bool {
 /// Makes a name chosen by others (process, namespace, control group) safe for a terminal: it must not move the cursor, and not forge or
 /// reorder a line. JSON contains the original name.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if text.chars().any(is_steering) {
-        Cow::Owned(text.chars().map(|c| if is_steering(c) { '\u{fffd}' } else { c }).collect())
+    if text.chars().any(is_unprintable) {
+        Cow::Owned(text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect())
     } else {
         Cow::Borrowed(text)
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_text_is_read_back_as_it_was_written() {
+    fn a_name_that_is_not_utf8_is_read_back_as_it_was_written() {
         // The kernel cuts names at 15 bytes, possibly within a character, and a process may have any bytes in its name.
         for bytes in
             [*b"\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\xdc\0", *b"abcdefghijklm\xe4\xb8\0"]
@@ -131,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_steer_the_terminal() {
+    fn a_name_cannot_control_the_terminal() {
         assert_eq!(printable("nginx: worker"), "nginx: worker");
         assert_eq!(printable("a\x1b[2Jb\n\u{9b}c"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}c");
         for bidi in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{2028}".chars() {
             assert_eq!(printable(&format!("ssh{bidi}d")), "ssh\u{fffd}d");
         }
-        assert_eq!(printable("שרת"), "שרת", "letters of any script stay");
+        assert_eq!(printable("שרת"), "שרת", "letters of all scripts are kept");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RTT histogram, filled by `rtt_bucket()` in BPF: 8 buckets per octave, 16 us to 16.8 s. The error of a quantile is at most half a bucket (6 %).
+//! RTT histogram, filled by `rtt_bucket()` in BPF: 8 buckets per octave, 16 us to 16.8 s. The error of a quantile is at most one bucket (12.5 %).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay samples, the input of bottleneck detection. The sender of a connection with several subflows takes them at acknowledgements.
+//! Delay samples, the input of bottleneck detection. They are taken at the sender of a connection with several subflows, when ACKs arrive.
 
 use serde::{Deserialize, Serialize};
 

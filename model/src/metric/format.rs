@@ -20,7 +20,7 @@ pub fn display(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// [`display`] for a narrow column: at most 7 characters up to 999 PB, without spaces. `b` means bit/s; J/GB is omitted, as titles show it.
+/// [`display`] for a narrow column: at most 7 characters up to 999 PB, without spaces. `b` means bit/s; J/GB is omitted, because titles show it.
 pub fn compact(unit: Unit, value: Option<f64>) -> String {
     display(unit, value).replace("bit/s", "b").replace(" J/GB", "").replace(' ', "")
 }

@@ -94,7 +94,7 @@ fn pairs(snapshot: &Snapshot, emit: &mut Emit<'_>) {
 }
 
 fn connections(snapshot: &Snapshot, emit: &mut Emit<'_>) {
-    // A socket may close between two reads. Its connection is then open, but in a state that only closed sockets have.
+    // A socket may close between two reads. Its connection is then open in a state that only closed sockets have, and counts as `unknown`.
     let is_open =
         |state: &TcpState| !matches!(state, TcpState::TimeWait | TcpState::Close | TcpState::Listen);
     let states = || TcpState::ALL.into_iter().zip(snapshot.open_counts().states);

@@ -72,7 +72,7 @@ pub struct EliminationCounts {
     pub planned: u64,
     /// Number of subflows removed.
     pub removed: u64,
-    /// Number of removals, and of ends of backup roles, that the kernel refused.
+    /// Number of removals, and of requests to end a backup role, that the kernel refused.
     pub failed: u64,
     /// Number of connections left alone because their throughput dropped.
     pub left_alone: u64,

@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether counters in this unit start with tracing, because mpwatch counts them. The kernel counts other units, from the start of the flow.
+    /// Whether all counters in this unit start with tracing, because mpwatch counts them. The kernel counts most others from the start of the flow.
     pub fn starts_with_tracing(self) -> bool {
         matches!(self, Self::Joules | Self::Seconds)
     }

@@ -135,7 +135,7 @@ pub(crate) const CASES: &[Case] = &[
         &[],
     ),
     (
-        "its mark vanishes with its socket",
+        "the stale mark of the subflow vanishes with its socket",
         &[(7_000, Stale), (8_000, Ended(ResetSent)), (8_500, Works), (9_000, OtherEnded(Fin)), (9_001, End)],
         &[(7_000, None)],
         &[FAILED],
@@ -262,13 +262,13 @@ pub(crate) const CASES: &[Case] = &[
         &[FAILED],
     ),
     (
-        "it works again",
+        "the path works again",
         &[(620, Stale), (1_000, Works), (1_810, Stale), (2_400, Works)],
         &[(620, Some(2_400))],
         &[FAILED],
     ),
     (
-        "kernel, sender: it works again, closed normally",
+        "kernel, sender: the path works again, closed normally",
         &[
             (1_019, Stall(739)),
             (3_233, Stale),

@@ -22,29 +22,29 @@ use super::evaluation::PairEvaluation;
 
 /// Time between two evaluations, as in the detector of a connection.
 const INTERVAL: u64 = 250_000_000;
-/// Delay of an evaluation after its time: batches arrive up to 100 ms after their samples, and acknowledgements half an RTT after the queue.
+/// Delay of an evaluation after its time: a batch arrives up to 100 ms after its samples, an ACK half an RTT after its segment left the queue.
 const DELAY: u64 = 250_000_000;
 /// Length of the window in steps: 2 s or, if the newest path has existed for less time, that time, but at least 0.8 s.
 const WINDOW: u64 = 40;
 const MIN_WINDOW: u64 = 16;
-/// Lengths at which paths are compared, in steps: short steps for few fast subflows, long steps for many slow ones.
+/// Paths are compared at several step lengths, in multiples of 50 ms: short steps suit few fast subflows, long steps many slow subflows.
 const SCALES: [u64; 3] = [1, 2, 4];
 /// Weight of the log-odds from the rates. This weight and the numbers in [`delay_log_odds`] were fitted to the training conditions of the corpus.
 const RATE_WEIGHT: f64 = 0.6;
 /// Maximum absolute log-odds of an evaluation.
 const MAX_ODDS: f64 = 6.0;
-/// The first 300 ms of a path, in steps, are ignored: slow start fills no link.
+/// The first 300 ms of a path, in steps, are ignored: slow start does not fill a link.
 const SLOW_START: u64 = 6;
-/// Maximum number of paths that are compared: those with the most bytes. The time of an evaluation grows with the cube of the number.
+/// Maximum number of paths that are compared: the paths with the most bytes. The time of an evaluation grows with the cube of this number.
 const MAX_COMPARED: usize = 32;
-/// Maximum number of paths and of subflows that are kept. Samples of further ones are ignored until others end.
+/// Maximum number of paths and of subflows that are kept. Samples of further paths and subflows are ignored until others are forgotten.
 const MAX_PATHS: usize = 1_024;
 const MAX_SUBFLOWS: usize = 20_000;
-/// A path without samples for this long is forgotten.
+/// A path, a subflow, or a connection of a path is forgotten after this time without samples, in nanoseconds.
 const FORGET_AFTER: u64 = 10_000_000_000;
 /// A path without samples for this many steps (200 ms) is idle.
 const MAX_IDLE: u64 = 4;
-/// A path is congested if its packets were queued in this fraction of the steps.
+/// A path is congested if its packets were queued in at least this fraction of the steps.
 const CONGESTED: f64 = 0.2;
 
 /// The path of a subflow: the network namespace, and the local and remote address.
@@ -58,10 +58,10 @@ pub struct AddressPair {
     pub remote: IpAddr,
 }
 
-/// A subflow whose samples count.
+/// A subflow whose samples are added to its path.
 struct Member {
     path: AddressPair,
-    /// Lowest RTT of this subflow.
+    /// Lowest RTT of this subflow, microseconds.
     base_us: u32,
     /// Time and delivered segments of the latest sample.
     latest: (Nanos, u32),
@@ -86,7 +86,7 @@ pub struct PooledPair {
     /// Running mean of the log-odds of sharing.
     odds: f64,
     updated: Nanos,
-    /// Evidence of the last evaluation that agreed with the verdict.
+    /// Evidence of the last evaluation that did not contradict the verdict.
     evidence: Evidence,
 }
 
@@ -103,7 +103,7 @@ impl PooledPair {
     }
 }
 
-/// The result of comparing two paths at several lengths of a step.
+/// The result of comparing two paths at several step lengths.
 #[derive(Default)]
 struct Scaled {
     /// Length of the window of the queueing delays, in steps.
@@ -169,7 +169,7 @@ impl Pool {
         }
     }
 
-    /// The result for two different paths. `None`: they were not compared, because one is new, idle or not congested.
+    /// The result for two different paths. `None`: they were not compared in the last 10 s, because one is new, idle or not congested.
     pub fn pair(&self, (a, b): (AddressPair, AddressPair)) -> Option<&PooledPair> {
         self.pairs.get(&(a.min(b), a.max(b)))
     }

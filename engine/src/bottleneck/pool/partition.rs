@@ -70,15 +70,15 @@ impl Splitter<'_> {
         [left, right].concat()
     }
 
-    /// The two sets whose sums vary least. Moves one path at a time to the other set as long as the sum of the two variances falls. Starts from
-    /// each path alone against all others, and from the two sets of [`Self::merge`], and returns the best result.
+    /// The two sets whose sums vary least. Moves one path at a time to the other set while the sum of the two variances falls, which is while the
+    /// variance of their difference falls. Starts from each path alone, and from the two sets of [`Self::merge`]. Returns the best result.
     fn split(&self, ids: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let alone = |start: usize| (0..ids.len()).map(|i| if i == start { 1.0 } else { -1.0 }).collect();
         let merged = self.merge(ids);
         let merged = ids.iter().map(|id| if merged.contains(id) { 1.0 } else { -1.0 }).collect();
         let attempts = (0..ids.len()).map(alone).chain([merged]).map(|mut sides: Vec<f64>| {
-            let energy = self.settle(ids, &mut sides);
-            (energy, sides)
+            let variance = self.settle(ids, &mut sides);
+            (variance, sides)
         });
         let best = attempts.min_by(|(a, _), (b, _)| a.total_cmp(b));
         let sides = best.map_or_else(Vec::new, |(_, sides)| sides);
@@ -104,7 +104,7 @@ impl Splitter<'_> {
         sets.swap_remove(0)
     }
 
-    /// Moves paths to the other side while that lowers the variance of the difference between the two sides, which is returned.
+    /// Moves paths to the other side while that lowers the variance of the difference between the sums of both sides. Returns this variance.
     fn settle(&self, ids: &[usize], sides: &mut [f64]) -> f64 {
         let covariance = |i: usize, j: usize| self.covariances[ids[i]][ids[j]];
         let count = ids.len();

@@ -12,7 +12,7 @@ pub(super) const STEP_NS: u64 = 50_000_000;
 const MAX_STEPS: usize = 200;
 /// A packet was queued if its RTT exceeds the base RTT by more than this and by more than a tenth of the base RTT.
 const QUEUED_US: u32 = 1_000;
-/// Bytes acknowledged after a longer gap were not delivered evenly over the gap: they count in the step of the acknowledgement.
+/// Bytes acknowledged after a gap longer than this (200 ms) were not delivered evenly over the gap: they count in its last step.
 const MAX_GAP: u64 = 200_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +55,7 @@ impl Steps {
         }
     }
 
-    /// `None`: the step is older than all that are kept.
+    /// The step with this number, appended if it is new. `None`: it is older than all steps that are kept.
     fn step(&mut self, number: u64) -> Option<&mut Step> {
         let end = self.first + self.steps.len() as u64;
         if self.steps.is_empty()
@@ -73,7 +73,7 @@ impl Steps {
         self.steps.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// The bytes of every `scale` steps in `from..to`. The last ones end at `to`.
+    /// The bytes in each group of `scale` steps in `from..to`. The last group ends at `to`.
     pub(super) fn bytes(&self, from: u64, to: u64, scale: u64) -> Vec<f64> {
         let step = |number: u64| self.steps.get(usize::try_from(number.checked_sub(self.first)?).ok()?);
         let bytes = |number: u64| step(number).map_or(0.0, |step| step.bytes);
@@ -89,7 +89,7 @@ impl Steps {
         (from..to).map(|number| step(number)?.rtt_us.map(f64::from)).collect()
     }
 
-    /// The fraction of the steps with samples from `from` on in which even the fastest packet was queued.
+    /// Of the steps with samples since step `from`, the fraction in which even the fastest packet was queued.
     pub(super) fn busy(&self, from: u64) -> f64 {
         let base_us = self.steps.iter().filter_map(|step| step.rtt_us).min().unwrap_or(0);
         let at = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.steps.len());

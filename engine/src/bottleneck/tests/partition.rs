@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rates of simulated paths are divided into links.
+//! Simulated paths are divided into links by their rates.
 
 use crate::bottleneck::pool::partition::compare;
 
@@ -48,7 +48,7 @@ fn paths_are_divided_into_their_links() {
 }
 
 #[test]
-fn paths_without_a_constant_sum_are_no_links() {
+fn paths_without_a_constant_sum_are_not_a_link() {
     let rows: Vec<Vec<f64>> =
         (1..4).map(|seed| noise(seed * 77).take(40).map(|noise| 100.0 + 50.0 * noise).collect()).collect();
     assert!(compare(&rows).iter().all(|pair| pair.variation > 0.1), "{:?}", compare(&rows));

@@ -32,11 +32,11 @@ fn random(state: &mut u64) -> f64 {
 
 /// Some connections, each with a subflow over every path. `links`: the link of each path. `queue_us`: highest queueing delay.
 fn simulate(links: &[usize], connections: u64, seconds: u64, queue_us: u64) -> Pool {
-    simulate_beside(links, connections, seconds, queue_us, 0.0)
+    simulate_mixed(links, connections, seconds, queue_us, 0.0)
 }
 
 /// As [`simulate`]. `untraced`: highest share of a link that other traffic takes; it changes every 200 ms.
-fn simulate_beside(links: &[usize], connections: u64, seconds: u64, queue_us: u64, untraced: f64) -> Pool {
+fn simulate_mixed(links: &[usize], connections: u64, seconds: u64, queue_us: u64, untraced: f64) -> Pool {
     let (mut pool, mut state, mut left) = (Pool::default(), 7, [SEGMENTS; 2]);
     let subflows: Vec<(u64, u8)> = (0..connections)
         .flat_map(|connection| (0..links.len()).map(move |path| (connection, u8::try_from(path).unwrap())))
@@ -118,7 +118,7 @@ fn paths_on_one_link_divide_its_rate() {
 #[test]
 fn delays_decide_if_untraced_traffic_uses_the_links() {
     let links = [0, 1, 0, 1];
-    let pool = simulate_beside(&links, 5, 4, 20_000, 0.6);
+    let pool = simulate_mixed(&links, 5, 4, 20_000, 0.6);
     for (a, b) in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)] {
         let expected = if a % 2 == b % 2 { Verdict::Shared } else { Verdict::Disjoint };
         assert_eq!(result(&pool, a, b).unwrap().verdict, expected, "{a} {b}");

@@ -78,7 +78,7 @@ impl IdleFit {
         self.found.as_ref()
     }
 
-    /// Adds a window that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
+    /// Adds a window of this length that ended at `at`. `busy`: the busy fraction of its CPU time; `power`: its mean power in microwatts.
     pub(crate) fn observe(&mut self, at: Nanos, length: Nanos, busy: f64, power: f64) {
         if !(0.0..=1.1).contains(&busy) || !power.is_finite() {
             return;

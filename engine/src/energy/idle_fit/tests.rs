@@ -65,7 +65,7 @@ fn noise_of_the_counter_widens_the_interval_only() {
 }
 
 #[test]
-fn a_turbo_bump_at_some_loads_moves_it_little() {
+fn a_turbo_bump_at_some_loads_moves_the_fit_little() {
     let bump = |busy: f64| if (0.15..0.18).contains(&busy) { 1.5e6 } else { 0.0 };
     assert_close(
         fit(240, |nth, noise| {
@@ -77,7 +77,7 @@ fn a_turbo_bump_at_some_loads_moves_it_little() {
 }
 
 #[test]
-fn work_that_draws_more_power_per_cpu_second_moves_it_little() {
+fn work_that_draws_more_power_per_cpu_second_moves_the_fit_little() {
     // Every seventh window does vector work.
     assert_close(
         fit(240, |nth, noise| {
@@ -90,7 +90,7 @@ fn work_that_draws_more_power_per_cpu_second_moves_it_little() {
 }
 
 #[test]
-fn a_process_that_fills_a_cpu_does_not_move_it() {
+fn a_process_that_fills_a_cpu_does_not_move_the_fit() {
     let alone = fit(120, |nth, noise| {
         let busy = varying(nth, noise);
         (busy, (IDLE + 30e6 * busy) * (1.0 + 0.003 * noise.next()))
@@ -112,7 +112,7 @@ fn a_process_that_fills_a_cpu_does_not_move_it() {
 }
 
 #[test]
-fn a_constant_load_gives_none() {
+fn a_constant_load_gives_no_fit() {
     assert_eq!(fit(3_600, |_, _| (0.3, 29e6)), None);
     let noisy = |spread: f64| {
         fit(3_600, move |_, noise| (0.3 + spread * noise.next(), 29e6 * (1.0 + 0.02 * noise.next())))
@@ -167,7 +167,7 @@ fn short_windows_are_added_up() {
 /// The power of real machines is a concave function of load. The fit must give an interval that contains the true idle power, or no result.
 #[test]
 fn a_concave_curve_gives_an_interval_that_contains_the_truth_or_none() {
-    // Idle power is 20 W. Load on all CPUs adds 30 W minus `bend`, more than in proportion at low load.
+    // Idle power is 20 W. Load on all CPUs adds 30 W minus `bend`. A part of the load adds more than the same part of this power.
     for bend in [0.0, 5.0, 10.0, 20.0] {
         let fitted = fit(1_200, |nth, noise| {
             let busy = varying(nth, noise);

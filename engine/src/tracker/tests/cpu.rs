@@ -65,7 +65,7 @@ fn final_values_that_read_as_zero_change_nothing() {
 /// Payload and CPU time are observed from the first tick on. Before, the ledger had charged 1 us to the subflow and 4.01 us to the
 /// connection. Payload in flight at the first tick counts as observed, because its acknowledgements are observed.
 #[test]
-fn of_an_older_connection_time_before_the_first_tick_is_not_charged() {
+fn time_of_an_older_connection_before_the_first_tick_is_not_charged() {
     let mut tracker = tracker(Closed::Forget);
     let mut apply = |at: u64, sent: u64, acked: u64, spent: u64| {
         let mut initial = subflow(11, at, sent);

@@ -22,8 +22,8 @@ fn only(snapshot: &Snapshot) -> &Connection {
     &snapshot.connections[0]
 }
 
-/// A subflow that joined and ended. Every third such subflow has no payload.
-fn left(nth: u64, at: u64) -> SubflowRecord {
+/// The last record of a subflow that joined and ended. Every third such subflow has no payload.
+fn ended_join(nth: u64, at: u64) -> SubflowRecord {
     let mut record = subflow(100 + nth, at, if nth.is_multiple_of(3) { 0 } else { nth });
     (record.mp_join, record.mp_capable) = (true, false);
     (record.created, record.established) = (Some(Nanos(at - SECOND / 2)), Some(Nanos(at - SECOND / 4)));
@@ -52,7 +52,7 @@ fn come_and_go(tracker: &mut Tracker, joins: u64, each: u64) -> Snapshot {
         let at = (2 + second) * SECOND;
         open(tracker, at);
         let here = second * each..(second + 1) * each;
-        here.for_each(|nth| tracker.apply(&KernelEvent::Subflow(left(nth, at))));
+        here.for_each(|nth| tracker.apply(&KernelEvent::Subflow(ended_join(nth, at))));
         let (window, cpus) = energy((2 + (second + 1) * each) * CPU);
         let tick = Tick { at: Nanos(at), energy: Some(window), cpus, ..Tick::default() };
         tracker.apply(&KernelEvent::Tick(tick));
@@ -104,7 +104,7 @@ fn ended_subflows_are_bounded_and_the_sums_stay_exact() {
         panic!("{}", connection.subflows.len())
     };
     assert!(initial.closed.is_none() && joined.closed.is_none());
-    assert!(ended.iter().all(|subflow| subflow.bytes_sent > Bytes(0)), "empty ones go first");
+    assert!(ended.iter().all(|subflow| subflow.bytes_sent > Bytes(0)), "empty subflows are dropped first");
     assert_eq!(ended.last().unwrap().id.cookie.0, 100 + JOINS - 1);
     assert!(ended.iter().all(|subflow| subflow.id.cookie.0 >= 100 + JOINS - 3 * each / 2));
     // The places of the kept subflows do not change.
@@ -120,7 +120,7 @@ fn a_late_record_of_a_dropped_subflow_is_not_counted_again() {
     let before = tick(&mut tracker, 100 * SECOND);
     // All final records arrive again, half of them without the mark `last`.
     for nth in 0..JOINS {
-        let late = SubflowRecord { last: nth.is_multiple_of(2), ..left(nth, 3 * SECOND) };
+        let late = SubflowRecord { last: nth.is_multiple_of(2), ..ended_join(nth, 3 * SECOND) };
         tracker.apply(&KernelEvent::Subflow(late));
     }
     open(&mut tracker, 101 * SECOND);
@@ -141,7 +141,7 @@ fn open_subflows_and_those_without_final_counters_are_never_dropped() {
     open(&mut tracker, 2 * SECOND);
     for nth in 0..JOINS {
         let is_open = nth.is_multiple_of(2);
-        let record = left(nth, 2 * SECOND);
+        let record = ended_join(nth, 2 * SECOND);
         let closed = record.closed.filter(|_| !is_open);
         tracker.apply(&KernelEvent::Subflow(SubflowRecord { closed, last: false, ..record }));
     }
@@ -151,7 +151,7 @@ fn open_subflows_and_those_without_final_counters_are_never_dropped() {
 }
 
 #[test]
-fn a_connection_that_has_dropped_subflows_ends_as_any_other() {
+fn a_connection_with_dropped_subflows_closes_like_any_other() {
     let mut tracker = tracker(Closed::Keep);
     come_and_go(&mut tracker, JOINS, JOINS / 2);
     for event in [closed_subflow(11, 90 * SECOND, 1_000_000), closed_subflow(12, 90 * SECOND, 500)] {

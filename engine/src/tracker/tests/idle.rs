@@ -30,10 +30,10 @@ fn records(number: u32, at: u64, sent: u64) -> (ConnectionRecord, [SubflowRecord
     let mut socket = connection(at, sent);
     (socket.msk.cookie, socket.msk.token) = (SocketCookie(u64::from(number) + 7), Token(number + 1));
     let subflows = [0, 1].map(|place: u32| {
-        let mut one = subflow(u64::from(100 + number * 2 + place), at, sent / 2);
-        (one.msk, one.mp_join) = (Some(socket.msk.clone()), place == 1);
-        one.cpu = Some(CpuTimes::from_classes([0, sent * 1_000, 0, 0, 0], true));
-        one
+        let mut record = subflow(u64::from(100 + number * 2 + place), at, sent / 2);
+        (record.msk, record.mp_join) = (Some(socket.msk.clone()), place == 1);
+        record.cpu = Some(CpuTimes::from_classes([0, sent * 1_000, 0, 0, 0], true));
+        record
     });
     (socket, subflows)
 }
@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn an_idle_connection_looks_as_if_its_records_were_repeated(steps in steps()) {
+    fn an_idle_connection_is_reported_as_if_its_records_were_repeated(steps in steps()) {
         let mut repeated = Fed::new(tracker(Closed::Keep), true);
         let mut listed = Fed::new(tracker(Closed::Keep), false);
         let mut shared = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
@@ -135,7 +135,7 @@ fn idle_connections_are_shared_by_snapshots_and_counted() {
 
 /// If each reduction by the budget woke all idle connections, the cost would exceed the budget.
 #[test]
-fn idle_connections_stay_idle_when_the_budget_changes_what_is_missing() {
+fn idle_connections_stay_idle_when_the_budget_disables_a_hook() {
     let mut fed = Fed::new(tracker(Closed::Forget).with_shared_idle(), false);
     let idle = (2..40).map(|second| fed.tick(second, [None, None])).last().unwrap();
     assert_eq!(idle.idle.len(), 2);
@@ -174,7 +174,7 @@ fn an_idle_connection_closes_with_its_final_records() {
 }
 
 #[test]
-fn a_name_that_is_learned_later_is_that_of_idle_connections_too() {
+fn idle_connections_get_a_name_that_is_learned_later() {
     let mut tracker = tracker(Closed::Forget).with_shared_idle();
     tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 10)));
     tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 10)));

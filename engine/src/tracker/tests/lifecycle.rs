@@ -85,13 +85,13 @@ fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
 }
 
 #[test]
-fn times_follow_a_calendar_that_is_set_later() {
+fn times_follow_a_calendar_clock_that_is_set_later() {
     let mut tracker = tracker(Closed::Keep);
     tracker.apply(&KernelEvent::Subflow(subflow(11, 2 * SECOND, 500)));
     tracker.apply(&KernelEvent::Connection(connection(2 * SECOND, 500)));
     tracker.apply(&closed_subflow(11, 3 * SECOND, 500));
     tracker.apply(&closed_connection(3 * SECOND, 500));
-    // The connection is in the archive of the report before the wall clock is set.
+    // The connection is in the archive of the report before the calendar clock is set.
     (4..14).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
     let at = Nanos(14 * SECOND);
     let day_ns = 86_400 * i64::try_from(SECOND).unwrap();
@@ -119,7 +119,7 @@ fn a_closed_connection_is_reported_for_two_more_ticks_and_then_discarded() {
 }
 
 #[test]
-fn rates_cover_the_interval_and_an_adopted_connection_starts_without() {
+fn rates_cover_the_interval_and_an_adopted_connection_starts_without_rates() {
     let mut tracker = tracker(Closed::Forget);
     let mut adopted = connection(2 * SECOND, 1_000_000);
     adopted.opened = None;
@@ -227,7 +227,7 @@ fn a_change_between_two_records_is_on_the_timeline_once() {
 }
 
 #[test]
-fn a_path_that_had_failed_before_it_was_seen_has_no_time() {
+fn the_failure_of_a_path_before_tracing_began_is_not_on_the_timeline() {
     for (created, events) in [(None, 0), (Some(Nanos(SECOND)), 1)] {
         let mut tracker = tracker(Closed::Forget);
         let mut failed = subflow(11, 2 * SECOND, 10);
@@ -297,7 +297,7 @@ fn fairness_does_not_count_the_time_after_the_connection_closed() {
 
 /// The payload of a subflow that closed before tracing began is in the kernel's total of the connection, but its wire bytes are unknown.
 #[test]
-fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
+fn the_excess_of_an_adopted_connection_covers_only_observed_traffic() {
     let mut tracker = tracker(Closed::Forget);
     let at = |seconds: u64, of_connection: u64, own: u64, segments: u32| {
         let mut socket = connection(seconds * SECOND, of_connection);
@@ -324,7 +324,7 @@ fn the_excess_of_an_adopted_connection_is_of_what_was_observed() {
 }
 
 #[test]
-fn time_in_which_the_machine_was_suspended_is_no_stall() {
+fn time_in_which_the_machine_was_suspended_is_not_a_stall() {
     for (stalled, stall) in [(3_600, None), (3_610, Some(Micros(10_000_000)))] {
         let mut tracker = tracker(Closed::Keep);
         tracker.apply(&KernelEvent::Connection(connection(SECOND, 500)));
@@ -352,7 +352,7 @@ fn time_in_which_the_machine_was_suspended_is_no_stall() {
 }
 
 #[test]
-fn payload_that_is_counted_as_lost_is_not_reported_as_that_of_the_only_subflow() {
+fn payload_that_is_counted_as_lost_is_not_reported_for_the_only_subflow() {
     let reported = |are_apart| {
         let mut tracker = tracker(Closed::Keep);
         let KernelEvent::Subflow(mut record) = closed_subflow(11, 3 * SECOND, 1_000) else { unreachable!() };
@@ -390,7 +390,7 @@ fn syns_without_an_answer_are_not_a_fallback() {
 }
 
 #[test]
-fn a_syn_that_is_answered_once_it_lacks_the_option_is_a_fallback_for_this_reason() {
+fn a_syn_that_is_answered_only_without_the_option_is_a_fallback() {
     for (option_omitted, expected) in
         [(true, FallbackReason::OptionOmitted), (false, FallbackReason::NoMpCapableInSynAck)]
     {
@@ -445,7 +445,7 @@ fn the_initial_subflow_is_first_even_if_it_is_learned_after_a_join() {
 }
 
 #[test]
-fn only_a_fin_that_was_received_is_not_payload() {
+fn only_a_received_fin_is_subtracted_from_the_payload() {
     for (fin_received, payload) in [(false, 1_000), (true, 999)] {
         let mut tracker = tracker(Closed::Keep);
         let KernelEvent::Subflow(mut record) = closed_subflow(1, 2 * SECOND, 10) else { panic!("a subflow") };
@@ -458,7 +458,7 @@ fn only_a_fin_that_was_received_is_not_payload() {
 }
 
 #[test]
-fn what_a_local_queue_dropped_was_not_on_the_wire() {
+fn payload_that_a_local_queue_dropped_was_not_on_the_wire() {
     let mut tracker = tracker(Closed::Keep);
     let mut record = subflow(1, 2 * SECOND, 14_000);
     (record.tcp.mss, record.tcp.segments_out, record.tcp.data_segments_out) = (1_400, 10, 10);

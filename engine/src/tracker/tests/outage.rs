@@ -70,7 +70,7 @@ fn an_outage_lasts_from_the_first_data_to_the_first_acknowledgement() {
         for now in (9_000..12_000).step_by(interval) {
             apply(&mut tracker, now, &[]);
         }
-        assert_eq!(outages(tracker), [(SENT, ANSWERED)], "a tick each {interval} ms");
+        assert_eq!(outages(tracker), [(SENT, ANSWERED)], "a tick every {interval} ms");
     }
 }
 
@@ -140,7 +140,7 @@ fn a_path_that_worked_when_it_was_read_works_at_a_tick_seconds_later() {
     }
 }
 
-/// A stall is recorded when two segments arrive. This can be after a later pause of the receiver.
+/// The BPF programs record a stall when the second segment after it arrives, possibly after a later pause of the receiver.
 #[test]
 fn a_later_pause_of_the_receiver_does_not_hide_a_stall() {
     let stalls_after_a_pause = |stall: Stall| {
@@ -166,13 +166,13 @@ fn a_later_pause_of_the_receiver_does_not_hide_a_stall() {
     assert_eq!(stalls_after_a_pause(stall(19_500, 22_300)), []);
 }
 
-/// The only path of a connection whose receiver has closed its window, at each second. The path is dead from 13 s until 20 s if `dies`. In
-/// flight: 0 if the kernel probes, 1 if it retransmits what a smaller window leaves.
-fn states_behind_a_closed_window(in_flight: u32, dies: bool) -> (Vec<Progress>, Vec<Option<i64>>, Tracker) {
+/// The only path of a connection whose receiver has closed its window, at each second. If `fails`, the path does not work from 13 s
+/// to 20 s. `in_flight`: 0 if the window is 0 and the kernel probes; 1 if the window is smaller than a segment and the kernel retransmits.
+fn states_behind_a_closed_window(in_flight: u32, fails: bool) -> (Vec<Progress>, Vec<Option<i64>>, Tracker) {
     let mut tracker = tracker(Closed::Keep);
     let (mut states, mut since) = (Vec::new(), Vec::new());
     for second in 10..24 {
-        let missed = if dies && (14..20).contains(&second) { u8::try_from(second - 13).unwrap() } else { 0 };
+        let missed = if fails && (14..20).contains(&second) { u8::try_from(second - 13).unwrap() } else { 0 };
         let answered = second - u64::from(missed);
         let window = Bytes(u64::from(in_flight) * 500);
         let view = MskView { window: Some(window), unsent: Bytes(5_000), ..msk(1_000) };
@@ -200,7 +200,7 @@ fn states_behind_a_closed_window(in_flight: u32, dies: bool) -> (Vec<Progress>, 
 }
 
 #[test]
-fn a_path_that_dies_while_the_window_is_closed_has_failed_at_its_third_unanswered_probe() {
+fn a_path_that_fails_while_the_window_is_closed_is_noticed_at_its_third_unanswered_probe() {
     use Progress::{Failed, LimitedByReceiver};
     for in_flight in [0, 1] {
         let (states, since, tracker) = states_behind_a_closed_window(in_flight, true);

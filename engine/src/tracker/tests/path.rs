@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an ACK that acknowledges no data tells about a path with retransmission timeouts.
+//! Tests which ACKs without new data count as answers to retransmissions.
 
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -8,7 +8,7 @@ use super::records::{SECOND, subflow};
 use crate::tracker::path::{Interval, PathState};
 use crate::tracker::suspension::Suspensions;
 
-/// The timeouts that do not count against a path with three timeouts, after an ACK with a window of `window` bytes. At the tick before, the
+/// Of three timeouts of a path, the number that do not count against it after an ACK with a window of `window` bytes. At the tick before, the
 /// window was 100 000 bytes.
 fn excused(window: u64, bytes_received: u64, state: TcpState) -> u8 {
     let (mut path, suspensions) = (PathState::default(), Suspensions::default());
@@ -45,7 +45,7 @@ fn an_ack_with_a_larger_window_or_with_data_answers_no_retransmission() {
 
 #[test]
 #[allow(clippy::field_reassign_with_default, reason = "the other fields are private")]
-fn an_idle_path_fails_since_the_last_answered_probe() {
+fn an_idle_path_waits_since_the_last_answered_probe() {
     let mut record = subflow(1, SECOND, 0);
     (record.waiting.last_ack, record.waiting.probes) = (Some(Nanos(40 * SECOND)), 3);
     let mut path = PathState::default();

@@ -288,50 +288,50 @@ const INCIDENTS: [Incident; 10] = [
 ];
 
 #[test]
-fn each_cell_reports_what_the_simulation_knows() {
-    let mut cells = 0;
+fn each_combination_is_reported_as_it_was_simulated() {
+    let mut cases = 0;
     for paths in 1..=3 {
         for load in LOADS {
             for incident in INCIDENTS {
                 if incident == Incident::BackupTakesOver && paths == 1 {
                     continue;
                 }
-                cells += 1;
+                cases += 1;
                 check(paths, load, incident);
             }
         }
     }
-    assert_eq!(cells, 145);
+    assert_eq!(cases, 145);
 }
 
 fn check(paths: usize, load: Load, incident: Incident) {
-    let cell = format!("{paths} paths, {load:?}, {incident:?}");
+    let case = format!("{paths} paths, {load:?}, {incident:?}");
     let mut simulation = Simulation::new(paths, load, incident);
     let (connection, noticed, had_outage, states) = run(&mut simulation);
     for (place, (path, noticed)) in simulation.paths.iter().zip(noticed).enumerate() {
-        let cell = format!("{cell}, path {}", place + 1);
+        let case = format!("{case}, path {}", place + 1);
         match (path.missed_third, noticed) {
             (Some(third), Some(noticed)) => {
-                assert!((third..third + 3_000).contains(&noticed), "{cell}: {third} {noticed}");
+                assert!((third..third + 3_000).contains(&noticed), "{case}: {third} {noticed}");
             }
             (None, None) => {}
-            other => panic!("{cell}: missed its third timeout and was reported at {other:?}"),
+            other => panic!("{case}: missed its third timeout and was reported at {other:?}"),
         }
         let failures = path_failures(&connection, &connection.subflows[place]);
-        assert_eq!(failures.len(), usize::from(path.missed_third.is_some()), "{cell}");
+        assert_eq!(failures.len(), usize::from(path.missed_third.is_some()), "{case}");
         let recovered = failures.first().and_then(|failure| failure.recovered);
-        assert_eq!(recovered.is_some(), path.works_again.is_some(), "{cell}");
+        assert_eq!(recovered.is_some(), path.works_again.is_some(), "{case}");
     }
     // The simulation measures the wait with an error of two steps.
     let must = simulation.longest_wait > RTO + TICK + 2 * STEP;
     let may = simulation.longest_wait + 2 * STEP >= RTO;
-    assert!(had_outage || !must, "{cell}: waited for {} ms, no outage", simulation.longest_wait);
+    assert!(had_outage || !must, "{case}: waited for {} ms, no outage", simulation.longest_wait);
     assert!(
         !had_outage || may,
-        "{cell}: waited for {} ms, outages {:?}",
+        "{case}: waited for {} ms, outages {:?}",
         simulation.longest_wait,
         outages(&connection)
     );
     let is_limited = states.contains(&Progress::LimitedByReceiver);
-    assert_eq!(is_limited, incident == Incident::ReceiverPauses && load != Load::Idle, "{cell}");
+    assert_eq!(is_limited, incident == Incident::ReceiverPauses && load != Load::Idle, "{case}");
 }

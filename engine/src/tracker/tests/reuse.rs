@@ -46,7 +46,7 @@ fn closed_first(tracker: &mut Tracker) {
 }
 
 #[test]
-fn a_subflow_whose_record_comes_before_that_of_its_connection_does_not_join_the_closed_one() {
+fn a_subflow_record_before_its_connection_record_does_not_join_the_closed_connection() {
     for token in [AGAIN, Token(0)] {
         let mut tracker = tracker(Closed::Keep);
         closed_first(&mut tracker);
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn the_second_connection_is_seen_although_a_late_record_of_the_first_arrives() {
+fn a_late_record_of_the_first_connection_does_not_make_the_second_vanish() {
     let mut tracker = tracker(Closed::Keep);
     closed_first(&mut tracker);
     tracker.apply(&of_second(KernelEvent::Connection(connection(5 * SECOND, 20)), AGAIN));

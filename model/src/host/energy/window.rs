@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The energy of each zone between two ticks, or why it is unknown. It is recorded, so that a replay charges the same as the live run.
+//! The energy of each zone between two ticks, or why it is unknown. It is recorded, so that a replay charges the same energy as the live run.
 
 use std::sync::Arc;
 

@@ -149,9 +149,9 @@ pub struct MskView {
     pub server_side: bool,
     /// Whether the connection fell back to plain TCP.
     pub fallback: bool,
-    /// Payload bytes. `None`: `bytes_are_apart`, or not counted in a fallback (kernel before 6.5), where the only subflow carries all payload.
+    /// Payload bytes. `None`: see `bytes_are_apart`; or a fallback that a kernel before 6.5 does not count (its only subflow has all bytes).
     pub bytes: Option<MskBytes>,
-    /// Whether the payload bytes are only in the records of the MPTCP socket, or are counted as lost.
+    /// Whether this record lacks the payload bytes because the MPTCP socket's own records have them, or because they are counted as lost.
     pub bytes_are_apart: bool,
     /// Number of ADD_ADDR options that this host has sent.
     pub addresses_announced: u8,
