@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Aborts one TCP socket of another process (`SOCK_DESTROY` of sock_diag, include/uapi/linux/inet_diag.h). The socket is found by its
-//! cookie, so no other socket can be aborted, even if its ports were reused.
+//! Aborts one TCP socket of another process, or reads its progress (`SOCK_DESTROY` and dumps of sock_diag, include/uapi/linux/inet_diag.h). The
+//! socket is found by its cookie, so no other socket can be aborted, even if its ports were reused.
 
 use std::io;
 use std::net::SocketAddr;
@@ -129,7 +129,7 @@ mod tests {
         let body = request(AF_INET, &id);
         assert_eq!(body.len(), 56);
         assert_eq!(body[8..12], [1, 2, 0x14, 0x51]);
-        assert_eq!(u32::from_ne_bytes(body[4..8].try_into().unwrap()) & (1 << 10), 0, "no listener");
+        assert_eq!(u32::from_ne_bytes(body[4..8].try_into().unwrap()) & (1 << 10), 0, "no listeners");
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_this_process_is_aborted_and_no_other() {
+    fn a_socket_with_another_cookie_is_not_aborted() {
         use std::net::{TcpListener, TcpStream};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

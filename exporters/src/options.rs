@@ -11,7 +11,7 @@ use mpwatch_model::words;
 
 /// Maximum number of connections in a request.
 const MAX_BATCH: u32 = 100_000;
-/// Maximum timeout, and maximum time that connections wait.
+/// Maximum of the options `timeout` and `every`.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 words! {
@@ -88,7 +88,7 @@ pub struct TargetOption {
     pub needs: Option<&'static str>,
     /// Another option that contradicts this option.
     pub excludes: Option<&'static str>,
-    /// Parses and sets the value. Empty text: no value. The error describes a valid value.
+    /// Parses and sets the value. Empty text: no value, or an error if the option needs a value. The error describes a valid value.
     pub set: fn(&mut TargetOptions, &str) -> Result<(), String>,
     /// The value as [`Self::set`] reads it. Empty: none.
     pub show: fn(&TargetOptions) -> String,

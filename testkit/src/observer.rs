@@ -187,7 +187,7 @@ fn is_without_connections(namespace: &Namespace) -> bool {
     tcp_states(namespace).iter().all(|state| [TIME_WAIT, LISTEN].contains(&state.as_str()))
 }
 
-/// Number of established TCP sockets in a namespace: open subflows that have joined.
+/// Number of TCP sockets in ESTABLISHED in a namespace, such as open subflows whose handshake is complete.
 pub fn established(namespace: &Namespace) -> usize {
     const ESTABLISHED: &str = "01";
     tcp_states(namespace).iter().filter(|state| *state == ESTABLISHED).count()

@@ -213,7 +213,7 @@ impl SubflowDigest {
             energy: subflow.energy.map(|energy| (energy.active, energy.source)),
             is_open: subflow.closed.is_none(),
             has_failed,
-            verdict: separate_verdict(connection, subflow.id),
+            verdict: verdict_unless_shared(connection, subflow.id),
         }
     }
 
@@ -229,7 +229,7 @@ impl SubflowDigest {
 }
 
 /// A verdict other than `shared` on a pair with this subflow. `None`: no such verdict.
-fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
+fn verdict_unless_shared(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
     others.find(|pair| pair.a == subflow || pair.b == subflow).map(|pair| pair.verdict)

@@ -66,7 +66,7 @@ pub(crate) struct Eliminator {
     paths: Paths,
     connections: BTreeMap<ConnectionId, Watched>,
     /// Connections from which nothing more is removed, and since when: an action reduced the throughput of its link, or
-    /// the kernel refused the action. Idle connections stay here although snapshots omit them.
+    /// a removal failed. Idle connections stay here although snapshots omit them.
     left_alone: BTreeMap<ConnectionId, Nanos>,
 }
 
@@ -85,9 +85,9 @@ impl Eliminator {
         self.left_alone.contains_key(&id)
     }
 
-    /// Evaluates a snapshot. `connections`: its MPTCP connections that can send. `true`: subflows may be removed from the connection. `false`:
-    /// only the watch after an earlier action continues. A connection that is not passed is forgotten, so pass it while
-    /// [`Self::is_watching`] is true.
+    /// Evaluates a snapshot. `all`: all its connections. `connections`: its MPTCP connections that can send. `true`: subflows may be removed
+    /// from the connection. `false`: only the watch after an earlier action continues. A connection that `connections` does not contain is
+    /// forgotten, so pass it while [`Self::is_watching`] is true.
     pub(crate) fn decide(
         &mut self,
         at: Nanos,
@@ -120,7 +120,7 @@ impl Eliminator {
         decisions
     }
 
-    /// Forgets what no longer matters.
+    /// Forgets connections that are not in `present`, paths after their minute, and the oldest of too many connections that are left alone.
     fn forget(&mut self, present: &BTreeSet<ConnectionId>) {
         self.connections.retain(|id, _| present.contains(id));
         self.paths.reduced.retain(|_, since| self.now.since(*since) < MINUTE);
@@ -130,8 +130,8 @@ impl Eliminator {
         }
     }
 
-    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. `Some(false)`: it is to be decided
-    /// again. `None`: it failed. Not called in a dry run.
+    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. `Some(false)`: nothing was changed, and
+    /// a later call may decide the removal again. `None`: the removal failed. Not called in a dry run.
     pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: Option<bool>) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         match is_done {
@@ -172,7 +172,7 @@ impl Watched {
         self.watches.push(watch);
     }
 
-    /// Compares what links carried since the watched actions with what they carried before. Returns the ends of watches, with their links.
+    /// Compares the throughput of links since the watched actions with the throughput before. Returns decisions and links of watches that end.
     fn judge(&mut self, at: Nanos, id: ConnectionId, paths: &Paths) -> Vec<(Decision, BTreeSet<Path>)> {
         let mut ended = Vec::new();
         self.watches.retain_mut(|watch| {

@@ -20,12 +20,12 @@ use super::stability::Stability;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows whose removal was decided. The decision is final: such a subflow never becomes the best of its group again.
+    /// Subflows whose removal was decided. They are neither selected again nor kept as the best of a group, unless nothing was changed.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
-/// Whether a verdict allows the removal of one of its two subflows. Subflows over different paths (addresses, interface) must share a
-/// bottleneck by the traffic of all connections: otherwise the connection might lose its last subflow over a link.
+/// Whether a verdict allows the removal of one of its two subflows. For subflows over different paths (addresses, interface), the verdict must
+/// be derived from the rates of all connections: otherwise the connection might lose its last subflow over a link.
 pub(super) fn is_sufficient(
     connection: &Connection,
     pair: &PairVerdict,

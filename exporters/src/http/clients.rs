@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connected clients. Above the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
+//! The connected clients. At the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
 //! other clients.
 
 use std::collections::HashMap;

@@ -34,13 +34,13 @@ const CLOSED: &str =
 const FOREIGN_HOST: &str = "the Host header names another machine: use an IP address, localhost or the host name of this machine; for other \
      names, set web.hosts, or set web.config to a web-config file with users or TLS\n";
 
-/// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
+/// The content that is served. All methods except `flows` are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`.
     fn metrics(&self) -> Result<String, String>;
-    /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a thread of its own, so it may block.
+    /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a separate thread, so it may block.
     fn flows(&self) -> Result<String, String>;
-    /// Whether `/metrics` is up to date; if not, why.
+    /// Whether the latest snapshot is recent. Error: why not.
     fn readiness(&self) -> Result<(), String>;
     /// Called after the web-config file, or a certificate that it names, has changed. On an error the previous rules stay in force.
     fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>);

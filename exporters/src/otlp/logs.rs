@@ -105,7 +105,7 @@ mod tests {
         let unknown = events(&[end("a", ["x", "2"], Some(5)), end("a", ["2", "x"], Some(5))]);
         let traces: Vec<_> =
             unknown[0].scope_logs[0].log_records.iter().map(|record| &record.trace_id).collect();
-        assert!(traces.iter().all(|trace| trace.len() == 16), "of this end alone");
+        assert!(traces.iter().all(|trace| trace.len() == 16), "a trace id without a pair");
     }
 
     #[test]

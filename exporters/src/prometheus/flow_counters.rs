@@ -33,7 +33,7 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     flows: Slab<Flow<K, F>>,
     indices: FxHashMap<K, usize>,
     snapshot: u64,
-    /// Indices of the flows that this snapshot and the previous snapshot list.
+    /// Indices of the flows that this snapshot lists, and of the flows that the previous snapshot listed.
     listed: Vec<usize>,
     listed_before: Vec<usize>,
     increase: Increase,

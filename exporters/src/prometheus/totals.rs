@@ -188,7 +188,7 @@ impl Totals {
         values
     }
 
-    /// The histograms by interface. An interface without an RTT sample has none.
+    /// The histograms by interface. An interface without an observation has no histogram.
     fn interface_histograms(&self) -> Vec<Vec<LabelledValues>> {
         let labelled = |sums: &BoundedSums<Option<Name>>| {
             let all = sums.labelled(|name| name.map(label)).into_iter();

@@ -16,7 +16,7 @@ use crate::percent::percent_encoded;
 /// batch: its copy to `pair_states` may be the part that had failed.
 const SETTINGS: &str = "?wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
 const CONTENT_TYPE: &str = "text/plain";
-const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
+const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema` to the server; for existing tables, the output of `--check`";
 
 struct Clickhouse {
     database: String,

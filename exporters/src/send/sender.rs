@@ -30,7 +30,7 @@ pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides. A connection of unknown payload is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, a hash of its id decides. If its payload is unknown, it is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -52,9 +52,9 @@ fn hashed(id: Option<&str>) -> u64 {
     id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
 }
 
-/// Behaviour that differs between engines.
+/// Behaviour that differs between ClickHouse and OTLP.
 pub(super) trait Engine: Send {
-    /// A request before the first batch, to learn if the server can store batches; and the advice if it fails. `None`: not needed.
+    /// A request that checks whether the server can store batches, and advice for its failure. `None`: no check is needed.
     fn question(&self) -> Option<(Post, String)> {
         None
     }
@@ -87,7 +87,7 @@ pub struct Sent {
 
 /// Sends to one target.
 pub struct Sender {
-    /// The database keeps the target's progress under this name: kind and address.
+    /// The recording database keeps the target's progress under this name: kind, address and, for ClickHouse, the name of the database there.
     pub name: String,
     client: Client,
     engine: Box<dyn Engine>,
@@ -123,7 +123,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Checks once whether the server can store batches.
+    /// Checks whether the server can store batches, unless an earlier check succeeded and no batch was refused since.
     pub fn check(&mut self) -> Result<(), SendError> {
         if let (false, Some((question, advice))) = (self.is_checked, self.engine.question()) {
             match confirmed(&self.client, &*self.engine, &question) {

@@ -29,7 +29,7 @@ pub enum Independent {
 /// A difference with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Relative to the first set (0.1: 10 % more), or in the unit of the quantity if a value is zero.
+    /// Whether the difference is relative to the first set (0.1: 10 % more). Otherwise, it is in the unit of the quantity: a value is zero.
     pub relative: bool,
     /// The estimate and its interval.
     #[serde(flatten)]

@@ -26,7 +26,7 @@ const MIN_TIMES: usize = 5;
 /// Maximum number of points of a distribution: a drawing does not show more.
 const MAX_POINTS: usize = 200;
 
-/// The plots. Empty: there are too few connections, or their energy is unknown.
+/// The plots. Empty: too few connections have a known energy or completion time.
 pub(super) fn plots(report: &Report) -> String {
     let flows = flows(&report.connections);
     let classes = by_class(&flows);

@@ -20,7 +20,7 @@ use tracks::{FlowValues, Tracks};
 
 /// Maximum number of snapshots kept, through which the user can step.
 const MAX_FRAMES: usize = 600;
-/// Maximum total number of connections in the kept snapshots.
+/// Maximum total number of connections in the kept snapshots; the two latest snapshots are kept in any case.
 const MAX_FRAME_CONNECTIONS: usize = 20_000;
 /// Maximum number of closed connections that are remembered.
 pub(crate) const MAX_CLOSED: usize = 1_000;

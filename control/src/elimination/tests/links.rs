@@ -9,7 +9,7 @@ use super::network::{Network, pair, removed, second};
 use super::{POLICY, first_decisions, report};
 use crate::elimination::{Decision, Eliminator};
 
-/// Lets several seconds pass and returns all decisions. Removals are reported as done; rates stay.
+/// Lets several seconds pass and returns all decisions. Removals are reported as done; the rates do not change.
 fn seconds(count: u64, networks: &mut [Network], eliminator: &mut Eliminator) -> Vec<Decision> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -64,7 +64,7 @@ fn nothing_is_removed_while_another_connection_contradicts() {
     }
 }
 
-/// Two connections with two subflows on one link; subflow 1 of the first one is removed, and then rates become those given.
+/// Two connections with two subflows each, all on one link. Removes subflow 1 of the first connection, then applies `rates` for 5 s.
 fn after_removal(rates: [[u64; 2]; 2]) -> (Vec<Decision>, [Network; 2], Eliminator) {
     let mut networks = [Network::with_rates(&[10, 20]), Network::numbered(2, &[10, 20])];
     networks[0].share(&[1, 2], 0.99);
@@ -104,7 +104,7 @@ fn after_a_drop_on_a_link_nothing_is_removed_over_it_for_a_minute() {
     assert!(matches!(&decisions[..], [Decision::Record(_, EliminationStep::LeftAlone(_))]), "{decisions:?}");
     networks[1].share(&[1, 2], 0.99);
     assert_eq!(seconds(59, &mut networks, &mut eliminator), []);
-    assert_eq!(removed(&seconds(3, &mut networks, &mut eliminator)), [1], "of the other connection");
+    assert_eq!(removed(&seconds(3, &mut networks, &mut eliminator)), [1], "after a minute");
 }
 
 #[test]
