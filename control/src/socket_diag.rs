@@ -48,7 +48,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Whether the connection makes progress: it is established, its retransmission timer is not backed off, and either all data is
+    /// Whether the socket makes progress: it is established, its retransmission timer is not backed off, and either all data is
     /// acknowledged or data was acknowledged since `before`.
     pub(super) fn is_made_since(&self, before: &Self) -> bool {
         self.is_established
@@ -90,8 +90,8 @@ fn find(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Resu
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel has sock_diag and can abort sockets. Requests to abort a socket that cannot exist: the error code shows whether the
-/// kernel lacks the operation or did not find the socket.
+/// Whether the kernel has sock_diag and can abort sockets. Asks the kernel to abort a socket that cannot exist: the error code shows whether
+/// the kernel lacks the operation or did not find the socket.
 pub(super) fn can_abort() -> bool {
     let answer = netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID]));
     let code = answer.err().and_then(|error| error.raw_os_error()).map(Errno::from_raw);

@@ -16,7 +16,7 @@ use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_report::comparison::{Comparison, Side};
 use mpwatch_report::{html, text};
 
-/// Counters of each second, growing evenly.
+/// Counters that grow evenly, sampled each second.
 fn samples(connections: &[Connection]) -> CounterSeries {
     let mut samples = CounterSeries::new();
     for connection in connections {

@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts mpwatch and returns as soon as it traces, so that it traces all later connections from their start. On an emulated machine
+    /// Starts mpwatch and waits until it traces, so that it traces all later connections from their start. On an emulated machine
     /// it runs without the CPU ledger and without bottleneck detection, because few tests need them and loading their BPF programs takes
     /// two fifths of the start-up time there.
     pub fn start(arguments: &[&str]) -> Self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of elimination: for each connection, its recent history and the actions on it; and what links carry before and after actions.
+//! The state of elimination: for each connection, its recent history and the actions on it; and the throughput of links before and after actions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,13 +17,13 @@ use super::select::{self, Known};
 const WATCH: Nanos = Nanos(5_000_000_000);
 /// Minimum throughput during [`WATCH`], as a fraction of the throughput before the action.
 const MIN_LEFT: f64 = 0.9;
-/// If the throughput since an action is below [`MIN_LEFT_EARLY`] after this time, the watch ends early.
+/// If the throughput since an action is below the fraction [`MIN_LEFT_EARLY`] after this time, the watch ends early.
 const EARLY: Nanos = Nanos(2_000_000_000);
 const MIN_LEFT_EARLY: f64 = 0.5;
 /// Minimum time for which the throughput is measured before a removal. The throughput after the removal is compared with it.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
-/// Maximum size of [`Eliminator::left_alone`]. Ids are never used again, so most of these connections have closed.
+/// Maximum size of [`Eliminator::left_alone`]. Ids are never reused, so most of these connections have closed.
 const MAX_LEFT_ALONE: usize = 16_384;
 
 /// Instruction to the caller: change a subflow, or record a step.
@@ -43,7 +43,7 @@ struct Watch {
     /// The paths of the groups of the removed subflows.
     link: BTreeSet<Path>,
     since: Nanos,
-    /// What all traced subflows of these paths carried before the actions.
+    /// Throughput of all traced subflows of these paths before the actions.
     before: BitsPerSecond,
     /// Subflows that the actions set to backup.
     backups: Vec<Removal>,

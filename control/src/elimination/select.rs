@@ -20,7 +20,7 @@ use super::stability::Stability;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows whose removal was decided. They are neither selected again nor kept as the best of a group, unless nothing was changed.
+    /// Subflows whose removal was decided, except removals that changed nothing. They are neither selected again nor kept as the best of a group.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn removals(
             }
         }
     }
-    // Groups and caps may overlap: a subflow that is kept instead of another one stays, and each subflow is removed once.
+    // Groups and caps may overlap: a subflow that another removal keeps is not removed, and each subflow is removed at most once.
     let mut gone = BTreeSet::new();
     all.retain(|removal| !kept.contains(&removal.removed.subflow) && gone.insert(removal.removed.subflow));
     all

@@ -115,7 +115,7 @@ impl Site {
         Ok(metrics.clone())
     }
 
-    /// Serves a snapshot. Few snapshots are served at a time, because a large one takes time to write, and memory until it is read.
+    /// Serves a snapshot. Their number at a time is limited, because a large snapshot takes time to write, and memory until it is read.
     async fn flows(&self) -> Response {
         let busy = || response::unavailable("too many requests for snapshots at a time; try again");
         let Ok(permit) = Arc::clone(&self.snapshots).try_acquire_owned() else { return busy() };

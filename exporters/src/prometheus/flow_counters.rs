@@ -15,7 +15,7 @@ use super::values::{Increase, Sums, counters, observe};
 struct Flow<K, F> {
     key: K,
     facts: F,
-    /// The last snapshot that listed the flow.
+    /// Number of the last snapshot that listed the flow.
     snapshot: u64,
     /// The events that were counted, one bit each.
     counted: u8,

@@ -81,7 +81,7 @@ impl Totals {
         self.largest_subflows.set_limit(top_flows * MAX_SUBFLOWS_PER_CONNECTION);
     }
 
-    /// Adds the traffic of every flow since the previous snapshot. Idle flows are not read: they carried nothing.
+    /// Adds the traffic of every flow since the previous snapshot. Idle flows carried nothing.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.list(snapshot);
         self.select(snapshot);

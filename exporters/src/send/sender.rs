@@ -10,14 +10,14 @@ use mpwatch_model::table::{Cell, Column, ColumnType};
 use super::client::{Answer, Client, Post, SendError};
 use crate::sample::weight;
 
-/// HTTP status for a body that the server cannot decompress, among others (RFC 9110 section 15.5.16).
+/// HTTP status for a body that the server cannot decompress, among other causes (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 /// Beginning of the error for a successful answer of another program, such as a proxy's web page.
 pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
 /// Maximum number of characters of a server's message that are shown.
 const MAX_MESSAGE: usize = 300;
 
-/// A connection and the version of its record, which increases with each later state.
+/// One end of a connection, and the version of this record: later records of the same end have greater versions.
 pub type Record = (End, u64);
 
 /// Number of connections that the server rejects for good, and the reason in its answer.
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// What the server rejects for good. `None`: nothing. Fails if the answer does not confirm the request.
+    /// The connections that the server rejects for good. `None`: it rejects none. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 

@@ -3,7 +3,7 @@
 
 use super::drawing::colour;
 
-/// Number of dash patterns of the style sheet, and of shapes.
+/// Number of dash patterns of the style sheet, and of marks.
 const KINDS: usize = 6;
 
 /// The style of a curve.

@@ -114,7 +114,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Ends the step during which the path failed at the failure, because its bytes were carried before. Removes later steps without bytes.
+/// Shortens the step during which the path failed: it ends at the failure, because its bytes were carried before. Removes later empty steps.
 fn end_at(failure: f64, steps: &mut Vec<Step>) {
     let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
     if let Some(last) = steps.iter_mut().find(is_failing) {

@@ -14,7 +14,7 @@ fn level(rate: f32) -> i16 {
 pub(crate) struct Activity {
     /// Exponential moving average of the rate, bit/s. `None`: no rate was added.
     mean: Option<f32>,
-    /// 0 for an idle flow.
+    /// The rate rounded to steps, in units of [`level`]; 0 for an idle flow.
     pub(crate) step: i16,
 }
 

@@ -49,9 +49,9 @@ pub(crate) struct History {
     pub(crate) connections: Tracks<ConnectionId>,
     pub(crate) subflows: Tracks<SubflowId>,
     frames: VecDeque<Arc<Digested>>,
-    /// Number of connections in all frames.
+    /// Number of connections in the kept snapshots.
     held: usize,
-    /// Frames to free after the next drawing.
+    /// Snapshots to free after the next drawing.
     retired: Vec<Arc<Digested>>,
     ticks: Tick,
     closed: VecDeque<ClosedConnection>,
@@ -81,7 +81,7 @@ impl History {
         tick
     }
 
-    /// Frees the retired snapshots. With ten thousand flows this takes longer than drawing a frame.
+    /// Frees the retired snapshots. With ten thousand flows this takes longer than drawing the screen.
     pub(crate) fn tidy(&mut self) {
         self.retired.clear();
     }

@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// Builds the rows. Aggregates of the previous rows `before` keep their numbers.
+    /// Builds the rows. If possible, aggregates keep their numbers from the previous rows `before`.
     pub(crate) fn build_rows(&self, before: Rows) -> Rows {
         match self.tab {
             Tab::Health => Rows::None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the rules that concern a whole link: no connection loses a link, and harm is judged by what all connections carry over it.
+//! Tests of the rules for a whole link: no connection loses its last subflow over it, and its throughput is the sum over all connections.
 
 use mpwatch_model::flow::bottleneck::{PairVerdict, SharedCap, Verdict};
 use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
