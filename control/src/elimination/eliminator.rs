@@ -16,10 +16,10 @@ use super::select::{self, Known};
 /// Time after an action during which the throughput of the link is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
 /// Minimum throughput during [`WATCH`], as a fraction of the throughput before the action.
-const MIN_LEFT: f64 = 0.9;
-/// If the throughput since an action is below the fraction [`MIN_LEFT_EARLY`] after this time, the watch ends early.
+const MIN_THROUGHPUT: f64 = 0.9;
+/// If the throughput since an action is below the fraction [`MIN_THROUGHPUT_EARLY`] after this time, the watch ends early.
 const EARLY: Nanos = Nanos(2_000_000_000);
-const MIN_LEFT_EARLY: f64 = 0.5;
+const MIN_THROUGHPUT_EARLY: f64 = 0.5;
 /// Minimum time for which the throughput is measured before a removal. The throughput after the removal is compared with it.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
@@ -112,7 +112,7 @@ impl Eliminator {
         for (connection, _) in connections.iter().filter(|(_, is_selected)| *is_selected) {
             let Some(watched) = self.connections.get_mut(&connection.id) else { continue };
             if !self.left_alone.contains_key(&connection.id) {
-                let removals = watched.candidates(at, connection, &self.paths, &self.policy);
+                let removals = watched.due_removals(at, connection, &self.paths, &self.policy);
                 decisions
                     .extend(removals.into_iter().map(|removal| Decision::Remove(connection.id, removal)));
             }
@@ -179,7 +179,7 @@ impl Watched {
             let (elapsed, after) = (at.since(watch.since), paths.rate(&watch.link, watch.since));
             let left = after.0 as f64 / watch.before.0 as f64;
             let has_dropped =
-                left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY;
+                left < MIN_THROUGHPUT && elapsed >= WATCH || left < MIN_THROUGHPUT_EARLY && elapsed >= EARLY;
             if !has_dropped && elapsed < WATCH {
                 return true;
             }
@@ -198,7 +198,7 @@ impl Watched {
     }
 
     /// The removals that are due now. They count against the limit per minute.
-    fn candidates(
+    fn due_removals(
         &mut self,
         at: Nanos,
         connection: &Connection,

@@ -72,7 +72,7 @@ impl Paths {
     }
 
     /// Whether some connection has a `disjoint` verdict on two subflows of these paths, so that not all their subflows share one bottleneck.
-    pub(super) fn are_divided(&self, a: Path, b: Path) -> bool {
+    pub(super) fn have_disjoint_verdict(&self, a: Path, b: Path) -> bool {
         [(a.min(b), a.max(b)), (a, a), (b, b)].iter().any(|pair| self.disjoint.contains(pair))
     }
 }

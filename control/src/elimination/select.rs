@@ -41,7 +41,7 @@ pub(super) fn is_sufficient(
     let is_pooled = pair.evidence.is_some_and(|evidence| evidence.pooled_paths.is_some());
     let is_capped = || connection.bottlenecks.as_ref().is_some_and(|found| found.is_capped(pair));
     let is_same_path = path_a == path_b && a.interface == b.interface;
-    is_shared && (is_pooled || is_same_path) && !paths.are_divided(path_a, path_b)
+    is_shared && (is_pooled || is_same_path) && !paths.have_disjoint_verdict(path_a, path_b)
         || policy.shared_caps && is_same_path && is_capped()
 }
 

@@ -28,7 +28,7 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );
 
-const CLOSED: &str =
+const FLOWS_FORBIDDEN: &str =
     "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
 
 const FOREIGN_HOST: &str = "the Host header names another machine: use an IP address, localhost or the host name of this machine; for other \
@@ -93,7 +93,7 @@ impl Site {
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.metrics()),
             "/api/v1/flows" if rules.is_authenticated => self.flows().await,
-            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
+            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, FLOWS_FORBIDDEN),
             // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),

@@ -7,7 +7,7 @@ use mpwatch_model::flow::end::EndColumns;
 
 use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender, confirmed, shown};
+use super::sender::{Engine, Record, Rejected, Sender, WRONG_SERVICE, confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -96,6 +96,6 @@ impl Engine for Clickhouse {
             return Err(text);
         }
         let is_own = answer.headers.keys().any(|name| name.as_str().starts_with("x-clickhouse-"));
-        if is_own { Ok(None) } else { Err(format!("{NOT_OWN} ClickHouse: {text}")) }
+        if is_own { Ok(None) } else { Err(format!("{WRONG_SERVICE} ClickHouse: {text}")) }
     }
 }

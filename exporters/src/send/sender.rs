@@ -13,7 +13,7 @@ use crate::sample::weight;
 /// HTTP status for a body that the server cannot decompress, among other causes (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 /// Beginning of the error for a successful answer of another program, such as a proxy's web page.
-pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
+pub(super) const WRONG_SERVICE: &str = "check the address, this is not an answer of";
 /// Maximum number of characters of a server's message that are shown.
 const MAX_MESSAGE: usize = 300;
 

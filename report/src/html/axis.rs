@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_without_values_is_drawn_all_the_same() {
+    fn an_axis_without_values_is_drawn() {
         assert_eq!(labels(Unit::Count, false, &[0.0]).0.first().unwrap(), "0.0");
         assert!(!labels(Unit::Seconds, true, &[]).0.is_empty());
     }

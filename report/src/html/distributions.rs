@@ -22,7 +22,7 @@ const COMPLETION: Axis =
 const SHARE: Axis = Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
 /// Minimum number of values of a distribution.
-const MIN_TIMES: usize = 5;
+const MIN_VALUES: usize = 5;
 /// Maximum number of points of a distribution: a drawing does not show more.
 const MAX_POINTS: usize = 200;
 
@@ -111,7 +111,7 @@ pub(super) fn completion_plot(
 /// The cumulative distribution of some sorted values. `None`: too few values.
 pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let all = sorted.len();
-    if all < MIN_TIMES {
+    if all < MIN_VALUES {
         return None;
     }
     let every = all.div_ceil(MAX_POINTS);

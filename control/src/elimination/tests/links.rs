@@ -78,7 +78,7 @@ fn after_removal(rates: [[u64; 2]; 2]) -> (Vec<Decision>, [Network; 2], Eliminat
 }
 
 #[test]
-fn the_gain_of_another_connection_on_the_link_is_no_harm() {
+fn a_gain_of_another_connection_on_the_link_compensates() {
     let (decisions, ..) = after_removal([[0, 15], [20, 25]]);
     let [Decision::Record(_, EliminationStep::Confirmed(throughput))] = &decisions[..] else {
         panic!("{decisions:?}")
@@ -87,7 +87,7 @@ fn the_gain_of_another_connection_on_the_link_is_no_harm() {
 }
 
 #[test]
-fn the_gain_of_another_path_of_the_group_is_no_harm() {
+fn a_gain_of_another_path_of_the_group_compensates() {
     let mut networks = [Network::with_rates(&[10, 20, 15])];
     networks[0].share(&[1, 2, 3], 0.99);
     let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 1, ..POLICY });
