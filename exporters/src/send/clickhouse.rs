@@ -7,7 +7,7 @@ use mpwatch_model::flow::end::EndColumns;
 
 use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, Record, Rejected, Sender, WRONG_SERVICE, confirmed, shown};
+use super::sender::{Engine, Record, Rejected, Sender, WRONG_SERVICE, post_confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -42,7 +42,7 @@ impl Sender {
 /// The answer of a ClickHouse server to a query.
 pub fn answer_of_clickhouse(options: &TargetOptions, query: &str) -> Result<String, SendError> {
     let client = Client::new(options, "/", Scheme::Clickhouse)?;
-    let (answer, _) = confirmed(&client, &Clickhouse::new(options), &question(query))?;
+    let (answer, _) = post_confirmed(&client, &Clickhouse::new(options), &question(query))?;
     Ok(answer.text())
 }
 

@@ -126,7 +126,7 @@ impl Sender {
     /// Checks whether the server can store batches, unless an earlier check succeeded and no batch was refused since.
     pub fn check(&mut self) -> Result<(), SendError> {
         if let (false, Some((question, advice))) = (self.is_checked, self.engine.question()) {
-            match confirmed(&self.client, &*self.engine, &question) {
+            match post_confirmed(&self.client, &*self.engine, &question) {
                 Ok((answer, _)) => self.engine.check(&answer).map_err(SendError::Refused)?,
                 Err(SendError::Answer { status, text, is_temporary }) => {
                     return Err(SendError::Answer {
@@ -145,7 +145,7 @@ impl Sender {
     /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, _)) = &self.pending else { return Ok(None) };
-        let answer = confirmed(&self.client, &*self.engine, post);
+        let answer = post_confirmed(&self.client, &*self.engine, post);
         // A server that refuses a batch may have other tables now, so they are checked again.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
         Ok(answer?.1.map(|(count, why)| (count, shown(&why))))
@@ -168,7 +168,7 @@ impl Sender {
 }
 
 /// Sends a request without a retry. Fails if the server does not confirm it.
-pub(super) fn confirmed(
+pub(super) fn post_confirmed(
     client: &Client,
     engine: &dyn Engine,
     post: &Post,
