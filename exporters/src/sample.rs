@@ -97,7 +97,7 @@ mod tests {
                 .zip(&estimates)
                 .for_each(|(count, estimate)| *count += u64::from(estimate.contains_truth()));
         }
-        // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
+        // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normally distributed.
         assert!(
             covered.iter().all(|count| *count >= 175),
             "{covered:?} of {RUNS} intervals contain the truth"

@@ -87,7 +87,7 @@ pub struct Sent {
 
 /// Sends to one target.
 pub struct Sender {
-    /// The recording database keeps the target's progress under this name: kind, address and, for ClickHouse, the name of the database there.
+    /// mpwatch's database keeps the target's progress under this name: kind, address and, for ClickHouse, the name of the database there.
     pub name: String,
     client: Client,
     engine: Box<dyn Engine>,

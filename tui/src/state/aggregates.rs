@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of the paths and peers views, up to one per flow. Only members and rates are stored. Sums are computed for the rows on screen
+//! The rows of the paths and peers views, up to one row per flow. Only members and rates are stored. Sums are computed for the rows on screen
 //! and for the sort column. An aggregate keeps its number as long as possible. All aggregates share a few vectors, to save allocations.
 
 use std::collections::HashMap;
