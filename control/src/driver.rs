@@ -49,8 +49,8 @@ impl Driver {
     }
 
     /// Evaluates a snapshot and carries out the decisions. Subflows are removed from selected connections only. After a removal, the
-    /// throughput of the link is watched to the end even if the connection is no longer selected: the filter may select by rate or by
-    /// the number of subflows, which the removal has changed.
+    /// watch of the link's throughput continues even if the connection is no longer selected: the filter may select by rate or by the number
+    /// of subflows, which the removal has changed.
     pub fn run(&mut self, snapshot: &Snapshot, is_selected: &dyn Fn(&Connection) -> bool) -> Vec<StepReport> {
         let can_send = |connection: &&Connection| {
             connection.is_open()

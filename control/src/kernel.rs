@@ -16,7 +16,7 @@ use super::{path_manager, socket_diag};
 const MAX_WAIT: Duration = Duration::from_millis(500);
 const READ_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why connections cannot be changed, and what to do. The caller derives an exit code from the variant.
+/// A check or a change failed: the reason, with advice. The caller derives an exit code from the variant.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// A capability is missing.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Aborts one TCP socket of another process (`SOCK_DESTROY` of sock_diag, include/uapi/linux/inet_diag.h). The socket is found by its
-//! cookie, so no other socket can be aborted, even if its ports were reused.
+//! Aborts one TCP socket of another process, or reads its progress (`SOCK_DESTROY` and dumps of sock_diag, include/uapi/linux/inet_diag.h). The
+//! socket is found by its cookie, so no other socket can be aborted, even if its ports were reused.
 
 use std::io;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Whether the connection makes progress: it is established, its retransmission timer is not backed off, and either all data is
+    /// Whether the socket makes progress: it is established, its retransmission timer is not backed off, and either all data is
     /// acknowledged or data was acknowledged since `before`.
     pub(super) fn is_made_since(&self, before: &Self) -> bool {
         self.is_established
@@ -90,8 +90,8 @@ fn find(cookie: SocketCookie, local: SocketAddr, remote: SocketAddr) -> io::Resu
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Whether the kernel has sock_diag and can abort sockets. Requests to abort a socket that cannot exist: the error code shows whether the
-/// kernel lacks the operation or did not find the socket.
+/// Whether the kernel has sock_diag and can abort sockets. Asks the kernel to abort a socket that cannot exist: the error code shows whether
+/// the kernel lacks the operation or did not find the socket.
 pub(super) fn can_abort() -> bool {
     let answer = netlink::request(NetlinkSockDiag, SOCK_DESTROY, NLM_F_ACK, &request(AF_INET, &[0; ID]));
     let code = answer.err().and_then(|error| error.raw_os_error()).map(Errno::from_raw);
@@ -129,7 +129,7 @@ mod tests {
         let body = request(AF_INET, &id);
         assert_eq!(body.len(), 56);
         assert_eq!(body[8..12], [1, 2, 0x14, 0x51]);
-        assert_eq!(u32::from_ne_bytes(body[4..8].try_into().unwrap()) & (1 << 10), 0, "no listener");
+        assert_eq!(u32::from_ne_bytes(body[4..8].try_into().unwrap()) & (1 << 10), 0, "no listeners");
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_this_process_is_aborted_and_no_other() {
+    fn a_socket_with_another_cookie_is_not_aborted() {
         use std::net::{TcpListener, TcpStream};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

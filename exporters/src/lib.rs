@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]) with the web server that serves them ([`http`]). Cargo features
-//! add the server's TLS and users (`web-config`), and records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP,
-//! and for Parquet files (`parquet`).
+//! Everything that leaves the machine: metrics for Prometheus ([`prometheus`]), and the web server that serves them ([`http`]). Cargo features
+//! add TLS and users to the server (`web-config`), records for ClickHouse (`clickhouse`) and OTLP (`otlp`), which `send` sends over HTTP, and
+//! Parquet files (`parquet`).
 
 #[cfg(feature = "clickhouse")]
 pub mod clickhouse;

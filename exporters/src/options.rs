@@ -11,7 +11,7 @@ use mpwatch_model::words;
 
 /// Maximum number of connections in a request.
 const MAX_BATCH: u32 = 100_000;
-/// Maximum timeout, and maximum time that connections wait.
+/// Maximum of the options `timeout` and `every`.
 const MAX_WAIT: Duration = Duration::from_mins(10);
 
 words! {
@@ -88,9 +88,9 @@ pub struct TargetOption {
     pub needs: Option<&'static str>,
     /// Another option that contradicts this option.
     pub excludes: Option<&'static str>,
-    /// Parses and sets the value. Empty text: no value. The error describes a valid value.
+    /// Parses and sets the value. Empty text: no value, or an error if the option needs a value. The error describes a valid value.
     pub set: fn(&mut TargetOptions, &str) -> Result<(), String>,
-    /// The value as [`Self::set`] reads it. Empty: none.
+    /// The value in the form that [`Self::set`] parses. Empty: no value.
     pub show: fn(&TargetOptions) -> String,
 }
 
@@ -202,7 +202,7 @@ pub const COMMON: [TargetOption; 10] =
     [USER, PASSWORD_FILE, TOKEN_FILE, CA_FILE, CERT_FILE, KEY_FILE, BATCH, COMPRESSION, SAMPLE, TIMEOUT];
 
 impl TargetOptions {
-    /// An error, with configuration keys, about an option that lacks or contradicts another option. `None`: all are consistent.
+    /// An error with the configuration keys of two options, of which one needs or excludes the other. `None`: all are consistent.
     pub fn contradiction(&self) -> Option<String> {
         let is_set =
             |name: &str| COMMON.iter().any(|option| option.name == name && !(option.show)(self).is_empty());

@@ -6,14 +6,14 @@
 //! N. Duffield, C. Lund, M. Thorup: Learn more, sample less: control of volume and variance in network measurement. IEEE Transactions on
 //! Information Theory 51(5), 2005.
 
-/// The smallest connections are kept with the probability 1 / `LEAST`. This bounds the weight, and so the variance of counts.
-const LEAST: u64 = 1_000;
+/// The smallest connections are kept with the probability 1 / `MAX_WEIGHT`. This bounds the weight, and so the variance of counts.
+const MAX_WEIGHT: u64 = 1_000;
 
 /// The weight of a connection. `None`: it is not kept. `pair`: the number that both ends have in common. `threshold`, `payload`: bytes. A
 /// connection whose payload reaches the threshold is always kept.
 pub fn weight(threshold: u64, pair: u64, payload: u64) -> Option<f64> {
     let threshold = threshold.max(1);
-    let payload = payload.max(threshold.div_ceil(LEAST));
+    let payload = payload.max(threshold.div_ceil(MAX_WEIGHT));
     if payload >= threshold {
         return Some(1.0);
     }
@@ -37,7 +37,7 @@ mod tests {
 
     const THRESHOLD: u64 = 10 << 20;
 
-    /// Connections as the tokens of both ends and the payload in bytes, which has a heavy tail.
+    /// Connections: the tokens of both ends, and the payload in bytes, whose distribution has a heavy tail.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "random numbers")]
     fn connections(seed: u64, count: u64) -> impl Iterator<Item = (u32, u32, u64)> {
         (0..count).map(move |number| {
@@ -97,7 +97,7 @@ mod tests {
                 .zip(&estimates)
                 .for_each(|(count, estimate)| *count += u64::from(estimate.contains_truth()));
         }
-        // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normal.
+        // 95 % of 200 runs are 190 with a standard error of 3.1; the sums are not quite normally distributed.
         assert!(
             covered.iter().all(|count| *count >= 175),
             "{covered:?} of {RUNS} intervals contain the truth"

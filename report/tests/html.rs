@@ -16,7 +16,7 @@ use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_report::comparison::{Comparison, Side};
 use mpwatch_report::{html, text};
 
-/// Counters of each second, growing evenly.
+/// Counters that grow evenly, sampled each second.
 fn samples(connections: &[Connection]) -> CounterSeries {
     let mut samples = CounterSeries::new();
     for connection in connections {
@@ -49,7 +49,7 @@ fn a_report_is_one_file_with_drawings() {
     for outside in
         ["http://", "https://", "<script", "<link", "<img", "url(", "@import", "<iframe", "javascript:"]
     {
-        assert!(!text.contains(outside), "{outside} is in it");
+        assert!(!text.contains(outside), "the page contains {outside}");
     }
     assert_eq!(text.matches("class=\"lanes\"").count(), 3);
     assert_eq!(
@@ -88,7 +88,7 @@ fn no_name_becomes_markup() {
     report.run.host.name = "</title><script>".to_owned();
     let text = html::report(&report, &CounterSeries::new());
     for tag in ["<script", "<b>", "\" onload", "</svg>\"", "&</svg>"] {
-        assert!(!text.contains(tag), "{tag} came through");
+        assert!(!text.contains(tag), "{tag} is not escaped");
     }
     assert_eq!(text.matches("</svg>").count(), text.matches("<svg").count());
 }
@@ -100,7 +100,7 @@ fn many_connections_make_a_file_small_enough_to_mail() {
     assert!(text.len() < 1_100_000, "{} bytes", text.len());
 }
 
-/// Texts of the drawings of a page, in order.
+/// The texts of a class in the drawings of a page, in order.
 fn words(text: &str, class: &str) -> Vec<String> {
     let begin = format!("<text class=\"{class}\"");
     let parts = text.split(&begin).skip(1);
@@ -116,10 +116,10 @@ fn a_drawing_says_when_a_path_failed_and_how_long_the_outage_was() {
     assert_eq!(words(&text, "name")[..2], ["1 eth1", "2 eth2"]);
     let healthy = page(vec![fixture::closed(1)]);
     assert_eq!(words(&healthy, "failure"), Vec::<String>::new());
-    assert!(words(&healthy, "soft").iter().any(|words| words.starts_with("joined at ")), "the second path");
+    assert!(words(&healthy, "soft").iter().any(|words| words.starts_with("joined at ")), "no joining time");
     assert!(
         words(&healthy, "soft").iter().any(|words| words.starts_with("80.0 MB, 67 %, ")),
-        "and its energy"
+        "no payload and share"
     );
 }
 
@@ -279,7 +279,7 @@ fn a_comparison_is_one_file_with_its_plots() {
     let found = Comparison::new(a, b);
     let text = html::comparison(a, b, &found);
     for outside in ["http://", "https://", "<script", "<link", "<img", "url(", "<after>"] {
-        assert!(!text.contains(outside), "{outside} is in it");
+        assert!(!text.contains(outside), "the page contains {outside}");
     }
     assert!(text.contains("<li class=\"better\">completion time: B is 20 % ("), "{text}");
     let files: Vec<String> = saved(&text).into_iter().map(|(name, _)| name).collect();

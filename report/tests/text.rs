@@ -30,11 +30,11 @@ fn problems_come_first() {
 
 #[test]
 fn a_connection_that_only_receives_uses_mptcp() {
-    let mut adopted = fixture::connection(1, 2);
-    for subflow in &mut adopted.subflows {
+    let mut receiving = fixture::connection(1, 2);
+    for subflow in &mut receiving.subflows {
         (subflow.handshake, subflow.bytes_acked, subflow.bytes_sent) = (None, Bytes(0), Bytes(0));
     }
-    let text = text::report(&fixture::report(vec![adopted]));
+    let text = text::report(&fixture::report(vec![receiving]));
     assert!(text.contains("1 of 1 connection used MPTCP, 1 had more than one subflow, "), "{text}");
 }
 
@@ -115,7 +115,7 @@ fn a_shared_bottleneck_is_a_problem_and_a_fact_of_its_connection() {
 }
 
 #[test]
-fn a_probability_in_text_is_that_of_json() {
+fn without_a_shared_bottleneck_the_highest_probability_of_sharing_is_shown() {
     let mut connection = fixture::connection(7, 3);
     let mut found = fixture::bottleneck::disjoint(&connection.subflows);
     for (pair, probability) in found.pairs.iter_mut().zip([0.004, 0.03, 0.01]) {

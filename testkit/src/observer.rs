@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Starts mpwatch and returns as soon as it traces, so that it traces all later connections from their start. On an emulated machine
+    /// Starts mpwatch and waits until it traces, so that it traces all later connections from their start. On an emulated machine
     /// it runs without the CPU ledger and without bottleneck detection, because few tests need them and loading their BPF programs takes
     /// two fifths of the start-up time there.
     pub fn start(arguments: &[&str]) -> Self {
@@ -187,7 +187,7 @@ fn is_without_connections(namespace: &Namespace) -> bool {
     tcp_states(namespace).iter().all(|state| [TIME_WAIT, LISTEN].contains(&state.as_str()))
 }
 
-/// Number of established TCP sockets in a namespace: open subflows that have joined.
+/// Number of TCP sockets in ESTABLISHED in a namespace, such as open subflows whose handshake is complete.
 pub fn established(namespace: &Namespace) -> usize {
     const ESTABLISHED: &str = "01";
     tcp_states(namespace).iter().filter(|state| *state == ESTABLISHED).count()

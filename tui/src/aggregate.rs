@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums over the subflows of a path (interface and pair of addresses), a peer, a process, or a namespace.
+//! Sums over the subflows of a path (interface and pair of addresses), a peer, a process, a namespace, or a control group.
 
 use std::net::IpAddr;
 
@@ -178,7 +178,7 @@ impl Aggregate {
         (self.sent > 0).then(|| self.retransmitted as f64 / self.sent as f64)
     }
 
-    /// Energy above idle, in total and per observed payload byte. `None`: unknown.
+    /// Energy above idle, in total and per gigabyte of observed payload. `None`: unknown.
     pub(crate) fn energy(&self) -> Option<FlowEnergy> {
         let energy = self.energy.filter(|energy| energy.source != EnergySource::Absent);
         energy.map(|energy| energy.over(Bytes(self.observed)))

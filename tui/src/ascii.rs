@@ -32,7 +32,7 @@ pub fn text(text: &str) -> String {
     letters.collect()
 }
 
-/// The ASCII replacement of a character. Letters of other scripts become question marks.
+/// The ASCII replacement of a character. Any other character becomes a question mark.
 #[expect(clippy::match_same_arms, reason = "the arms are grouped by kind of drawing")]
 fn ascii(letter: char) -> char {
     match letter {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Digest: the values of each flow that every frame reads, contiguous in memory. A snapshot of 10 000 connections has 23 MB, too much to
-//! read in one frame. The thread that delivers a snapshot computes its digest once.
+//! Digest: the values of each flow that are read whenever the screen is drawn, contiguous in memory. A snapshot of 10 000 connections has
+//! 23 MB, too much to read while drawing. The thread that delivers a snapshot computes its digest once.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -29,7 +29,7 @@ pub struct Digested {
 }
 
 impl Digested {
-    /// Reads every flow of the snapshot. This takes as long as several frames: do not call it on the thread of the screen.
+    /// Reads every flow of the snapshot. This takes longer than drawing the screen: do not call it on the thread of the screen.
     pub fn new(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         let snapshot = snapshot.into();
         Self { digest: Digest::new(&snapshot.connections), snapshot }
@@ -213,7 +213,7 @@ impl SubflowDigest {
             energy: subflow.energy.map(|energy| (energy.active, energy.source)),
             is_open: subflow.closed.is_none(),
             has_failed,
-            verdict: separate_verdict(connection, subflow.id),
+            verdict: verdict_unless_shared(connection, subflow.id),
         }
     }
 
@@ -229,7 +229,7 @@ impl SubflowDigest {
 }
 
 /// A verdict other than `shared` on a pair with this subflow. `None`: no such verdict.
-fn separate_verdict(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
+fn verdict_unless_shared(connection: &Connection, subflow: SubflowId) -> Option<Verdict> {
     let pairs = &connection.bottlenecks.as_ref()?.pairs;
     let mut others = pairs.iter().filter(|pair| pair.verdict != Verdict::Shared);
     others.find(|pair| pair.a == subflow || pair.b == subflow).map(|pair| pair.verdict)

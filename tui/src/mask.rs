@@ -97,7 +97,7 @@ impl Mask {
         }
     }
 
-    /// A documentation address whose last part is the number of the pseudonym on the screen.
+    /// A documentation or benchmarking address whose last bytes are the number of the pseudonym on the screen.
     fn pseudonym(&self, ip: IpAddr) -> IpAddr {
         let number = self.number(ip).unwrap_or(0);
         let [.., high, low] = number.to_be_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compares every view in many states and sizes with golden files. INSTA_UPDATE=always regenerates them; read each changed file as a user.
+//! Compares every view in many states and sizes with golden files. INSTA_UPDATE=always regenerates them; read changed files as a user would.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "screen/stage.rs"]

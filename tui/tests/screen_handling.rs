@@ -293,7 +293,7 @@ fn states_are_named() {
 }
 
 #[test]
-fn what_the_budget_reduces_is_not_a_lack_of_the_kernel() {
+fn a_hook_that_the_budget_reduces_is_not_reported_as_unavailable() {
     let mut snapshot = losses();
     open(losses, 120, 40).has("not available on this kernel: what").lacks("reduced by trace.budget");
     snapshot.host.missing[0].why = format!("see {}", MissingHook::BUDGET);

@@ -60,7 +60,7 @@ fn the_lists_of_columns_show_every_help_in_full() {
             seen.lines().filter(|line| line.contains('…') && line.matches('│').count() > 1).collect();
         assert!(cut.is_empty(), "{cut:#?}");
     }
-    // A help text that needs two lines at this width: its words and the line of the next choice must both be visible.
+    // Some help texts need two lines at this width. The end of the list can still be reached.
     let mut stage = open(normal, 80, 24);
     stage.press("c G").has("J/GB");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of elimination: for each connection, its recent history and the actions on it; and what links carry before and after actions.
+//! The state of elimination: for each connection, its recent history and the actions on it; and the throughput of links before and after actions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,14 +16,14 @@ use super::select::{self, Known};
 /// Time after an action during which the throughput of the link is watched.
 const WATCH: Nanos = Nanos(5_000_000_000);
 /// Minimum throughput during [`WATCH`], as a fraction of the throughput before the action.
-const MIN_LEFT: f64 = 0.9;
-/// If the throughput since an action is below [`MIN_LEFT_EARLY`] after this time, the watch ends early.
+const MIN_THROUGHPUT: f64 = 0.9;
+/// If the throughput since an action is below the fraction [`MIN_THROUGHPUT_EARLY`] after this time, the watch ends early.
 const EARLY: Nanos = Nanos(2_000_000_000);
-const MIN_LEFT_EARLY: f64 = 0.5;
+const MIN_THROUGHPUT_EARLY: f64 = 0.5;
 /// Minimum time for which the throughput is measured before a removal. The throughput after the removal is compared with it.
 const MIN_BASELINE: Nanos = Nanos(1_000_000_000);
 const MINUTE: Nanos = Nanos(60_000_000_000);
-/// Maximum size of [`Eliminator::left_alone`]. Ids are never used again, so most of these connections have closed.
+/// Maximum size of [`Eliminator::left_alone`]. Ids are never reused, so most of these connections have closed.
 const MAX_LEFT_ALONE: usize = 16_384;
 
 /// Instruction to the caller: change a subflow, or record a step.
@@ -43,7 +43,7 @@ struct Watch {
     /// The paths of the groups of the removed subflows.
     link: BTreeSet<Path>,
     since: Nanos,
-    /// What all traced subflows of these paths carried before the actions.
+    /// Throughput of all traced subflows of these paths before the actions.
     before: BitsPerSecond,
     /// Subflows that the actions set to backup.
     backups: Vec<Removal>,
@@ -66,7 +66,7 @@ pub(crate) struct Eliminator {
     paths: Paths,
     connections: BTreeMap<ConnectionId, Watched>,
     /// Connections from which nothing more is removed, and since when: an action reduced the throughput of its link, or
-    /// the kernel refused the action. Idle connections stay here although snapshots omit them.
+    /// a removal failed. Idle connections stay here although snapshots omit them.
     left_alone: BTreeMap<ConnectionId, Nanos>,
 }
 
@@ -85,9 +85,9 @@ impl Eliminator {
         self.left_alone.contains_key(&id)
     }
 
-    /// Evaluates a snapshot. `connections`: its MPTCP connections that can send. `true`: subflows may be removed from the connection. `false`:
-    /// only the watch after an earlier action continues. A connection that is not passed is forgotten, so pass it while
-    /// [`Self::is_watching`] is true.
+    /// Evaluates a snapshot. `all`: all its connections. `connections`: its MPTCP connections that can send. `true`: subflows may be removed
+    /// from the connection. `false`: only the watch after an earlier action continues. A connection that `connections` does not contain is
+    /// forgotten, so pass it while [`Self::is_watching`] is true.
     pub(crate) fn decide(
         &mut self,
         at: Nanos,
@@ -112,7 +112,7 @@ impl Eliminator {
         for (connection, _) in connections.iter().filter(|(_, is_selected)| *is_selected) {
             let Some(watched) = self.connections.get_mut(&connection.id) else { continue };
             if !self.left_alone.contains_key(&connection.id) {
-                let removals = watched.candidates(at, connection, &self.paths, &self.policy);
+                let removals = watched.due_removals(at, connection, &self.paths, &self.policy);
                 decisions
                     .extend(removals.into_iter().map(|removal| Decision::Remove(connection.id, removal)));
             }
@@ -120,7 +120,7 @@ impl Eliminator {
         decisions
     }
 
-    /// Forgets what no longer matters.
+    /// Forgets connections that are not in `present`, paths after their minute, and the oldest of too many connections that are left alone.
     fn forget(&mut self, present: &BTreeSet<ConnectionId>) {
         self.connections.retain(|id, _| present.contains(id));
         self.paths.reduced.retain(|_, since| self.now.since(*since) < MINUTE);
@@ -130,8 +130,8 @@ impl Eliminator {
         }
     }
 
-    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. `Some(false)`: it is to be decided
-    /// again. `None`: it failed. Not called in a dry run.
+    /// Records whether the kernel carried out a removal that the last call of [`Self::decide`] returned. `Some(false)`: nothing was changed, and
+    /// a later call may decide the removal again. `None`: the removal failed. Not called in a dry run.
     pub(crate) fn report(&mut self, connection: ConnectionId, removal: &Removal, is_done: Option<bool>) {
         let Some(watched) = self.connections.get_mut(&connection) else { return };
         match is_done {
@@ -172,14 +172,14 @@ impl Watched {
         self.watches.push(watch);
     }
 
-    /// Compares what links carried since the watched actions with what they carried before. Returns the ends of watches, with their links.
+    /// Compares the throughput of links since the watched actions with the throughput before. Returns decisions and links of watches that end.
     fn judge(&mut self, at: Nanos, id: ConnectionId, paths: &Paths) -> Vec<(Decision, BTreeSet<Path>)> {
         let mut ended = Vec::new();
         self.watches.retain_mut(|watch| {
             let (elapsed, after) = (at.since(watch.since), paths.rate(&watch.link, watch.since));
             let left = after.0 as f64 / watch.before.0 as f64;
             let has_dropped =
-                left < MIN_LEFT && elapsed >= WATCH || left < MIN_LEFT_EARLY && elapsed >= EARLY;
+                left < MIN_THROUGHPUT && elapsed >= WATCH || left < MIN_THROUGHPUT_EARLY && elapsed >= EARLY;
             if !has_dropped && elapsed < WATCH {
                 return true;
             }
@@ -198,7 +198,7 @@ impl Watched {
     }
 
     /// The removals that are due now. They count against the limit per minute.
-    fn candidates(
+    fn due_removals(
         &mut self,
         at: Nanos,
         connection: &Connection,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all traced connections of a host show about each path: the payload that its subflows carry together, and verdicts against sharing.
+//! Facts about each path from all traced connections of a host: the payload that its subflows carry together, and `disjoint` verdicts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub(super) struct Paths {
     samples: VecDeque<(Nanos, HashMap<Path, Bytes>)>,
     /// Pairs of paths, the lower one first, with a `disjoint` verdict on two of their subflows in some connection.
     disjoint: BTreeSet<(Path, Path)>,
-    /// Paths over which nothing is removed for a minute, and since when: an action reduced what their link carries.
+    /// Paths over which nothing is removed for a minute, and since when: an action reduced the throughput of their link.
     pub(super) reduced: BTreeMap<Path, Nanos>,
 }
 
@@ -41,7 +41,7 @@ impl Paths {
         for (connection, subflow) in
             connections.iter().flat_map(|all| all.subflows.iter().map(move |s| (all, s)))
         {
-            // The age of bytes from before the first snapshot of a subflow is unknown.
+            // Bytes from before the first snapshot of a subflow do not count, because it is unknown when they were carried.
             let before = self.subflows.get(&subflow.id).map_or(subflow.bytes_acked, |(_, before)| *before);
             let path = Path::new(connection.id.netns, subflow.local, subflow.remote);
             *carried.entry(path).or_default() += subflow.bytes_acked.since(before);
@@ -71,8 +71,8 @@ impl Paths {
         carried.copied().sum::<Bytes>().per(last.since(*first))
     }
 
-    /// Whether a verdict of some connection contradicts that all subflows of two paths share one bottleneck.
-    pub(super) fn are_divided(&self, a: Path, b: Path) -> bool {
+    /// Whether some connection has a `disjoint` verdict on two subflows of these paths, so that not all their subflows share one bottleneck.
+    pub(super) fn have_disjoint_verdict(&self, a: Path, b: Path) -> bool {
         [(a.min(b), a.max(b)), (a, a), (b, b)].iter().any(|pair| self.disjoint.contains(pair))
     }
 }

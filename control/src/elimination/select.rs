@@ -20,12 +20,12 @@ use super::stability::Stability;
 pub(super) struct Known {
     pub(super) history: History,
     pub(super) stability: Stability,
-    /// Subflows whose removal was decided. The decision is final: such a subflow never becomes the best of its group again.
+    /// Subflows whose removal was decided, except removals that changed nothing. They are neither selected again nor kept as the best of a group.
     pub(super) decided: BTreeSet<SubflowId>,
 }
 
-/// Whether a verdict allows the removal of one of its two subflows. Subflows over different paths (addresses, interface) must share a
-/// bottleneck by the traffic of all connections: otherwise the connection might lose its last subflow over a link.
+/// Whether a verdict allows the removal of one of its two subflows. For subflows over different paths (addresses, interface), the verdict must
+/// be derived from the rates of all connections: otherwise the connection might lose its last subflow over a link.
 pub(super) fn is_sufficient(
     connection: &Connection,
     pair: &PairVerdict,
@@ -41,7 +41,7 @@ pub(super) fn is_sufficient(
     let is_pooled = pair.evidence.is_some_and(|evidence| evidence.pooled_paths.is_some());
     let is_capped = || connection.bottlenecks.as_ref().is_some_and(|found| found.is_capped(pair));
     let is_same_path = path_a == path_b && a.interface == b.interface;
-    is_shared && (is_pooled || is_same_path) && !paths.are_divided(path_a, path_b)
+    is_shared && (is_pooled || is_same_path) && !paths.have_disjoint_verdict(path_a, path_b)
         || policy.shared_caps && is_same_path && is_capped()
 }
 
@@ -78,7 +78,7 @@ pub(super) fn removals(
             }
         }
     }
-    // Groups and caps may overlap: a subflow that is kept instead of another one stays, and each subflow is removed once.
+    // Groups and caps may overlap: a subflow that another removal keeps is not removed, and each subflow is removed at most once.
     let mut gone = BTreeSet::new();
     all.retain(|removal| !kept.contains(&removal.removed.subflow) && gone.insert(removal.removed.subflow));
     all

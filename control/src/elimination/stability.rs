@@ -14,7 +14,7 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    /// Applies the sufficient verdicts of a snapshot. A pair's time starts again if it is missing.
+    /// Applies the sufficient verdicts of a snapshot. A pair that is missing in one snapshot starts again at zero.
     pub(super) fn update<'a>(&mut self, at: Nanos, sufficient: impl Iterator<Item = &'a PairVerdict>) {
         let previous = std::mem::take(&mut self.since);
         let with_time = |pair: &PairVerdict| {

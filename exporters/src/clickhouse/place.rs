@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The server or cluster that has the tables, and how tables are named there and which engines they use.
+//! The server or cluster that has the tables, the names of its tables, and their engines.
 
 /// Where the tables are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'a> {
     /// Name of the database.
     pub database: &'a str,
-    /// A cluster with several shards or replicas. `None`: a single server.
+    /// Name of a cluster with several shards or replicas. `None`: a single server.
     pub cluster: Option<&'a str>,
 }
 
@@ -18,7 +18,7 @@ impl Place<'_> {
     }
 }
 
-/// The name of the table that stores rows; in a cluster, another table distributes them.
+/// The name of the table that stores rows. In a cluster, the table without the suffix distributes them.
 pub(super) fn local(table: &str, place: Place<'_>) -> String {
     if place.cluster.is_some() { format!("{table}_local") } else { table.to_owned() }
 }
@@ -39,7 +39,7 @@ pub(super) fn shared_engine(name: &str, arguments: &str, place: Place<'_>) -> St
     engine(name, arguments, place).replace("/{shard}", "")
 }
 
-/// A name in SQL, in backquotes if it is not plain.
+/// A name in SQL, in backquotes unless it is a plain identifier.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

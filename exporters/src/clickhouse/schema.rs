@@ -17,7 +17,7 @@ pub use super::place::Place;
 /// Version of the tables. From the first release on, increase it when the tables change.
 pub const VERSION: u32 = 1;
 
-/// Columns that are always known, so they are not nullable.
+/// Columns that always have a value, so they are not nullable.
 const KNOWN: [&str; 3] = ["boot_id", "id", "began_ns"];
 /// Columns that `pairs` repeats as `sender_NAME`, from the end that sent more payload.
 const SENDER: [&str; 2] = ["extra_subflows", "jain_index"];
@@ -56,7 +56,7 @@ pub fn retention(place: Place<'_>, seconds: u64) -> String {
     format!("\n-- The server deletes old rows.\n{}{}", statement("ends"), statement("pair_states"))
 }
 
-/// In a cluster, the table that sends both ends of a connection to the same shard. Empty: a single server.
+/// In a cluster, the statement for the table that sends both ends of a connection to the same shard. Empty: a single server.
 fn distributed(table: &str, place: Place<'_>, database: &str, on: &str, shard_by: &str) -> String {
     place.cluster.map_or_else(String::new, |cluster| {
         let local = local(table, place);

@@ -6,7 +6,7 @@
 
 use super::place::{Place, quoted_text, shared_engine};
 
-/// Interval between computations, and the number of days that each computation covers. The sums lack ends that arrive later.
+/// Interval between computations, and the number of days that each computation covers. An end that arrives later is missing.
 const EVERY_MINUTES: u32 = 15;
 const DAYS_BACK: u32 = 2;
 

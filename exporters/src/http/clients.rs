@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connected clients. Above the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
+//! The connected clients. At the limit, a new client replaces the client that has been idle longest, so stalled clients cannot lock out
 //! other clients.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(super) struct Clients {
 
 #[derive(Default)]
 struct State {
-    /// Number of arrivals and requests so far.
+    /// A logical clock: the number of new connections and requests so far.
     clock: u64,
     /// For each client, the clock when it connected or last sent a request, and its task.
     by_id: HashMap<u64, (u64, AbortHandle)>,

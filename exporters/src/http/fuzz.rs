@@ -14,7 +14,7 @@ use super::web_config::{Access, check_text};
 
 /// Size of the buffer between client and server, bytes.
 const BUFFER: usize = 64 << 10;
-/// How often the client yields to other tasks, and waits for blocking tasks, before it closes the connection.
+/// How often the client waits for blocking tasks before it closes the connection, and how often it yields to other tasks before each wait.
 const ROUNDS: usize = 4;
 
 /// Sends bytes to the server, over a connection in memory, and closes it. Returns the answer.

@@ -28,19 +28,19 @@ const LANDING: &str = concat!(
     "<li><a href=\"/readyz\">/readyz</a>: tracing works, and the latest snapshot is recent</li></ul></body></html>\n"
 );
 
-const CLOSED: &str =
+const FLOWS_FORBIDDEN: &str =
     "flows are served only if the web-config file (web.config) has users, or requires client certificates\n";
 
 const FOREIGN_HOST: &str = "the Host header names another machine: use an IP address, localhost or the host name of this machine; for other \
      names, set web.hosts, or set web.config to a web-config file with users or TLS\n";
 
-/// The content that is served. Methods are called on the server's thread and must not block. Errors are sent to the client.
+/// The content that is served. All methods except `flows` are called on the server's thread and must not block. Errors are sent to the client.
 pub trait Pages: Send + Sync + 'static {
     /// The text of `/metrics`.
     fn metrics(&self) -> Result<String, String>;
-    /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a thread of its own, so it may block.
+    /// The latest snapshot as one line of JSON, for `/api/v1/flows`. Called on a separate thread, so it may block.
     fn flows(&self) -> Result<String, String>;
-    /// Whether `/metrics` is up to date; if not, why.
+    /// Whether the latest snapshot is recent. Error: why not.
     fn readiness(&self) -> Result<(), String>;
     /// Called after the web-config file, or a certificate that it names, has changed. On an error the previous rules stay in force.
     fn web_config_reloaded(&self, outcome: Result<(), WebConfigError>);
@@ -93,7 +93,7 @@ impl Site {
         match request.uri().path() {
             "/metrics" => response::metrics(request.headers(), self.metrics()),
             "/api/v1/flows" if rules.is_authenticated => self.flows().await,
-            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, CLOSED),
+            "/api/v1/flows" => response::new(StatusCode::FORBIDDEN, TEXT, FLOWS_FORBIDDEN),
             // Prometheus and its exporters use the second names.
             "/healthz" | "/-/healthy" => response::status(Ok(())),
             "/readyz" | "/-/ready" => response::status(self.pages.readiness()),
@@ -115,7 +115,7 @@ impl Site {
         Ok(metrics.clone())
     }
 
-    /// Serves a snapshot. Few snapshots are served at a time, because a large one takes time to write, and memory until it is read.
+    /// Serves a snapshot. Their number at a time is limited, because a large snapshot takes time to write, and memory until it is read.
     async fn flows(&self) -> Response {
         let busy = || response::unavailable("too many requests for snapshots at a time; try again");
         let Ok(permit) = Arc::clone(&self.snapshots).try_acquire_owned() else { return busy() };

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_have_one_trace_and_each_its_span() {
+    fn both_ends_share_a_trace_and_each_has_its_span() {
         let ends = [end("a", ["1", "2"], Some(5)), end("b", ["2", "1"], Some(6)), end("b", ["3", "4"], None)];
         let logs = events(&ends);
         assert_eq!(logs.len(), 2, "a resource for each host");
@@ -105,7 +105,7 @@ mod tests {
         let unknown = events(&[end("a", ["x", "2"], Some(5)), end("a", ["2", "x"], Some(5))]);
         let traces: Vec<_> =
             unknown[0].scope_logs[0].log_records.iter().map(|record| &record.trace_id).collect();
-        assert!(traces.iter().all(|trace| trace.len() == 16), "of this end alone");
+        assert!(traces.iter().all(|trace| trace.len() == 16), "a trace id without a pair");
     }
 
     #[test]

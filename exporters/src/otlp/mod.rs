@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! OTLP, the protocol of OpenTelemetry, in protobuf: a log event for each closed connection, and spans for it and its subflows. An
-//! attribute that the semantic conventions name has that name. Any other name is `mptcp.` or `flow.energy.`, followed by the column of the
-//! database, which ends in its unit.
+//! attribute that the semantic conventions name has that name. Most other names are a prefix (`mptcp.`, `mptcp.subflow.`, `mptcp.event.` or
+//! `flow.energy.`), followed by the name of a database column or of an event's field.
 
 mod attributes;
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl EndSpans<'_> {
         self.end.subflows.iter().any(|row| cell(columns, row, "id").and_then(Cell::text) == Some(id))
     }
 
-    /// The timeline entries whose subflow is accepted. `None`: an entry of the connection.
+    /// The timeline entries whose subflow `is_accepted` accepts. Its parameter is `None` for an entry of the connection.
     fn events(&self, is_accepted: impl Fn(Option<&str>) -> bool) -> Vec<Event> {
         let of_row = |row: &Row| {
             let cell = |name: &str| cell(&self.columns.event, row, name);
@@ -111,7 +111,7 @@ impl EndSpans<'_> {
     }
 }
 
-/// The other fields of a timeline entry: JSON, or the reason why a subflow ended.
+/// The attributes of an event: the fields of `json`, or without them the reason why a subflow ended.
 fn detail(json: Option<&str>, reason: Option<&str>) -> Vec<KeyValue> {
     use serde_json::Value as Json;
     let Some(Ok(Json::Object(fields))) = json.map(serde_json::from_str) else {

@@ -40,7 +40,7 @@ pub struct FolderWriter<'a> {
     name: &'a str,
     columns: Vec<Column>,
     open: Option<Part>,
-    /// Number of rows.
+    /// Number of rows so far.
     pub rows: u64,
     /// Number of finished files.
     pub files: u64,

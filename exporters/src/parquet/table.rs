@@ -39,7 +39,7 @@ impl<W: Write + Send> TableWriter<W> {
         Ok(Self { file, columns: columns.iter().map(Buffer::new).collect(), buffered: 0 })
     }
 
-    /// Adds a row. Fails if a cell is not of the type of its column, or if the file cannot be written.
+    /// Adds a row. Fails if its cells do not have the number and types of the columns, or if the file cannot be written.
     pub(super) fn push(&mut self, row: Row) -> Result<()> {
         if row.len() != self.columns.len() {
             let (cells, columns) = (row.len(), self.columns.len());

@@ -15,7 +15,7 @@ use super::values::{Increase, Sums, counters, observe};
 struct Flow<K, F> {
     key: K,
     facts: F,
-    /// The last snapshot that listed the flow.
+    /// Number of the last snapshot that listed the flow.
     snapshot: u64,
     /// The events that were counted, one bit each.
     counted: u8,
@@ -33,7 +33,7 @@ pub(super) struct FlowCounters<K, T: 'static, F> {
     flows: Slab<Flow<K, F>>,
     indices: FxHashMap<K, usize>,
     snapshot: u64,
-    /// Indices of the flows that this snapshot and the previous snapshot list.
+    /// Indices of the flows that this snapshot lists, and of the flows that the previous snapshot listed.
     listed: Vec<usize>,
     listed_before: Vec<usize>,
     increase: Increase,

@@ -16,7 +16,7 @@ use super::values::{Increase, MetricValues};
 /// Maximum number of peers, of control groups and of namespaces of pods with series of their own.
 const MAX_SERIES: usize = 100;
 
-/// A label value that is `Copy`. `None`: unknown.
+/// A label value as a `Copy` type. `None`: unknown.
 type Key = Option<Label>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

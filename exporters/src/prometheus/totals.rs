@@ -81,7 +81,7 @@ impl Totals {
         self.largest_subflows.set_limit(top_flows * MAX_SUBFLOWS_PER_CONNECTION);
     }
 
-    /// Adds the traffic of every flow since the previous snapshot. Idle flows are not read: they carried nothing.
+    /// Adds the traffic of every flow since the previous snapshot. Idle flows carried nothing.
     pub fn update(&mut self, snapshot: &Snapshot) {
         self.list(snapshot);
         self.select(snapshot);
@@ -188,7 +188,7 @@ impl Totals {
         values
     }
 
-    /// The histograms by interface. An interface without an RTT sample has none.
+    /// The histograms by interface. An interface without an observation has no histogram.
     fn interface_histograms(&self) -> Vec<Vec<LabelledValues>> {
         let labelled = |sums: &BoundedSums<Option<Name>>| {
             let all = sums.labelled(|name| name.map(label)).into_iter();

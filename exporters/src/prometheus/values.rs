@@ -16,7 +16,7 @@ pub(super) struct LabelledValues {
 }
 
 impl LabelledValues {
-    /// The only values of their metrics, without labels.
+    /// A list with these values as its only entry, without labels.
     pub(super) fn only(values: &Sums) -> Vec<Self> {
         vec![Self { labels: Vec::new(), values: values.clone() }]
     }

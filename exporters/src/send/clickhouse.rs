@@ -7,7 +7,7 @@ use mpwatch_model::flow::end::EndColumns;
 
 use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender, confirmed, shown};
+use super::sender::{Engine, Record, Rejected, Sender, WRONG_SERVICE, post_confirmed, shown};
 use crate::clickhouse::{rows, schema};
 use crate::options::{Compression, TargetOptions};
 use crate::percent::percent_encoded;
@@ -16,7 +16,7 @@ use crate::percent::percent_encoded;
 /// batch: its copy to `pair_states` may be the part that had failed.
 const SETTINGS: &str = "?wait_end_of_query=1&insert_distributed_sync=1&insert_deduplicate=0";
 const CONTENT_TYPE: &str = "text/plain";
-const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema`, or for existing tables of `--check`, to the server";
+const APPLY: &str = "apply the output of `mpwatch export clickhouse --schema` to the server; for existing tables, the output of `--check`";
 
 struct Clickhouse {
     database: String,
@@ -42,7 +42,7 @@ impl Sender {
 /// The answer of a ClickHouse server to a query.
 pub fn answer_of_clickhouse(options: &TargetOptions, query: &str) -> Result<String, SendError> {
     let client = Client::new(options, "/", Scheme::Clickhouse)?;
-    let (answer, _) = confirmed(&client, &Clickhouse::new(options), &question(query))?;
+    let (answer, _) = post_confirmed(&client, &Clickhouse::new(options), &question(query))?;
     Ok(answer.text())
 }
 
@@ -96,6 +96,6 @@ impl Engine for Clickhouse {
             return Err(text);
         }
         let is_own = answer.headers.keys().any(|name| name.as_str().starts_with("x-clickhouse-"));
-        if is_own { Ok(None) } else { Err(format!("{NOT_OWN} ClickHouse: {text}")) }
+        if is_own { Ok(None) } else { Err(format!("{WRONG_SERVICE} ClickHouse: {text}")) }
     }
 }

@@ -134,7 +134,7 @@ impl Client {
         config.map_err(SendError::Credentials)
     }
 
-    /// Sends a request. Certificates and secrets are read again.
+    /// Sends a request. Reads the files with certificates and secrets again.
     pub(super) fn post(&self, post: &Post) -> Result<Answer, SendError> {
         let agent: Agent = Agent::config_builder()
             .timeout_global(Some(self.options.timeout))
@@ -177,7 +177,7 @@ impl Client {
     }
 }
 
-/// Whether the server cannot be reached, or has a certificate that is not trusted.
+/// Whether an error precedes the request: the server cannot be reached, or its certificate is not trusted.
 fn is_before_request(error: &Error) -> bool {
     use ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());

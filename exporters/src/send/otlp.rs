@@ -8,7 +8,7 @@ use ureq::http::header::CONTENT_TYPE;
 
 use super::client::{Answer, Client, Post, SendError};
 use super::headers::Scheme;
-use super::sender::{Engine, NOT_OWN, Record, Rejected, Sender};
+use super::sender::{Engine, Record, Rejected, Sender, WRONG_SERVICE};
 use crate::options::{Compression, TargetOptions};
 use crate::otlp;
 
@@ -69,7 +69,7 @@ impl Engine for Otlp {
         let kind = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let is_empty = kind.is_empty() && answer.body.is_empty();
         let rejected = if is_empty { Some(Rejected::default()) } else { otlp::rejected(kind, &answer.body) };
-        let rejected = rejected.ok_or_else(|| format!("{NOT_OWN} OTLP: {}", answer.text()))?;
+        let rejected = rejected.ok_or_else(|| format!("{WRONG_SERVICE} OTLP: {}", answer.text()))?;
         Ok(Some(rejected).filter(|(count, _)| *count > 0))
     }
 }

@@ -10,14 +10,14 @@ use mpwatch_model::table::{Cell, Column, ColumnType};
 use super::client::{Answer, Client, Post, SendError};
 use crate::sample::weight;
 
-/// HTTP status for a body that the server cannot decompress, among others (RFC 9110 section 15.5.16).
+/// HTTP status for a body that the server cannot decompress, among other causes (RFC 9110 section 15.5.16).
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 /// Beginning of the error for a successful answer of another program, such as a proxy's web page.
-pub(super) const NOT_OWN: &str = "check the address, this is not an answer of";
+pub(super) const WRONG_SERVICE: &str = "check the address, this is not an answer of";
 /// Maximum number of characters of a server's message that are shown.
 const MAX_MESSAGE: usize = 300;
 
-/// A connection and the version of its record, which increases with each later state.
+/// One end of a connection, and the version of this record: later records of the same end have greater versions.
 pub type Record = (End, u64);
 
 /// Number of connections that the server rejects for good, and the reason in its answer.
@@ -30,7 +30,7 @@ pub fn with_weight(mut columns: EndColumns) -> EndColumns {
     columns
 }
 
-/// Adds the weight of a connection. `None`: it is not sent. Without a pair, its id decides. A connection of unknown payload is always sent.
+/// Adds the weight of a connection. `None`: it is not sent. Without a pair, a hash of its id decides. If its payload is unknown, it is always sent.
 fn sampled(mut record: Record, columns: &EndColumns, threshold: Option<u64>) -> Option<Record> {
     let end = &mut record.0;
     let bytes = |name: &str| end.integer(columns, name).and_then(|bytes| u64::try_from(bytes).ok());
@@ -52,9 +52,9 @@ fn hashed(id: Option<&str>) -> u64 {
     id.unwrap_or_default().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, fnv)
 }
 
-/// Behaviour that differs between engines.
+/// Behaviour that differs between ClickHouse and OTLP.
 pub(super) trait Engine: Send {
-    /// A request before the first batch, to learn if the server can store batches; and the advice if it fails. `None`: not needed.
+    /// A request that checks whether the server can store batches, and advice for its failure. `None`: no check is needed.
     fn question(&self) -> Option<(Post, String)> {
         None
     }
@@ -68,7 +68,7 @@ pub(super) trait Engine: Send {
     }
     /// The request with a batch, and its number of connections. `None`: there is nothing to send now.
     fn encode(&self, records: Vec<Record>, columns: &EndColumns) -> io::Result<Option<(Post, u64)>>;
-    /// What the server rejects for good. `None`: nothing. Fails if the answer does not confirm the request.
+    /// The connections that the server rejects for good. `None`: it rejects none. Fails if the answer does not confirm the request.
     fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String>;
 }
 
@@ -87,7 +87,7 @@ pub struct Sent {
 
 /// Sends to one target.
 pub struct Sender {
-    /// The database keeps the target's progress under this name: kind and address.
+    /// mpwatch's database keeps the target's progress under this name: kind, address and, for ClickHouse, the name of the database there.
     pub name: String,
     client: Client,
     engine: Box<dyn Engine>,
@@ -123,10 +123,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Checks once whether the server can store batches.
+    /// Checks whether the server can store batches, unless an earlier check succeeded and no batch was refused since.
     pub fn check(&mut self) -> Result<(), SendError> {
         if let (false, Some((question, advice))) = (self.is_checked, self.engine.question()) {
-            match confirmed(&self.client, &*self.engine, &question) {
+            match post_confirmed(&self.client, &*self.engine, &question) {
                 Ok((answer, _)) => self.engine.check(&answer).map_err(SendError::Refused)?,
                 Err(SendError::Answer { status, text, is_temporary }) => {
                     return Err(SendError::Answer {
@@ -145,7 +145,7 @@ impl Sender {
     /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
         let Some((post, _)) = &self.pending else { return Ok(None) };
-        let answer = confirmed(&self.client, &*self.engine, post);
+        let answer = post_confirmed(&self.client, &*self.engine, post);
         // A server that refuses a batch may have other tables now, so they are checked again.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
         Ok(answer?.1.map(|(count, why)| (count, shown(&why))))
@@ -168,7 +168,7 @@ impl Sender {
 }
 
 /// Sends a request without a retry. Fails if the server does not confirm it.
-pub(super) fn confirmed(
+pub(super) fn post_confirmed(
     client: &Client,
     engine: &dyn Engine,
     post: &Post,

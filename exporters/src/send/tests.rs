@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Totals of a sender whose confirmation cannot be recorded at once.
+//! Tests the totals of a sender if the database cannot record the first confirmation.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -30,7 +30,7 @@ impl Engine for Bytes {
     }
 }
 
-/// Confirms this many requests with a body of one byte per connection.
+/// Starts a server that confirms `requests` requests with bodies of `body` bytes. Returns its address.
 fn server(requests: usize, body: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

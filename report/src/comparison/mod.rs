@@ -147,7 +147,7 @@ impl Row {
         })
     }
 
-    /// Whether the second set is better; undecided unless the interval excludes 0.
+    /// Whether the second set is better: undecided if the interval contains 0, or if there is no interval.
     pub(crate) fn judgement(&self) -> Judgement {
         match self.difference.filter(|difference| difference.shift.is_shown()) {
             None => Judgement::Undecided,

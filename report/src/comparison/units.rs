@@ -29,7 +29,7 @@ pub enum Independent {
 /// A difference with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Relative to the first set (0.1: 10 % more), or in the unit of the quantity if a value is zero.
+    /// Whether the difference is relative to the first set (0.1: 10 % more). Otherwise, it is in the unit of the quantity: a value is zero.
     pub relative: bool,
     /// The estimate and its interval.
     #[serde(flatten)]
@@ -78,7 +78,7 @@ impl Values {
             opened.map_or(1, |opened| self.run_starts.partition_point(|start| *start <= opened).max(1))
         };
         let of_run = self.values.chunk_by(|value, next| run(value.0) == run(next.0));
-        of_run.filter_map(medians).collect()
+        of_run.filter_map(median_value).collect()
     }
 
     /// The median of each block. Empty: there are too few values.
@@ -88,11 +88,11 @@ impl Values {
             return Vec::new();
         }
         let start = |block: usize| block * count / BLOCKS;
-        (0..BLOCKS).filter_map(|block| medians(&self.values[start(block)..start(block + 1)])).collect()
+        (0..BLOCKS).filter_map(|block| median_value(&self.values[start(block)..start(block + 1)])).collect()
     }
 }
 
-fn medians(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
+fn median_value(values: &[(Option<Timestamp>, f64)]) -> Option<f64> {
     median(&values.iter().map(|(_, value)| *value).collect::<Vec<f64>>())
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Scale<'a> {
     axis: Axis<'a>,
     low: f64,
     high: f64,
-    /// The unit of the labels, in units of the axis, and its name.
+    /// Size of the unit of the labels, in units of the axis, and its name.
     unit: (f64, &'static str),
 }
 
@@ -130,7 +130,7 @@ impl<'a> Scale<'a> {
         let dense = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(|factors| self.multiples(factors));
         let mut choices = dense.into_iter().chain((1..=MAX_STEP).map(powers));
         let mut ticks: Vec<Tick> = choices.find(is_clear).unwrap_or_default();
-        // The other powers are lines without labels.
+        // Other powers of ten get a line without a label.
         let has =
             |value: f64| ticks.iter().any(|tick| tick.value >= value * 0.99 && tick.value <= value * 1.01);
         let others: Vec<Tick> = self.multiples(&[1.0]).into_iter().filter(|tick| !has(tick.value)).collect();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_without_values_is_drawn_all_the_same() {
+    fn an_axis_without_values_is_drawn() {
         assert_eq!(labels(Unit::Count, false, &[0.0]).0.first().unwrap(), "0.0");
         assert!(!labels(Unit::Seconds, true, &[]).0.is_empty());
     }

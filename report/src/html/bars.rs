@@ -94,7 +94,7 @@ impl Bars<'_> {
         body
     }
 
-    /// Position at which bars begin: the names fit to its left.
+    /// Position at which bars begin, so that names fit to its left unless they are very long.
     fn left(&self) -> f64 {
         let letters = |row: &Bar| row.name.chars().count() + row.count.to_string().len() + 4;
         (self.rows.iter().map(letters).max().unwrap_or(0) as f64 * LETTER).clamp(MIN_LEFT, MAX_LEFT)

@@ -22,11 +22,11 @@ const COMPLETION: Axis =
 const SHARE: Axis = Axis { title: "share of connections", unit: Unit::Ratio, column: "share", log: false };
 
 /// Minimum number of values of a distribution.
-const MIN_TIMES: usize = 5;
+const MIN_VALUES: usize = 5;
 /// Maximum number of points of a distribution: a drawing does not show more.
 const MAX_POINTS: usize = 200;
 
-/// The plots. Empty: there are too few connections, or their energy is unknown.
+/// The plots. Empty: too few connections have a known energy or completion time.
 pub(super) fn plots(report: &Report) -> String {
     let flows = flows(&report.connections);
     let classes = by_class(&flows);
@@ -111,7 +111,7 @@ pub(super) fn completion_plot(
 /// The cumulative distribution of some sorted values. `None`: too few values.
 pub fn distribution(name: String, sorted: &[f64]) -> Option<Curve> {
     let all = sorted.len();
-    if all < MIN_TIMES {
+    if all < MIN_VALUES {
         return None;
     }
     let every = all.div_ceil(MAX_POINTS);

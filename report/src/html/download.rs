@@ -13,7 +13,7 @@ const LINE: f64 = 16.0;
 /// Estimated width of a letter.
 const LETTER: f64 = 6.2;
 
-/// A drawing as a separate SVG file, below its caption (HTML), in the light colours of the page.
+/// A drawing below its caption as a separate SVG file, in the light colours of the page. `caption`: with escaped markup.
 pub(super) fn standalone((width, height): (f64, f64), caption: &str, body: &str) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some tens of letters")]
     let letters = (width / LETTER) as usize;

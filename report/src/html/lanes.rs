@@ -78,9 +78,9 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     let rates = |subflow| Sampled::new(connection, subflow, samples, clock).steps();
     let rates: Vec<Vec<Step>> = connection.subflows.iter().map(rates).collect();
     let fastest = rates.iter().flatten().map(Step::rate).fold(0.0, f64::max);
-    let life = Life { connection, clock, rates, fastest };
-    let caption = life.caption();
-    let drawn = [BROAD, NARROW].map(|layout| (life.draw(&layout), layout));
+    let data = LaneData { connection, clock, rates, fastest };
+    let caption = data.caption();
+    let drawn = [BROAD, NARROW].map(|layout| (data.draw(&layout), layout));
     let drawings: String =
         drawn.iter().map(|((size, body), layout)| svg(layout.class, &caption, *size, body)).collect();
     let (size, body) = &drawn[0].0;
@@ -89,14 +89,14 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
     figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 
-struct Life<'a> {
+struct LaneData<'a> {
     connection: &'a Connection,
     clock: Clock,
     rates: Vec<Vec<Step>>,
     fastest: f64,
 }
 
-impl Life<'_> {
+impl LaneData<'_> {
     fn caption(&self) -> String {
         let height = if self.rates.iter().all(Vec::is_empty) {
             String::new()
@@ -116,7 +116,7 @@ impl Life<'_> {
         let scale = Scale::from_values(time, std::iter::once(self.clock.end));
         let axis = Horizontal { scale, left: layout.left, right: layout.width - RIGHT };
         let band = if outage::outages(self.connection).is_empty() { 0.0 } else { BAND };
-        let drawing = Drawing { life: self, layout, axis, band };
+        let drawing = Drawing { data: self, layout, axis, band };
         let bottom = drawing.bottom();
         let mut body = axis.grid(layout.parts, (0.0, bottom));
         for (index, subflow) in self.connection.subflows.iter().enumerate() {
@@ -142,7 +142,7 @@ impl Life<'_> {
 }
 
 struct Drawing<'a> {
-    life: &'a Life<'a>,
+    data: &'a LaneData<'a>,
     layout: &'a LaneLayout,
     axis: Horizontal<'a>,
     /// Height above the lanes.
@@ -155,7 +155,7 @@ impl Drawing<'_> {
     }
 
     fn bottom(&self) -> f64 {
-        self.top(self.life.connection.subflows.len())
+        self.top(self.data.connection.subflows.len())
     }
 
     fn middle(&self, index: usize) -> f64 {
@@ -164,11 +164,11 @@ impl Drawing<'_> {
 
     /// Number and interface of a subflow, its payload and cost, and when it joined or failed.
     fn words(&self, index: usize, subflow: &Subflow) -> String {
-        let connection = self.life.connection;
+        let connection = self.data.connection;
         let [first, second, third] = self.layout.words.map(|line| self.top(index) + line);
         let mut words = text("class=\"name\"", (0.0, first), &escape(&label(subflow, index)));
         words.push_str(&text("class=\"soft\"", (0.0, second), &carried(subflow, connection)));
-        if let Some((class, state)) = joined_or_failed(subflow, connection, self.life.clock) {
+        if let Some((class, state)) = joined_or_failed(subflow, connection, self.data.clock) {
             let (x, anchor) = self.layout.last;
             let attributes = format!("class=\"{class}\" text-anchor=\"{anchor}\"");
             words.push_str(&text(&attributes, (x, third), &state));
@@ -177,9 +177,9 @@ impl Drawing<'_> {
     }
 
     fn lane(&self, index: usize, subflow: &Subflow) -> String {
-        let Some(steps) = self.life.rates.get(index) else { return String::new() };
+        let Some(steps) = self.data.rates.get(index) else { return String::new() };
         let top = self.top(index) + self.layout.bar;
-        let (begin, end) = self.life.span(subflow);
+        let (begin, end) = self.data.span(subflow);
         let [begin, end] = [begin, end].map(|at| self.axis.at(at));
         let class = colour(index);
         let mut text = format!(
@@ -191,7 +191,7 @@ impl Drawing<'_> {
         let floor = top + BAR;
         let mut path = format!("M{:.1} {floor:.1}", self.axis.at(first.from));
         for step in steps {
-            let part = if self.life.fastest > 0.0 { step.rate() / self.life.fastest } else { 0.0 };
+            let part = if self.data.fastest > 0.0 { step.rate() / self.data.fastest } else { 0.0 };
             let _ = write!(path, "V{:.1}H{:.1}", floor - BAR * part, self.axis.at(step.to));
         }
         let _ = writeln!(text, "<path class=\"f{class}\" opacity=\"0.85\" d=\"{path}V{floor:.1}Z\"/>");
@@ -200,10 +200,10 @@ impl Drawing<'_> {
 
     /// The outages. The main outage is labelled with its duration.
     fn outages(&self) -> String {
-        let outages = outage::outages(self.life.connection);
-        let main = outage::main_outage(self.life.connection, &outages);
+        let outages = outage::outages(self.data.connection);
+        let main = outage::main_outage(self.data.connection, &outages);
         each(&outages, |outage| {
-            let from = self.life.clock.at(outage.from);
+            let from = self.data.clock.at(outage.from);
             let duration = outage.duration.seconds();
             let [x, end] = [from, from + duration].map(|at| self.axis.at(at));
             let mut body = format!(
@@ -227,7 +227,7 @@ impl Drawing<'_> {
     }
 
     fn events(&self) -> String {
-        let connection = self.life.connection;
+        let connection = self.data.connection;
         let mark = |entry: &TimelineEntry| {
             let (TimelineEvent::SubflowStale { subflow, .. }
             | TimelineEvent::SubflowClosed { subflow, .. }
@@ -239,7 +239,7 @@ impl Drawing<'_> {
             let class = if entry.event.is_failure() { "bad" } else { "mark" };
             Some(format!(
                 "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}</title></circle>\n",
-                self.axis.at(self.life.clock.at(entry.at)),
+                self.axis.at(self.data.clock.at(entry.at)),
                 self.middle(connection.subflow_number(subflow)? - 1),
                 escape(&entry.event.sentence(|id| connection.subflow_name(id)))
             ))
@@ -249,7 +249,7 @@ impl Drawing<'_> {
 
     /// A bracket next to the lanes of each group of subflows that share a bottleneck.
     fn brackets(&self) -> String {
-        let connection = self.life.connection;
+        let connection = self.data.connection;
         let bracket = |(group, number): (&Vec<SubflowId>, u32)| {
             let x = self.layout.width - BRACKET - f64::from(number % 3) * BRACKET;
             let numbers = group.iter().filter_map(|id| connection.subflow_number(*id));

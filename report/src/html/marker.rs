@@ -3,23 +3,23 @@
 
 use super::drawing::colour;
 
-/// Number of dash patterns of the style sheet, and of shapes.
+/// Number of dash patterns of the style sheet, and of marks.
 const KINDS: usize = 6;
 
 /// The style of a curve.
 #[derive(Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct CurveStyle {
     /// Position from 0: among the curves from papers if `is_paper`, else among the measured curves.
     number: usize,
     is_paper: bool,
 }
 
-impl Look {
+impl CurveStyle {
     /// The styles of curves, in order. `true`: a paper reports the curve.
     pub(super) fn from_papers(papers: impl Iterator<Item = bool>) -> Vec<Self> {
         let mut numbers = [0.., 0..];
-        let look = |is_paper: bool| Some(Self { number: numbers[usize::from(is_paper)].next()?, is_paper });
-        papers.filter_map(look).collect()
+        let style = |is_paper: bool| Some(Self { number: numbers[usize::from(is_paper)].next()?, is_paper });
+        papers.filter_map(style).collect()
     }
 
     /// CSS classes of the line. Curves of one colour have different dashes.
@@ -60,22 +60,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twelve_measured_curves_and_a_paper_have_different_looks() {
-        let looks = Look::from_papers((0..12).map(|_| false).chain([true]));
+    fn twelve_measured_curves_and_a_paper_have_different_styles() {
+        let styles = CurveStyle::from_papers((0..12).map(|_| false).chain([true]));
         let all: std::collections::BTreeSet<(String, String)> =
-            looks.iter().map(|look| (look.line(), look.stroke())).collect();
+            styles.iter().map(|style| (style.line(), style.stroke())).collect();
         assert_eq!(all.len(), 13);
-        assert!(looks[12].mark(0.0, 0.0).contains("hollow paper"));
+        assert!(styles[12].mark(0.0, 0.0).contains("hollow paper"));
     }
 
     #[test]
     fn without_colours_six_curves_differ_by_mark_and_by_dash() {
         let without = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
-        let looks = Look::from_papers((0..6).map(|_| false));
+        let styles = CurveStyle::from_papers((0..6).map(|_| false));
         let dashes: std::collections::BTreeSet<String> =
-            looks.iter().map(|look| look.line().split(' ').nth(1).unwrap_or_default().to_owned()).collect();
+            styles.iter().map(|it| it.line().split(' ').nth(1).unwrap_or_default().to_owned()).collect();
         let marks: std::collections::BTreeSet<String> =
-            looks.iter().map(|look| without(look.mark(9.0, 9.0))).collect();
+            styles.iter().map(|style| without(style.mark(9.0, 9.0))).collect();
         assert_eq!((dashes.len(), marks.len()), (6, 6));
     }
 }

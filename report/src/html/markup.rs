@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text, lists and tables as HTML, and drawings as SVG in a figure.
+//! Text, lists and tables as HTML, and lines of text in SVG drawings.
 
 use crate::text::grid::{Align, Grid};
 use crate::text::words::Fact;

@@ -18,7 +18,7 @@ use crate::text::words::capital;
 /// Number of connections that are shown in full. Other connections are lines that the reader can open.
 const MAX_OPEN: usize = 6;
 
-/// The report as a page. `samples`: counters of long connections over time, for the lanes; may be empty.
+/// The report as a page. `samples`: counters of long connections over time, for lanes and plots; may be empty.
 pub fn report(report: &Report, samples: &CounterSeries) -> String {
     let run = &report.run;
     let labels = pairs(&run.setup.labels).map(|labels| format!(", {labels}")).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::axis::{Axis, Horizontal, Scale, ends, number};
 use super::drawing;
-use super::marker::Look;
+use super::marker::CurveStyle;
 use super::markup::{MIDDLE, escape, text};
 
 const WIDTH: f64 = 400.0;
@@ -110,16 +110,16 @@ impl Plot<'_> {
         let area = Area { x, y, top: TOP + LEGEND_LINE * lines, shift: 0.0 };
         let mut body = legend;
         body.push_str(&area.axes());
-        for (index, (curve, look)) in self.curves.iter().zip(self.looks()).enumerate() {
+        for (index, (curve, style)) in self.curves.iter().zip(self.styles()).enumerate() {
             let area = Area { shift: self.shift(index), ..area };
-            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", look.line(), area.path(curve));
-            body.push_str(&area.intervals(curve, look));
+            let _ = writeln!(body, "<path class=\"curve {}\" d=\"{}\"/>", style.line(), area.path(curve));
+            body.push_str(&area.intervals(curve, style));
         }
         ((WIDTH, area.bottom() + BOTTOM), body)
     }
 
-    fn looks(&self) -> Vec<Look> {
-        Look::from_papers(self.curves.iter().map(|curve| curve.paper))
+    fn styles(&self) -> Vec<CurveStyle> {
+        CurveStyle::from_papers(self.curves.iter().map(|curve| curve.paper))
     }
 
     /// Horizontal shift of a curve, so that the intervals of several curves do not overlap.
@@ -137,7 +137,7 @@ impl Plot<'_> {
     /// The names of the curves, each after a piece of its line, and the number of lines of text.
     fn legend(&self, left: f64) -> (String, f64) {
         let (mut legend, mut x, mut line) = (String::new(), left, 0.0);
-        for (curve, look) in self.curves.iter().zip(self.looks()) {
+        for (curve, style) in self.curves.iter().zip(self.styles()) {
             let width = SAMPLE + 24.0 + LETTER * curve.name.chars().count() as f64;
             if x > left && x + width > WIDTH {
                 (x, line) = (left, line + 1.0);
@@ -145,10 +145,10 @@ impl Plot<'_> {
             let y = LEGEND_LINE * (line + 0.5);
             if curve.points.len() > 1 {
                 let _ =
-                    write!(legend, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", look.line());
+                    write!(legend, "<path class=\"curve {}\" d=\"M{x:.1} {y:.1}h{SAMPLE}\"/>", style.line());
             }
             if !curve.intervals.is_empty() {
-                legend.push_str(&look.mark(x + SAMPLE / 2.0, y));
+                legend.push_str(&style.mark(x + SAMPLE / 2.0, y));
             }
             // A name that is too long is condensed.
             let is_long = width > WIDTH - left;
@@ -210,15 +210,15 @@ impl Area<'_> {
     }
 
     /// A mark for each point, and its interval.
-    fn intervals(&self, curve: &Curve, look: Look) -> String {
+    fn intervals(&self, curve: &Curve, style: CurveStyle) -> String {
         let mut body = String::new();
         for ((x, y), interval) in curve.with_intervals().take(curve.intervals.len()) {
             let x = self.at_x(x);
             if let Some(interval) = interval {
                 let path = self.y.interval(interval, |value| self.at_y(value), x, true);
-                let _ = writeln!(body, "<path class=\"whisker {}\" d=\"{path}\"/>", look.stroke());
+                let _ = writeln!(body, "<path class=\"whisker {}\" d=\"{path}\"/>", style.stroke());
             }
-            body.push_str(&look.mark(x, self.at_y(y)));
+            body.push_str(&style.mark(x, self.at_y(y)));
         }
         body
     }

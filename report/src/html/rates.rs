@@ -114,7 +114,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Shortens the step during which the path failed: it ends at the failure, because the path carried all bytes before.
+/// Shortens the step during which the path failed: it ends at the failure, because its bytes were carried before. Removes later empty steps.
 fn end_at(failure: f64, steps: &mut Vec<Step>) {
     let is_failing = |step: &&mut Step| (step.from..step.to).contains(&failure) && step.from < failure;
     if let Some(last) = steps.iter_mut().find(is_failing) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fairness between long flows and its cost `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, too small windows.
+//! Fairness between long flows and its cost `[RN10]`: Jain's index, slowest flow, retransmissions, timeouts, windows too small for fast retransmit.
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;

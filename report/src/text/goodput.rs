@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goodput_of_a_run_is_of_all_its_connections() {
+    fn the_goodput_of_a_run_covers_all_its_connections() {
         let report = fixture::report(vec![fixture::closed(1), fixture::closed(2)]);
         let facts: Vec<Fact> = facts(&report).collect();
         assert_eq!(facts.len(), 2, "the other ends are on another host");

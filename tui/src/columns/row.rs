@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The row's rate over time, and the connection's rate over time. The scale is the connection's, so that subflows are comparable.
+    /// The row's rate over time, and the connection's rate over time. The second determines the scale, so that subflows are comparable.
     pub(super) fn trend(&self) -> (Vec<f32>, Vec<f32>) {
         if let Subject::Aggregate { rates, .. } = self.subject {
             return (rates.to_vec(), rates.to_vec());

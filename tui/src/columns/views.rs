@@ -6,7 +6,7 @@ pub(crate) struct Choice {
     pub(crate) key: &'static str,
     /// Columns with a lower rank get their width first.
     pub(crate) rank: u8,
-    /// Whether the column is shown only if every column that is not extra has its full width.
+    /// Whether the column gets width only after all columns that are not extra.
     pub(crate) is_extra: bool,
 }
 

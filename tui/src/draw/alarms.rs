@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines below the tabs that report missing or simulated data, most important first.
+//! Lines below the tabs that report a lost daemon, a demo, and missing or simulated data, most important first.
 
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::endpoint::printable;

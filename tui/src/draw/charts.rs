@@ -61,7 +61,7 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Co
 /// Each run: the index of a line, and consecutive known values of this line as pairs of time and value.
 type Runs = Vec<(usize, Vec<(f64, f64)>)>;
 
-/// Draws two charts with one time axis, which ends at the latest value: rate at the left, RTT (in the energy view: power) at the right.
+/// Draws charts of the rate and, at the right, of the RTT (energy view: power), with one time axis. `all`: number of lines before the limit.
 fn both(app: &App, frame: &mut Frame<'_>, area: Rect, subjects: &[ChartLine], all: usize) {
     if area.height < 4 || subjects.is_empty() {
         return;

@@ -150,8 +150,8 @@ fn tabs(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let forms = problems(app).into_iter().flat_map(|problems| {
         let with_note = problems.clone().and("  ", Ink::Normal).join(note.clone());
         // A filter and the grouping of the peers view stay visible even if the problems need the room.
-        let is_hidden = app.filter_text.is_empty() && app.tab != Tab::Peers;
-        std::iter::once(with_note).chain(is_hidden.then_some(problems))
+        let may_omit_note = app.filter_text.is_empty() && app.tab != Tab::Peers;
+        std::iter::once(with_note).chain(may_omit_note.then_some(problems))
     });
     let forms = forms.chain([note.clone()]);
     put(app, frame, rest, Text::first_that_fits(forms, rest.width.into()).fitted(rest.width.into(), true));

@@ -44,7 +44,7 @@ const HELP: [(&str, &str); 6] = [
     ("See an example", "mpwatch demo"),
 ];
 
-/// Draws the text for the case that no connection exists, or none passes the filter.
+/// Draws the text for the case that no connection exists, or none matches the filter.
 pub(super) fn no_rows(app: &App, frame: &mut Frame<'_>, area: Rect) {
     let connections = app.snapshot().map_or(0, |snapshot| snapshot.connections.len());
     let lines = if connections > 0 { no_match(app, connections) } else { no_connection(app) };

@@ -23,7 +23,7 @@ fn on_screen(app: &App, area: Rect) -> std::ops::Range<usize> {
     offset..offset + usize::from(area.height.saturating_sub(1))
 }
 
-/// The rows on the screen. The parameter is the result of the function [`aggregates`].
+/// The rows on the screen. `aggregates`: the result of the function [`aggregates`].
 fn visible<'a>(app: &'a App, area: Rect, aggregates: &'a [ShownAggregate]) -> Vec<Row<'a>> {
     if let Rows::Flows(flows) = &app.rows {
         let rows = on_screen(app, area).map_while(|row| flows.get(row));

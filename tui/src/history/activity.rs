@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recent rate of a flow, rounded to steps with hysteresis. Sorted by these steps, rows keep their order if rates change little.
 
-/// Width of a step in units of [`level`]: half of a factor of two.
+/// Width of a step in units of [`level`]: a factor of about the square root of two.
 const STEP: i16 = 16;
 
 /// About 32 times the binary logarithm of a rate plus a constant: the upper bits of the float.
@@ -14,7 +14,7 @@ fn level(rate: f32) -> i16 {
 pub(crate) struct Activity {
     /// Exponential moving average of the rate, bit/s. `None`: no rate was added.
     mean: Option<f32>,
-    /// 0 for an idle flow.
+    /// The rate rounded to steps, in units of [`level`]; 0 for an idle flow.
     pub(crate) step: i16,
 }
 

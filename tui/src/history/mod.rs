@@ -20,7 +20,7 @@ use tracks::{FlowValues, Tracks};
 
 /// Maximum number of snapshots kept, through which the user can step.
 const MAX_FRAMES: usize = 600;
-/// Maximum total number of connections in the kept snapshots.
+/// Maximum total number of connections in the kept snapshots; the two latest snapshots are kept in any case.
 const MAX_FRAME_CONNECTIONS: usize = 20_000;
 /// Maximum number of closed connections that are remembered.
 pub(crate) const MAX_CLOSED: usize = 1_000;
@@ -49,9 +49,9 @@ pub(crate) struct History {
     pub(crate) connections: Tracks<ConnectionId>,
     pub(crate) subflows: Tracks<SubflowId>,
     frames: VecDeque<Arc<Digested>>,
-    /// Number of connections in all frames.
+    /// Number of connections in the kept snapshots.
     held: usize,
-    /// Frames to free after the next drawing.
+    /// Snapshots to free after the next drawing.
     retired: Vec<Arc<Digested>>,
     ticks: Tick,
     closed: VecDeque<ClosedConnection>,
@@ -81,7 +81,7 @@ impl History {
         tick
     }
 
-    /// Frees the retired snapshots. With ten thousand flows this takes longer than drawing a frame.
+    /// Frees the retired snapshots. With ten thousand flows this takes longer than drawing the screen.
     pub(crate) fn tidy(&mut self) {
         self.retired.clear();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each action changes.
+//! Performs the actions of the user.
 
 use mpwatch_model::filter::Filter;
 use mpwatch_model::flow::connection::Connection;

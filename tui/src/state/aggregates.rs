@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of the paths and peers views, up to one per flow. Only members and rates are stored. Sums are computed for the rows on screen
-//! and for the sort column. An aggregate has the same number in every snapshot. All aggregates share a few vectors, to save allocations.
+//! The rows of the paths and peers views, up to one row per flow. Only members and rates are stored. Sums are computed for the rows on screen
+//! and for the sort column. An aggregate keeps its number as long as possible. All aggregates share a few vectors, to save allocations.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::digest::Entry;
 use crate::history::{Activity, Tick};
 use crate::state::view::{ClosedFilter, Tab};
 
-/// Which flows are aggregated, and by which property. Aggregates keep their numbers while the scope is unchanged.
+/// Which flows are aggregated, and by which property. If the scope changes, aggregates get new numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scope {
     pub(crate) tab: Tab,
@@ -217,7 +217,7 @@ fn connected(paths: usize, links: &[(u32, u32)]) -> Vec<Option<SharedPath>> {
 }
 
 impl Aggregates {
-    /// The aggregates of a new snapshot, sorted. If the scope is unchanged, aggregates keep their numbers.
+    /// The aggregates of a new snapshot, sorted. Whether they keep their numbers: see [`Self::emptied`].
     pub(crate) fn update<'a>(
         self,
         context: Context<'a>,

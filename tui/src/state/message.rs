@@ -36,7 +36,7 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// Computes the digest of a snapshot. Call it on the thread that delivers snapshots: with many flows it takes several frames' time.
+    /// Computes the digest of a snapshot. Call it on the thread that delivers snapshots: with many flows it takes longer than drawing.
     pub fn snapshot(snapshot: impl Into<Arc<Snapshot>>) -> Self {
         Self::Snapshot(Arc::new(Digested::new(snapshot)))
     }

@@ -61,7 +61,7 @@ impl App {
         }
     }
 
-    /// Builds the rows. Aggregates of the previous rows `before` keep their numbers.
+    /// Builds the rows. If possible, aggregates keep their numbers from the previous rows `before`.
     pub(crate) fn build_rows(&self, before: Rows) -> Rows {
         match self.tab {
             Tab::Health => Rows::None,
@@ -168,7 +168,7 @@ struct Ranking {
     index: u32,
 }
 
-/// If both ends of a connection are on this machine, places the server below the client, which mostly sends and so has more data.
+/// If both ends of a connection are on this machine, the server gets the ranking of the client, so that its row is below the client's row.
 fn put_ends_together(shown: &[(Location, Entry<'_>)], rankings: &mut [Ranking]) {
     if !shown.iter().any(|(_, entry)| entry.digest.is_server) {
         return;

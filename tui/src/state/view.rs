@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user selected: tab, sort column, row, and the open popup or input line.
+//! The selections of the user: tab, sort column, row, and the open popup or input line.
 
 use mpwatch_model::id::{ConnectionId, SubflowId};
 
@@ -87,7 +87,7 @@ pub(crate) struct TableState {
     pub(crate) columns: Vec<(&'static str, bool)>,
 }
 
-/// Whether a popup or an input line is open and receives the keys.
+/// The part of the screen that receives the keys: the table, or an open popup or input line.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Mode {
     #[default]

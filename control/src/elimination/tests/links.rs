@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the rules that concern a whole link: no connection loses a link, and harm is judged by what all connections carry over it.
+//! Tests of the rules for a whole link: no connection loses its last subflow over it, and its throughput is the sum over all connections.
 
 use mpwatch_model::flow::bottleneck::{PairVerdict, SharedCap, Verdict};
 use mpwatch_model::flow::elimination::{EliminationPolicy, EliminationStep};
@@ -9,7 +9,7 @@ use super::network::{Network, pair, removed, second};
 use super::{POLICY, first_decisions, report};
 use crate::elimination::{Decision, Eliminator};
 
-/// Lets several seconds pass and returns all decisions. Removals are reported as done; rates stay.
+/// Lets several seconds pass and returns all decisions. Removals are reported as done; the rates do not change.
 fn seconds(count: u64, networks: &mut [Network], eliminator: &mut Eliminator) -> Vec<Decision> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -64,7 +64,7 @@ fn nothing_is_removed_while_another_connection_contradicts() {
     }
 }
 
-/// Two connections with two subflows on one link; subflow 1 of the first one is removed, and then rates become those given.
+/// Two connections with two subflows each, all on one link. Removes subflow 1 of the first connection, then applies `rates` for 5 s.
 fn after_removal(rates: [[u64; 2]; 2]) -> (Vec<Decision>, [Network; 2], Eliminator) {
     let mut networks = [Network::with_rates(&[10, 20]), Network::numbered(2, &[10, 20])];
     networks[0].share(&[1, 2], 0.99);
@@ -78,7 +78,7 @@ fn after_removal(rates: [[u64; 2]; 2]) -> (Vec<Decision>, [Network; 2], Eliminat
 }
 
 #[test]
-fn the_gain_of_another_connection_on_the_link_is_no_harm() {
+fn a_gain_of_another_connection_on_the_link_compensates() {
     let (decisions, ..) = after_removal([[0, 15], [20, 25]]);
     let [Decision::Record(_, EliminationStep::Confirmed(throughput))] = &decisions[..] else {
         panic!("{decisions:?}")
@@ -87,7 +87,7 @@ fn the_gain_of_another_connection_on_the_link_is_no_harm() {
 }
 
 #[test]
-fn the_gain_of_another_path_of_the_group_is_no_harm() {
+fn a_gain_of_another_path_of_the_group_compensates() {
     let mut networks = [Network::with_rates(&[10, 20, 15])];
     networks[0].share(&[1, 2, 3], 0.99);
     let mut eliminator = Eliminator::new(EliminationPolicy { max_per_minute: 1, ..POLICY });
@@ -104,7 +104,7 @@ fn after_a_drop_on_a_link_nothing_is_removed_over_it_for_a_minute() {
     assert!(matches!(&decisions[..], [Decision::Record(_, EliminationStep::LeftAlone(_))]), "{decisions:?}");
     networks[1].share(&[1, 2], 0.99);
     assert_eq!(seconds(59, &mut networks, &mut eliminator), []);
-    assert_eq!(removed(&seconds(3, &mut networks, &mut eliminator)), [1], "of the other connection");
+    assert_eq!(removed(&seconds(3, &mut networks, &mut eliminator)), [1], "after a minute");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn nothing_is_removed_while_the_best_subflow_makes_no_progress() {
 }
 
 #[test]
-fn a_verdict_that_changes_starts_again() {
+fn an_insufficient_verdict_restarts_the_time_of_stability() {
     let mut network = Network::with_rates(&[10, 20]);
     let mut eliminator = Eliminator::new(POLICY);
     for second in 0..30 {
@@ -116,7 +116,7 @@ fn a_verdict_that_changes_starts_again() {
 }
 
 #[test]
-fn a_method_without_probabilities_is_believed() {
+fn a_verdict_without_a_probability_is_sufficient() {
     let mut network = Network::with_rates(&[10, 20]);
     network.share(&[1, 2], 0.99);
     network.pairs[0].probability = None;
@@ -125,7 +125,7 @@ fn a_method_without_probabilities_is_believed() {
 }
 
 #[test]
-fn a_subflow_is_decided_once_and_a_failure_ends_it() {
+fn a_removal_is_decided_once_and_after_a_failure_nothing_more_is_removed() {
     for is_planned in [true, false] {
         let mut network = Network::with_rates(&[10, 20, 15]);
         network.share(&[1, 2], 0.99);

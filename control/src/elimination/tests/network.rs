@@ -148,7 +148,7 @@ impl Network {
     }
 }
 
-/// A verdict from the rates of all connections.
+/// A verdict that is derived from the rates of all connections.
 pub(super) fn pair(a: SubflowId, b: SubflowId, verdict: Verdict, probability: Option<f64>) -> PairVerdict {
     let evidence = Some(Evidence { connections: Some(2), pooled_paths: Some(2), ..Evidence::default() });
     PairVerdict { a: a.min(b), b: a.max(b), verdict, probability, since: None, evidence }

@@ -76,7 +76,7 @@ fn check(state: &Connection, decisions: &[Decision], sufficient: &BTreeMap<(u64,
             continue;
         }
         let [removed, kept] = [removal.removed.subflow, removal.kept.subflow];
-        assert!(gone.insert(removed), "twice");
+        assert!(gone.insert(removed), "a subflow is removed twice");
         assert!(removal.group.contains(&removed) && removal.group.contains(&kept) && removed != kept);
         let is_usable = |id| state.subflows.iter().any(|subflow| subflow.id == id && !subflow.backup);
         assert!(is_usable(removed) && is_usable(kept));
@@ -131,7 +131,7 @@ proptest! {
                 for decision in &decisions {
                     match decision {
                         Decision::Remove(connection, removal) => {
-                            prop_assert!(!left_alone.contains(connection), "after a drop or a failure");
+                            prop_assert!(!left_alone.contains(connection), "a removal after a drop or a failure");
                             times.push((*connection, now));
                             let fails = times.len() % 7 == usize::from(failing);
                             eliminator.report(*connection, removal, (!fails).then_some(true));

@@ -102,7 +102,7 @@ fn a_client_with_occasional_requests_outlives_idle_ones() {
     let mut regular = connect(&server);
     let mut idle = Vec::new();
     for _ in 0..10 {
-        // Before it reads the next request, the server may accept the batches of two rounds: fewer than `MAX_CLIENTS`.
+        // The server may accept the idle clients of two rounds before it reads the next request: fewer than `MAX_CLIENTS`.
         idle.extend((0..MAX_CLIENTS / 4).map(|_| connect(&server)));
         regular.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = [0; 12];

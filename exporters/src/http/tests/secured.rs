@@ -254,7 +254,7 @@ fn snapshots_are_served_to_a_limited_number_of_clients_at_a_time() {
     let folder = Folder::new(&format!("{USERS}{}\n", hash("right")));
     let (server, _) = start_with(folder.access());
     let right = login("prometheus", "right");
-    assert!(get(&server, "/metrics", &right).0.starts_with("http/1.1 200"), "the password is cached");
+    assert!(get(&server, "/metrics", &right).0.starts_with("http/1.1 200"), "no cached password");
     let request = format!("GET /api/v1/flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{right}\r\n");
     let slow = |_| {
         let mut stream = connect(&server);

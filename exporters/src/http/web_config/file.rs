@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// The whole file. An empty file allows plain HTTP without basic auth.
+/// A web-config file. An empty file allows plain HTTP without basic auth.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WebConfig {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the rules of access from a web-config file.
+//! Loads the access rules from a web-config file.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,8 @@ use super::tls;
 
 pub(super) type Loaded = (Option<TlsAcceptor>, Option<Users>, bool);
 
-/// Loads a web-config file and the files that it names: TLS, the users, and whether every client must authenticate. Calls `note` for each
-/// file before reading it, so that no change is missed.
+/// Loads a web-config file and the files that it names. Returns TLS, the users, and whether every client must authenticate. Calls `note` for
+/// each file before reading it, so that no change is missed.
 pub(super) fn load(path: &Path, note: &mut dyn FnMut(&Path)) -> Result<Loaded, String> {
     note(path);
     let text = fs::read(path).map_err(|error| error.to_string())?;

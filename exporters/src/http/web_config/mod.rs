@@ -31,7 +31,7 @@ pub struct WebConfigError {
     reason: String,
 }
 
-/// The rules of access.
+/// The access rules.
 #[derive(Default)]
 pub(super) struct Rules {
     /// Accepts TLS connections. `None`: plain HTTP.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stands for `load.rs` if the cargo feature `web-config` is missing: no file is accepted, so there is neither TLS nor a user.
+//! Replaces `load.rs` if the cargo feature `web-config` is disabled: every file is rejected, so there are no TLS and no users.
 
 use std::future::Pending;
 use std::io;

@@ -16,7 +16,7 @@ pub(super) struct FlowValues {
     /// Sum of the send and receive rates, bit/s. `None`: unknown.
     pub(super) rate: Option<BitsPerSecond>,
     pub(super) rtt: Option<Micros>,
-    /// Total energy above idle since mpwatch observes the flow. `None`: unknown.
+    /// Total energy above idle while mpwatch observed the flow. `None`: unknown.
     pub(super) active: Option<Microjoules>,
 }
 
