@@ -256,7 +256,7 @@ impl Shared {
 /// The connection that the thread of a reader writes to.
 struct Output {
     stream: UnixStream,
-    /// When the current write began. `None`: no write is in progress.
+    /// When writing the current part began. `None`: no write is in progress.
     stalled_since: Mutex<Option<Instant>>,
 }
 

@@ -67,7 +67,7 @@ impl Screen {
     }
 
     fn send(&self, feed: Feed) {
-        // Fails only when the user has quit, and then `stop` is set.
+        // Fails only if the thread has ended, and its end sets `stop`.
         let _ = self.feed.as_ref().map(|sender| sender.send(feed));
     }
 

@@ -70,7 +70,7 @@ impl Mib {
         }
     }
 
-    /// Adds a process. The first process of a namespace is read at once, because it may have ended at the next tick.
+    /// Adds a process. If its namespace had no known process, the counters are read at once, because the process may end before the next tick.
     fn add(&mut self, inode: u32, pid: u32) {
         if self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&inode) {
             self.namespaces.retain(|_, namespace| namespace.pid.is_some());

@@ -53,7 +53,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     phase: Phase,
-    /// When the open window closes, the planned one opens, or the next check is due.
+    /// When the open window closes, the planned window opens, or the next decision is due.
     due: Instant,
     /// When the latest window closed.
     closed: Instant,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_what_flows_use() {
+    fn the_number_of_windows_follows_the_cpu_time_of_flows() {
         // Columns: share of a CPU, period, least and most windows per minute.
         let table = [
             (0.0, PERIOD, 3.4, 3.8),
