@@ -124,7 +124,7 @@ impl Budget {
         SamplingRate { interval_factor: self.factor(Samples).unwrap_or(rate.interval_factor), ..rate }
     }
 
-    /// Current minimum time from one window to the next.
+    /// Current length of the period in which at most one window opens.
     pub(crate) fn window_period(&self) -> Duration {
         self.factor(Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
     }

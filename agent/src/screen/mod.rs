@@ -80,7 +80,7 @@ impl Screen {
         }
     }
 
-    /// Ends the thread. `None`: the thread has ended before, or hangs.
+    /// Ends the thread and returns its outcome. `None`: this function was called before, or the thread hangs.
     fn end(&mut self) -> Option<thread::Result<io::Result<()>>> {
         self.feed = None;
         let thread = self.thread.take()?;

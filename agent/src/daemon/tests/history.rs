@@ -78,9 +78,9 @@ fn the_snapshots_that_are_kept_are_bounded_in_number_and_size() {
     let earlier: usize = recent[1..].iter().sum();
     assert!(earlier <= MAX_KEPT_BYTES && earlier + each > MAX_KEPT_BYTES - each, "{recent:?}");
     // A snapshot that is larger than the bound is kept alone, because a new client needs it.
-    let bursting = snapshot(0, 20_000);
-    assert!(size(&bursting) > MAX_KEPT_BYTES);
-    (0..3).for_each(|_| shared.keep(Arc::clone(&bursting)));
+    let oversized = snapshot(0, 20_000);
+    assert!(size(&oversized) > MAX_KEPT_BYTES);
+    (0..3).for_each(|_| shared.keep(Arc::clone(&oversized)));
     assert_eq!(lock(&shared.recent).len(), 1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conservation of energy: in 200 000 random windows with wraps, jumps, pauses and zones that vanish, all parts add up to the total.
+//! Conservation of energy: in 200 000 random windows (some with wraps, jumps or vanished zones, some still open), all parts add up to the total.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -232,7 +232,7 @@ fn random_load(random: &mut Random, machine: &SimulatedMachine) -> Load {
 }
 
 #[test]
-fn without_faults_the_sum_of_windows_is_last_minus_first() {
+fn without_faults_the_sum_of_windows_is_the_advance_of_the_counters() {
     let mut random = Random::new(11);
     let power = PowerModel::Linear { idle: 40_000, dynamic: 160_000 };
     for shape in [

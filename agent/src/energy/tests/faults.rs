@@ -100,7 +100,7 @@ fn a_window_that_has_ended_is_compared_with_another_die_only_once() {
 }
 
 #[test]
-fn the_platform_is_shown_and_never_added() {
+fn the_platform_zone_is_displayed_but_not_counted() {
     let mut rig = rig(Platform::Psys);
     rig.work(&second());
     let snapshot = rig.split.snapshot();

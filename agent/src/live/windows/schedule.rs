@@ -59,7 +59,7 @@ pub(crate) struct Schedule {
     closed: Instant,
     /// End of the current period.
     period_end: Instant,
-    /// Minimum time from one window to the next, from the next window on.
+    /// Length of the periods that begin from now on.
     pub(crate) period: Duration,
     /// Number of windows so far.
     opened: u32,
