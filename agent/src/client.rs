@@ -27,7 +27,7 @@ const MAX_GREETING: usize = 64 << 10;
 const MAX_SNAPSHOT: usize = 1 << 30;
 /// The beginning of a line with an [`Earlier`] snapshot.
 const EARLIER: &str = "{\"earlier\":";
-/// A daemon is silent if it sends nothing for this long plus three of its intervals.
+/// A daemon is silent if it sends no complete line for this long plus three of its intervals.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The first line of the daemon: the versions of the protocol and of mpwatch.
@@ -161,7 +161,7 @@ impl Daemon {
         Ok(Some(snapshot))
     }
 
-    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon sends no greeting.
+    /// Reads a complete line of at most `limit` bytes. `None`: the stop flag is set, or the daemon disconnects before its greeting.
     fn line(&mut self, what: &'static str, limit: usize) -> Result<Option<String>, AttachError> {
         let mut line = Vec::new();
         let deadline = Instant::now() + TIMEOUT + 3 * self.interval;

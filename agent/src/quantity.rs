@@ -10,7 +10,7 @@ use mpwatch_model::quantity::{parse_duration_up_to, parse_size};
 
 /// Parses a retention time of 1 h to 3650 d.
 #[cfg(feature = "clickhouse")]
-pub(crate) fn parse_days(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_retention(text: &str) -> Result<Duration, String> {
     let allowed = Duration::from_hours(1)..=Duration::from_hours(3_650 * 24);
     let duration = parse_duration(text).filter(|duration| allowed.contains(duration));
     duration.ok_or_else(|| "use a number with d or h, 1h to 3650d".to_owned())

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_before_now_of_the_day_or_a_date() {
+    fn a_duration_is_parsed_and_wrong_times_are_refused() {
         assert_eq!(parse("2h"), Ok(TimeSpec::Ago(SignedDuration::from_hours(2))));
         assert_eq!(parse("7d"), parse("1w"));
         for wrong in
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_ends_at_the_first_such_time_after_its_start() {
+    fn a_period_ends_at_the_first_occurrence_of_a_time_of_the_day() {
         for (since, until, end) in [
             ("14:05", "14:10", "2026-02-28T13:10:00Z"),
             ("23:50", "00:10", "2026-02-28T23:10:00Z"),

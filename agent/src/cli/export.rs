@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 #[cfg(feature = "http-client")]
 use super::target::TargetArgs;
 #[cfg(feature = "clickhouse")]
-use crate::quantity::parse_days;
+use crate::quantity::parse_retention;
 #[cfg(feature = "http-client")]
 use crate::quantity::parse_step;
 use crate::system::paths;
@@ -44,7 +44,7 @@ pub(crate) struct ClickhouseOptions {
     #[arg(long, value_name = "NAME", requires = "tables", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cluster: Option<String>,
     /// With --schema: let the server delete connections (but not the hourly sums) after this time, for example 90d
-    #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_days)]
+    #[arg(long, value_name = "DURATION", requires = "schema", conflicts_with_all = ["url", "check"], value_parser = parse_retention)]
     pub(crate) keep: Option<Duration>,
     #[command(flatten)]
     pub(crate) target: TargetArgs<true>,

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 use crate::config::suggest;
 
-/// Replaces the parser's suggestion, which may have only a few letters in common with the wrong option. `words`: the arguments.
+/// Suggests a command if the parser does not. Replaces the parser's suggestion of an option, which may be dissimilar. `words`: the arguments.
 pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -> Error {
     if let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) {
         let names: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();

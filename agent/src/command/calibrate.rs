@@ -103,7 +103,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Fails while other programs use more than `limit` of the CPUs.
+    /// Fails if other programs use more than `limit` of the CPUs now. Otherwise decides whether the calibration is under load.
     fn check_other_use(&mut self, limit: f64) -> anyhow::Result<()> {
         let before = ticks::now();
         thread::sleep(self.timing.settle.max(Duration::from_secs(1)));

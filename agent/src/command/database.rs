@@ -58,7 +58,7 @@ impl Database {
         self.is_paused = paused.is_some();
     }
 
-    /// Closes the database. Fails if connections are missing. `cut_short`: why the snapshots ended too early. `None`: they did not.
+    /// Closes the database. Fails if connections or snapshots are missing. `cut_short`: why the snapshots ended too early. `None`: they did not.
     pub(super) fn close(self, cut_short: Option<&str>) -> anyhow::Result<()> {
         let Some(store) = self.store else { return Ok(()) };
         if let Some(reason) = cut_short {

@@ -195,7 +195,7 @@ fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<TrafficSpe
     let think = Duration::from_millis(5);
     let mut spec = match options.scenario {
         Scenario::Requests => {
-            // An exchange takes about 16 ms: 10 ms on the path, 5 ms of think time.
+            // An exchange takes a little more than 15 ms (10 ms on the path, 5 ms of think time); 16 ms are assumed.
             let count = options.seconds * 1000 / 16 / 20;
             let workload = Workload::Requests {
                 count: 20,

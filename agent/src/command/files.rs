@@ -50,7 +50,7 @@ pub(super) fn ensure_distinct(paths: &[Option<&Path>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether two paths are the same file: by device and inode if both exist, by name if neither does.
+/// Whether two paths are the same file: by device and inode if both are regular files, by name if neither exists, otherwise `false`.
 pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     let regular = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
     match (regular(a), regular(b)) {

@@ -36,7 +36,7 @@ impl FilterOptions {
         report.with(connections)
     }
 
-    /// Fails if no namespace of this machine has the name.
+    /// Fails if no namespace of this machine has the name in `--netns`.
     pub(super) fn ensure_namespace(&self) -> Result<(), Failure> {
         let Some(wanted) = &self.netns else { return Ok(()) };
         let is_wanted = |found: &Namespace| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live view. Its source is a daemon, which may stop and come back, or a tracer. Without one, it shows why and waits for a daemon.
+//! The live view. Its source is a daemon, which may stop and come back, or a tracer. With neither, it shows why and waits for a daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -12,7 +12,7 @@ const OTHERS: [(&str, &str); 2] = [
     ("MPWATCH_LIBBPF_LOG", "If set, print the messages of libbpf."),
 ];
 /// Variables of the tests and of `./dev`, which start mpwatch with their own environment.
-const OF_TESTS: [&str; 6] = [
+const TEST_VARIABLES: [&str; 6] = [
     "MPWATCH_BIN",
     "MPWATCH_BLESS",
     "MPWATCH_DEB",
@@ -21,7 +21,7 @@ const OF_TESTS: [&str; 6] = [
     "MPWATCH_PYTHON",
 ];
 /// Prefixes of further variables of the tests.
-const PREFIXES_OF_TESTS: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATCH_FUZZ_"];
+const TEST_PREFIXES: [&str; 3] = ["MPWATCH_TEST_", "MPWATCH_BENCH_", "MPWATCH_FUZZ_"];
 
 /// All variables for users, with their help texts.
 pub(crate) fn variables() -> Vec<(String, &'static str)> {
@@ -50,8 +50,8 @@ fn is_known(name: &str) -> bool {
     !name.starts_with(PREFIX)
         || OTHERS.iter().any(|(known, _)| *known == name)
         || keys().map(Key::environment).any(|known| known == name)
-        || OF_TESTS.contains(&name)
-        || PREFIXES_OF_TESTS.iter().any(|prefix| name.starts_with(prefix))
+        || TEST_VARIABLES.contains(&name)
+        || TEST_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ impl Layers {
 }
 
 impl Loaded {
-    /// Without detection of bottlenecks, a method has no effect, and no subflow can be removed.
+    /// Fails if detection of bottlenecks is off, but its method is set or extra subflows are to be removed: both need detection.
     fn check_detection(&self) -> Result<(), String> {
         let Config { bottlenecks, method, eliminate, .. } = &self.config;
         let is_set = |name: &str| self.origin(name) != DEFAULT;

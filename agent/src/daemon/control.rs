@@ -82,7 +82,7 @@ impl Elimination {
 
 impl SnapshotSink for Elimination {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
-        // The effect of a step is visible only in the next snapshot, so no step is made after the last snapshot.
+        // The effect of a step is visible only in the next snapshot, so the last snapshot leads to no step.
         if self.stop.load(Ordering::Relaxed) {
             return;
         }

@@ -142,7 +142,7 @@ pub(super) fn group(wanted: &str) -> Option<Gid> {
     by_name.or_else(|| wanted.parse().ok().map(Gid::from_raw))
 }
 
-/// Removes the socket of a daemon that is gone, but no other file and no socket in use. Creates the directory.
+/// Removes the socket of a daemon that is gone. Fails if the path is another file, or a socket in use. Creates the directory.
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         fs::create_dir_all(directory)?;
@@ -256,7 +256,7 @@ impl Shared {
 /// The connection that the thread of a reader writes to.
 struct Output {
     stream: UnixStream,
-    /// When the current write began. `None`: no write is in progress.
+    /// When writing the current part began. `None`: no write is in progress.
     stalled_since: Mutex<Option<Instant>>,
 }
 

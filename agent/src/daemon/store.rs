@@ -26,7 +26,7 @@ use crate::error::Failure;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The alternative that a message offers if the database cannot be opened.
 const HINT: &str = "or set `store.path` (--db); empty: no database, only metrics";
-/// Time between two attempts to open a file if the disk is full.
+/// Time between two attempts to open the file, if the first attempt failed for a temporary reason, such as a full disk.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct StoreSink {

@@ -84,7 +84,7 @@ fn push_wrapped(out: &mut String, head: &str, text: &str) {
 }
 
 fn verdict(checks: &[Check], outcome: Outcome) -> String {
-    // Failed checks of one topic, such as the energy source and its counters, count as one limitation.
+    // Warnings on one topic, such as the energy source and its counters, count as one limitation.
     let topic = |check: &Check| check.name.split(' ').next().map(str::to_owned);
     let warnings = checks.iter().filter(|check| check.status == Status::Warn).filter_map(topic);
     let warnings = warnings.collect::<BTreeSet<String>>().len();

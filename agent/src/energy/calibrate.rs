@@ -24,11 +24,11 @@ pub(crate) struct StepTiming {
     pub(crate) is_under_load: bool,
 }
 
-/// Runs one step: loads `cpus` and reads the zones. `machine`: number of all CPUs. `wait` sleeps, or advances a test's clock.
+/// Runs one step: loads `cpus` and reads the zones. `total_cpus`: number of CPUs of the machine. `wait` sleeps, or advances a test's clock.
 pub(crate) fn measure(
     sampler: &mut Sampler,
     cpus: &[u32],
-    machine: u32,
+    total_cpus: u32,
     timing: StepTiming,
     mut wait: impl FnMut(Duration),
 ) -> Vec<Reading> {
@@ -43,7 +43,7 @@ pub(crate) fn measure(
     let reading = |zone: &ZoneWindow| {
         let ZoneOutcome::Energy(spent) = zone.outcome else { return None };
         let inside = cpus.iter().filter(|cpu| zone.zone.cpus.contains(**cpu)).count() as f64;
-        let planned = inside / f64::from(zone.zone.cpus.count(machine).max(1));
+        let planned = inside / f64::from(zone.zone.cpus.count(total_cpus).max(1));
         let busy = match before.as_ref().zip(after.as_ref()) {
             Some((before, after)) => ticks::busy(before, after, &zone.zone.cpus)?,
             None => planned,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of `mpwatch calibrate`. It is valid for one processor with one microcode, governor, turbo and SMT setting.
+//! The file of `mpwatch calibrate`. It is valid for one processor with one microcode, number of CPUs, governor, turbo and SMT setting.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -44,7 +44,7 @@ pub(crate) struct MachineSetup {
     pub(crate) kernel: Option<String>,
 }
 
-/// The zones of a file. Empty: there is no file. Fails if the file does not match the machine.
+/// The zones of a file. Empty: there is no file. Fails if the file cannot be read or does not match the machine.
 pub(crate) fn load(path: &Path, now: &MachineSetup) -> Result<Vec<MeasuredZone>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backwards_step_of_unknown_range_is_lost_and_the_next_is_known() {
+    fn a_backwards_step_of_a_counter_with_unknown_range_is_lost() {
         let back = Some(Err(LostReason::Backwards));
         assert_eq!(steps(None, &[500, 400, 450]), [None, back, Some(Ok(Microjoules(50)))]);
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_midpoint_ignores_the_first_reading_after_a_wrap() {
+    fn the_midpoint_ignores_a_reading_before_a_wrap() {
         assert_eq!((Counter::midpoint(10, 20), Counter::midpoint(100, 3)), (15, 3));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimates energy without counters, from busy time and typical power of the CPU model; the power includes the whole server at the wall.
+//! Estimates energy without counters, from busy time and the typical power of servers with this CPU model, measured at the wall socket.
 //! The error is 50 % at best, so all outputs mark the energy as an estimate. Watts per virtual CPU, idle and at full load, are SPECpower
 //! results as listed by Cloud Carbon Footprint and GreenKube. Even the best linear fit to real recordings has a mean error of 9 to 46 %.
 
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_bounds_are_at_least_half() {
+    fn the_error_bounds_are_at_least_fifty_percent() {
         for power in [UNKNOWN, CpuPower::from_cpuinfo(&cpuinfo("AuthenticAMD", 0x17, 0x31, 0))] {
             assert!(power.low <= 0.5 && power.high >= 1.5);
         }

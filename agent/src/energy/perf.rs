@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn events_become_zones_of_their_cpus_packages() {
+    fn events_become_zones_of_the_packages_of_their_cpus() {
         let root = folder_with(&[
             ("bus/event_source/devices/power/type", "32\n"),
             ("bus/event_source/devices/power/cpumask", "0,4\n"),

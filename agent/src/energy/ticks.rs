@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busy_fraction_is_what_was_not_idle() {
+    fn the_busy_fraction_excludes_idle_time_and_io_wait() {
         let before =
             parse("cpu  10 0 10 100 0 0 0 0\ncpu0 5 0 5 50 0 0 0 0\ncpu1 5 0 5 50 0 0 0 0\nintr 1\n");
         let after = parse("cpu  70 0 20 200 30 0 0 9\ncpu0 65 0 5 90 0 0 0 9\ncpu1 5 0 15 110 30 0 0 0\n");

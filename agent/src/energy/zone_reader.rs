@@ -77,7 +77,7 @@ pub(crate) struct ZoneReader {
     unchanged: Nanos,
     before: Option<io::Result<u64>>,
     value: Option<io::Result<u64>>,
-    /// Energy of the last window and the value at its end, microjoules, for comparison with other dies. `None`: there is no reading.
+    /// Energy of the last window (0 before the first) and the value at its end, microjoules, to compare dies. `None`: there is no reading.
     last: Option<(u64, u64)>,
     /// Consecutive windows whose energy equals the energy of another die.
     equal_windows: u32,

@@ -44,7 +44,7 @@ pub(crate) fn is_not_permitted(error: &anyhow::Error) -> bool {
         || has(error, |error| matches!(error, AttachError::Permission { .. }))
 }
 
-/// The error of a daemon, with advice if a privilege is missing, be it for tracing, the socket or the database.
+/// The error of a daemon, with advice if the system refused it an operation, such as listening. Messages about tracing have their own advice.
 pub(crate) fn daemon_error(error: anyhow::Error) -> anyhow::Error {
     if is_not_permitted(&error) || !has(&error, is_denied) {
         return error;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_rights_have_their_exit_code_wherever_they_show_first() {
+    fn a_missing_privilege_has_its_exit_code_in_the_daemon_and_in_views() {
         let denied = anyhow::Error::new(io::Error::from(io::ErrorKind::PermissionDenied));
         let error = daemon_error(denied.context("cannot listen at /run/mpwatch/mpwatch.sock"));
         assert_eq!(code(&error), ExitCode::from(PERMISSION));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_steer_the_terminal() {
+    fn an_error_does_not_send_control_sequences_to_the_terminal() {
         let error = anyhow::anyhow!("cannot open \u{1b}[31mx\u{7}.db\nuse another file");
         assert_eq!(message(&error), "cannot open \u{fffd}[31mx\u{fffd}.db\nuse another file");
     }

@@ -14,10 +14,10 @@ use crate::quantity::in_percent;
 /// Snapshots to wait after a change until its effect is measured. Tracing costs more during its first second.
 const SETTLING: u32 = 8;
 /// Snapshots to wait before undoing a reduction. Doubled whenever an undone reduction must be made again, so that reductions do not flap.
-const CALM: u32 = 2 * SETTLING;
-const MAX_CALM: u32 = 64 * CALM;
+const WAIT: u32 = 2 * SETTLING;
+const MAX_WAIT: u32 = 64 * WAIT;
 /// A reduction is undone if the cost is below this share of the budget.
-const LOW: f64 = 0.7;
+const UNDO_BELOW: f64 = 0.7;
 /// Weight of the latest snapshot in the mean cost.
 const WEIGHT: f64 = 0.25;
 
@@ -82,7 +82,7 @@ pub(crate) struct Budget {
     /// Snapshots since the last change.
     since_change: u32,
     /// Snapshots to wait before undoing a reduction.
-    calm: u32,
+    wait: u32,
     /// Whether the last change undid a reduction.
     has_undone: bool,
 }
@@ -91,7 +91,7 @@ impl Budget {
     /// `limit`: share of the CPU time; `None`: no limit. `reducible`: the work that this run does.
     pub(crate) fn new(limit: Option<f64>, reducible: &[Reducible]) -> Self {
         let reductions = REDUCTIONS.iter().filter(|next| reducible.contains(&next.reduces)).collect();
-        Self { limit, reductions, in_force: 0, ratio: None, since_change: 0, calm: CALM, has_undone: false }
+        Self { limit, reductions, in_force: 0, ratio: None, since_change: 0, wait: WAIT, has_undone: false }
     }
 
     /// Adds the cost between two snapshots, as a share of the machine's CPU time. Returns whether the reductions have changed.
@@ -102,13 +102,13 @@ impl Budget {
         let Some(limit) = self.limit else { return false };
         if ratio > limit && self.since_change >= SETTLING && self.in_force < self.reductions.len() {
             self.in_force += 1;
-            if self.since_change >= MAX_CALM {
-                self.calm = CALM;
+            if self.since_change >= MAX_WAIT {
+                self.wait = WAIT;
             } else if self.has_undone {
-                self.calm = (self.calm * 2).min(MAX_CALM);
+                self.wait = (self.wait * 2).min(MAX_WAIT);
             }
             self.has_undone = false;
-        } else if ratio < limit * LOW && self.since_change >= self.calm && self.in_force > 0 {
+        } else if ratio < limit * UNDO_BELOW && self.since_change >= self.wait && self.in_force > 0 {
             self.in_force -= 1;
             self.has_undone = true;
         } else {
@@ -119,12 +119,12 @@ impl Budget {
     }
 
     /// Current sampling rate of received segments.
-    pub(crate) fn pace(&self) -> SamplingRate {
+    pub(crate) fn sampling_rate(&self) -> SamplingRate {
         let rate = if self.factor(Rtt).is_some() { FEW_SEGMENTS } else { SamplingRate::FULL };
         SamplingRate { interval_factor: self.factor(Samples).unwrap_or(rate.interval_factor), ..rate }
     }
 
-    /// Current minimum time from one window to the next.
+    /// Current length of the period in which at most one window opens.
     pub(crate) fn window_period(&self) -> Duration {
         self.factor(Windows).map_or(PERIOD, |seconds| Duration::from_secs(seconds.into()))
     }
@@ -179,14 +179,14 @@ mod tests {
         let up = run(&mut budget, 0.02, 60);
         assert!(up.windows(2).all(|pair| (0..=1).contains(&(pair[1] - pair[0]))), "{up:?}");
         assert_eq!((up[0], up[59]), (0, 5));
-        assert_eq!(budget.pace(), SamplingRate { interval_factor: 16, ..FEW_SEGMENTS });
+        assert_eq!(budget.sampling_rate(), SamplingRate { interval_factor: 16, ..FEW_SEGMENTS });
         let missing: Vec<String> = budget.missing().into_iter().map(|hook| hook.costs).collect();
         assert_eq!(missing, [REDUCTIONS[1].costs, REDUCTIONS[3].costs, REDUCTIONS[4].costs]);
 
         let down = run(&mut budget, 0.001, 120);
         assert!(down.windows(2).all(|pair| (0..=1).contains(&(pair[0] - pair[1]))), "{down:?}");
         assert_eq!(down[119], 0);
-        assert_eq!((budget.pace(), budget.window_period()), (SamplingRate::FULL, PERIOD));
+        assert_eq!((budget.sampling_rate(), budget.window_period()), (SamplingRate::FULL, PERIOD));
         assert_eq!(budget.missing(), []);
     }
 

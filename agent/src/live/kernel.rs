@@ -152,7 +152,7 @@ impl Live {
     fn keep_budget(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<Option<Overhead>> {
         let Some((meter, budget)) = &mut self.cost else { return Ok(None) };
         if meter.read(&self.tracer).is_some_and(|cost| budget.observe(cost)) {
-            self.tracer.set_sampling_rate(budget.pace())?;
+            self.tracer.set_sampling_rate(budget.sampling_rate())?;
             if let Some(windows) = &mut self.windows {
                 windows.schedule.period = budget.window_period();
             }

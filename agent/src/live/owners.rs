@@ -11,7 +11,7 @@ use mpwatch_model::unit::Nanos;
 /// Maximum age of a socket whose owner is searched for: an older socket without an owner is orphaned, or belongs to the kernel.
 const MAX_AGE: Nanos = Nanos(120_000_000_000);
 /// A search is followed by a pause of this many times its duration.
-const PAUSE: u32 = 100;
+const PAUSE_FACTOR: u32 = 100;
 
 #[derive(Default)]
 pub(crate) struct OwnerSearch {
@@ -35,7 +35,7 @@ impl OwnerSearch {
         self.is_needed = false;
         tracer.find_owners()?;
         let took = begin.elapsed();
-        self.not_before = Some(begin + took + took.saturating_mul(PAUSE));
+        self.not_before = Some(begin + took + took.saturating_mul(PAUSE_FACTOR));
         Ok(())
     }
 }

@@ -99,7 +99,7 @@ mod tests {
     const STATIC: &str = "5b1f3a0c9d2e4f6a8b7c0d1e2f3a4b5c";
     const ID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-    /// Paths of all drivers, runtimes and classes. `@U`, `@S`, `@M`: UID of a pod. `@I`: id of its container. `@C`: id of another one.
+    /// Paths of all drivers, runtimes and classes. `@U`, `@S`, `@M`: UID of a pod. `@I`: id of its container. `@C`: id of another container.
     const PATHS: [&str; 18] = [
         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod@S.slice/cri-containerd-@I.scope",
         "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod@S.slice/crio-@I.scope",

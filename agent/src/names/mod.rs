@@ -56,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The names of namespaces and control groups with connections that were found since the last call.
+    /// The names, found since the last call, of namespaces and control groups with connections.
     pub(crate) fn resolve(&mut self) -> Vec<KernelEvent> {
         let changes: Vec<Change> = self.watcher.iter().flat_map(Watcher::changes).collect();
         for change in changes {

@@ -135,7 +135,7 @@ impl Listing {
     }
 }
 
-/// The only container of a pod. `None`: the pod has several, or its folder cannot be read.
+/// The only container of a pod. `None`: the pod has none or several, or its folder cannot be read.
 fn only_container(logs: &Path, pod: &Pod) -> Option<String> {
     let folder = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
     let mut containers = names_in(&logs.join("pods").join(folder)).ok()?;

@@ -43,8 +43,8 @@ impl Watcher {
     pub(super) fn start(reader: CookieReader) -> io::Result<Self> {
         let (stop, running) = nix::unistd::pipe()?;
         let (sender, changes) = mpsc::channel();
-        let mut names = Learner::new(Box::new(move |path| reader.cookie(path)), sender)?;
-        names.learn_own();
+        let mut names = Finder::new(Box::new(move |path| reader.cookie(path)), sender)?;
+        names.find_own();
         names.watch_directories();
         let work = move || match privilege::drop_to_kept() {
             Ok(()) => names.run(&stop),
@@ -72,7 +72,7 @@ struct Known {
 /// Reads the cookie of the namespace mounted on a file.
 type ReadCookie = Box<dyn Fn(&Path) -> io::Result<Option<NetnsCookie>> + Send>;
 
-struct Learner {
+struct Finder {
     read_cookie: ReadCookie,
     changes: Sender<Change>,
     inotify: Inotify,
@@ -80,13 +80,13 @@ struct Learner {
     mounts: File,
     directories: HashMap<WatchDescriptor, PathBuf>,
     known: HashMap<PathBuf, Known>,
-    /// Files that have no mounted namespace yet, or cannot be opened. A file is tried again when its id changes. `None`: at every check.
+    /// Files that have no mounted namespace yet, or cannot be opened. `Some`: the file is tried again when this id changes. `None`: at every check.
     pending: HashMap<PathBuf, Option<FileId>>,
     /// When to check all names. `None`: no mount has changed.
     check_at: Option<Instant>,
 }
 
-impl Learner {
+impl Finder {
     fn new(read_cookie: ReadCookie, changes: Sender<Change>) -> io::Result<Self> {
         Ok(Self {
             read_cookie,
@@ -139,7 +139,7 @@ impl Learner {
         waiting.map(|events| events.any().unwrap_or_default())
     }
 
-    fn learn_own(&self) {
+    fn find_own(&self) {
         if let (Ok(Some(netns)), Ok(metadata)) = ((self.read_cookie)(Path::new(OWN)), fs::metadata(OWN)) {
             self.name(netns, &metadata, OWN_NAME.to_owned());
         }
@@ -195,7 +195,7 @@ impl Learner {
     fn check_pending(&mut self) {
         let pending: Vec<PathBuf> = self.pending.keys().cloned().collect();
         for path in &pending {
-            self.learn(path);
+            self.find(path);
         }
     }
 
@@ -209,12 +209,12 @@ impl Learner {
         }
         self.pending.retain(|path, _| found.contains(path));
         for path in &found {
-            self.learn(path);
+            self.find(path);
         }
     }
 
     /// Finds the namespace that is mounted on a file now.
-    fn learn(&mut self, path: &Path) {
+    fn find(&mut self, path: &Path) {
         let Ok(metadata) = fs::metadata(path) else { return };
         let file = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
         let is_known = self.known.get(path).is_some_and(|known| known.file == file);
@@ -254,7 +254,7 @@ mod tests {
     /// Errors of the next attempts to read a cookie, in reverse order (then attempts find a plain file), and the number of attempts so far.
     type Attempts = Arc<Mutex<(Vec<io::ErrorKind>, usize)>>;
 
-    fn learner(attempts: &Attempts) -> (Learner, Receiver<Change>) {
+    fn finder(attempts: &Attempts) -> (Finder, Receiver<Change>) {
         let (sender, changes) = mpsc::channel();
         let attempts = Arc::clone(attempts);
         let read = move |_: &Path| {
@@ -262,7 +262,7 @@ mod tests {
             *count += 1;
             errors.pop().map_or(Ok(None), |kind| Err(kind.into()))
         };
-        (Learner::new(Box::new(read), sender).unwrap(), changes)
+        (Finder::new(Box::new(read), sender).unwrap(), changes)
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         for error in [None, Some(io::ErrorKind::PermissionDenied)] {
             let attempts = Attempts::default();
             attempts.lock().unwrap().0.extend(error);
-            let (mut names, _changes) = learner(&attempts);
+            let (mut names, _changes) = finder(&attempts);
             fs::write(&path, "").unwrap();
             names.pending.insert(path.clone(), None);
             (0..5).for_each(|_| names.check_pending());
@@ -287,15 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_called_host_is_not_the_own_one() {
+    fn a_namespace_called_host_is_not_confused_with_the_own_namespace() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("host");
         fs::write(&path, "").unwrap();
         let (sender, changes) = mpsc::channel();
         let cookie = |path: &Path| Ok(Some(NetnsCookie(if path == Path::new(OWN) { 1 } else { 2 })));
-        let mut learner = Learner::new(Box::new(cookie), sender).unwrap();
-        learner.learn_own();
-        learner.learn(&path);
+        let mut finder = Finder::new(Box::new(cookie), sender).unwrap();
+        finder.find_own();
+        finder.find(&path);
         let named = changes.try_iter().map(|change| match change {
             Change::Named(netns, name) => (netns.0, name.name),
             Change::Removed(_) => panic!("{change:?}"),
@@ -311,7 +311,7 @@ mod tests {
         fs::write(&path, "").unwrap();
         let attempts = Attempts::default();
         attempts.lock().unwrap().0.extend([io::ErrorKind::Other, io::ErrorKind::Interrupted]);
-        let (mut names, _changes) = learner(&attempts);
+        let (mut names, _changes) = finder(&attempts);
         names.pending.insert(path, None);
         (0..5).for_each(|_| names.check_pending());
         assert_eq!(attempts.lock().unwrap().1, 3, "two failures, then a plain file");

@@ -67,7 +67,7 @@ impl Screen {
     }
 
     fn send(&self, feed: Feed) {
-        // Fails only when the user has quit, and then `stop` is set.
+        // Fails only if the thread has ended, and its end sets `stop`.
         let _ = self.feed.as_ref().map(|sender| sender.send(feed));
     }
 
@@ -80,7 +80,7 @@ impl Screen {
         }
     }
 
-    /// Ends the thread. `None`: the thread has ended before, or hangs.
+    /// Ends the thread and returns its outcome. `None`: this function was called before, or the thread hangs.
     fn end(&mut self) -> Option<thread::Result<io::Result<()>>> {
         self.feed = None;
         let thread = self.thread.take()?;

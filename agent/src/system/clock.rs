@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_calendar_is_followed_when_it_is_set_and_not_for_noise() {
+    fn setting_the_calendar_is_a_change_and_noise_is_not() {
         const DAY_NS: i64 = 86_400_000_000_000;
         assert_eq!(calendar_change(DAY_NS, Ok(DAY_NS + 900_000)), None);
         assert_eq!(calendar_change(DAY_NS, Ok(20 * DAY_NS)), Some(20 * DAY_NS));

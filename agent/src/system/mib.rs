@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mapping errors of the host. The kernel counts them per network namespace (`MPTcpExt` in `/proc/PID/net/netstat`), not per subflow. They are
 //! read through a process in the namespace, which needs no capability. The counters of namespaces that exist at the start are read once by
-//! entering them; a new namespace starts at zero. So errors count even if the process that caused them ends before the next reading.
+//! entering them; a new namespace starts at zero. So errors are counted even if the process that caused them ends before the next reading.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -70,7 +70,7 @@ impl Mib {
         }
     }
 
-    /// Adds a process. The first process of a namespace is read at once, because it may have ended at the next tick.
+    /// Adds a process. If its namespace had no known process, the counters are read at once, because the process may end before the next tick.
     fn add(&mut self, inode: u32, pid: u32) {
         if self.namespaces.len() >= MAX_NAMESPACES && !self.namespaces.contains_key(&inode) {
             self.namespaces.retain(|_, namespace| namespace.pid.is_some());
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_processes_that_have_ended_count() {
+    fn errors_of_processes_that_have_ended_are_counted() {
         let (root, mut mib) = mib();
         let inode = write(root.path(), 7, [1, 1, 1]);
         mib.add(inode, 7);

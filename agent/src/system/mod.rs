@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context as _;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Locks a mutex, even if a thread panicked while it held the lock: its value is replaced as a whole, so it is never half written.
+/// Locks a mutex. If a thread panicked while it held the lock, the value is used as that thread left it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

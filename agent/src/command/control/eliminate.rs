@@ -56,7 +56,7 @@ pub(in crate::command) fn run(options: &EliminateOptions) -> anyhow::Result<()> 
     let end = options.duration.map(|duration| Instant::now() + duration);
     session::run(&mut live, TrackerSettings::new(Closed::Forget, trace.method), None, |snapshot| {
         let goes_on = end.is_none_or(|end| Instant::now() < end) && !stop.load(Ordering::Relaxed);
-        // The effect of a step is visible only in the next snapshot, so no step is made after the last snapshot.
+        // The effect of a step is visible only in the next snapshot, so the last snapshot leads to no step.
         if goes_on {
             for step in driver.run(&snapshot, &|connection| filter.selects(connection)) {
                 print(&if options.json { serde_json::to_string(&step.json())? } else { step.to_string() })?;

@@ -35,11 +35,11 @@ fn check(target: &TargetOptions, place: Place<'_>) -> anyhow::Result<()> {
     let has_tables = !differences.iter().any(|difference| matches!(difference, Difference::Table(_)));
     let version = if has_tables { Some(answer(&schema::version_query(place.database))?) } else { None };
     let known = schema::VERSION;
-    let other_version = version.filter(|version| version.parse().is_ok_and(|found: u32| found < known));
-    if other_version.is_none() && differences.is_empty() {
+    let older_version = version.filter(|version| version.parse().is_ok_and(|found: u32| found < known));
+    if older_version.is_none() && differences.is_empty() {
         return print(&format!("the tables in `{}` are up to date", target.database));
     }
-    if let Some(version) = other_version {
+    if let Some(version) = older_version {
         eprintln!("mpwatch: the tables have schema {version}, this mpwatch writes {known}");
     }
     for difference in &differences {

@@ -14,7 +14,7 @@ pub(super) struct Check {
     theirs: Value,
     source: &'static str,
     pub(super) ok: bool,
-    /// `ours / theirs - 1`. `None`: they are equal, or not numbers.
+    /// `ours / theirs - 1`. `None`: an exact check passed, one value is not a number, or `theirs` is 0.
     deviation: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ impl Check {
         Self { name: name.into(), ours, theirs, source, ok, deviation }
     }
 
-    /// The value of mpwatch may differ by the fraction `tolerance` of the other value.
+    /// The value of mpwatch may differ from the other value by at most the fraction `tolerance` of it.
     pub(super) fn within(
         tolerance: f64,
         name: impl Into<String>,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_between_the_bounds_has_no_deviation() {
+    fn a_number_between_the_bounds_has_deviation_zero() {
         let between = |ours| Check::between(0.1, "rtt", ours, [100, 120], "x");
         let verdicts = [89, 90, 110, 131, 133].map(|ours| between(Some(ours)).ok);
         assert_eq!(verdicts, [false, true, true, true, false]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client that attaches gets the snapshots that the daemon kept, in order and apart from the current ones, and the daemon keeps few.
+//! A client that attaches gets the snapshots that the daemon kept, in order and marked as earlier. Their number and size are bounded.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn snapshot(second: i64, connections: u32) -> Arc<Snapshot> {
     Arc::new(Snapshot { at: Timestamp::from_second(second).unwrap(), ..fixture::snapshot(connections) })
 }
 
-/// A client that has read the greeting, the queue of its new snapshots, and the thread that serves it.
+/// Returns a client that has read the greeting, the sender of its new snapshots, and the thread that serves it.
 fn attach(shared: &Arc<Shared>) -> (Daemon, SyncSender<Line>, JoinHandle<io::Result<()>>) {
     let (server, client) = UnixStream::pair().unwrap();
     let (Reader { lines, output, .. }, incoming) = Reader::new(server);
@@ -35,7 +35,7 @@ fn seconds(snapshots: &[Snapshot]) -> Vec<i64> {
 }
 
 #[test]
-fn a_new_client_gets_the_earlier_snapshots_only_if_it_asks_for_them() {
+fn history_returns_the_earlier_snapshots_and_next_ignores_them() {
     let shared = shared();
     (1..=4).for_each(|second| shared.keep(snapshot(second, 1)));
     let (mut view, lines, serving) = attach(&shared);
@@ -50,7 +50,7 @@ fn a_new_client_gets_the_earlier_snapshots_only_if_it_asks_for_them() {
     let (mut list, lines, _) = attach(&shared);
     lines.send(line(&*snapshot(5, 1)).unwrap()).unwrap();
     let current = [(); 2].map(|()| list.next().unwrap().unwrap());
-    assert_eq!(seconds(&current), [4, 5], "current ones only");
+    assert_eq!(seconds(&current), [4, 5], "no earlier snapshots");
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn the_snapshots_that_are_kept_are_bounded_in_number_and_size() {
     let earlier: usize = recent[1..].iter().sum();
     assert!(earlier <= MAX_KEPT_BYTES && earlier + each > MAX_KEPT_BYTES - each, "{recent:?}");
     // A snapshot that is larger than the bound is kept alone, because a new client needs it.
-    let bursting = snapshot(0, 20_000);
-    assert!(size(&bursting) > MAX_KEPT_BYTES);
-    (0..3).for_each(|_| shared.keep(Arc::clone(&bursting)));
+    let oversized = snapshot(0, 20_000);
+    assert!(size(&oversized) > MAX_KEPT_BYTES);
+    (0..3).for_each(|_| shared.keep(Arc::clone(&oversized)));
     assert_eq!(lock(&shared.recent).len(), 1);
 }
 

@@ -202,7 +202,7 @@ fn energy(facts: &Energy) -> Vec<Check> {
         )
     }];
     checks.extend(facts.zones.iter().map(|zone| {
-        // In the name of a check a slash separates a group, whose passed checks share one line.
+        // In the name of a check, a slash ends the name of its group. The passed checks of a group share one line.
         let name = format!("energy zone {}", zone.label.replace('/', " "));
         let counts = if zone.counted { "part of the total" } else { "not part of the total" };
         match &zone.reason {

@@ -58,7 +58,7 @@ fn missing_counters_are_a_warning_with_a_fix_and_an_uncounted_zone_has_a_reason(
         energy: Energy { source: EnergySource::RaplPowercap, zones, notes: Vec::new() },
         ..capable_machine()
     });
-    // The name of the check has no slash, which would mean a group, whose passed checks share one line.
+    // The name of the check has no slash: a slash would put the check into a group, whose passed checks share one line.
     assert!(checks.iter().any(|check| check.name == "energy zone package-0 dram"));
     let psys = checks.iter().find(|check| check.name == "energy zone psys").unwrap();
     assert_eq!(psys.message, "not part of the total: contains the packages (intel-rapl:0)");

@@ -15,7 +15,7 @@ const TIMING: StepTiming =
     StepTiming { settle: Duration::from_secs(3), measure: Duration::from_secs(10), is_under_load: false };
 
 #[test]
-fn the_curve_that_is_measured_is_the_machines() {
+fn the_measured_curve_is_the_power_curve_of_the_machine() {
     let power = PowerModel::Linear { idle: 20_000, dynamic: 30_000 };
     let machine = SimulatedMachine { packages: 1, cpus: 2, power };
     let mut rig = Rig::new(Platform::Intel1, machine);

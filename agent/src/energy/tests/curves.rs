@@ -198,7 +198,7 @@ fn idle_power(rig: &mut Rig) -> f64 {
 /// Lowest and highest load, thousandths.
 const RANGES: [(u64, u64); 3] = [(50, 300), (100, 500), (50, 900)];
 
-/// Confirms the order in `engine/src/energy/idle.rs`: quiet windows, if there are any, give a more accurate idle power than a fit.
+/// Confirms the order of preference in `engine/src/energy/idle.rs`: quiet windows, if there are any, give a more accurate idle power than a fit.
 #[test]
 fn observed_idle_power_is_closer_than_a_fitted_one() {
     for curve in RECORDED_CURVES {

@@ -39,7 +39,7 @@ fn lost(rig: &Rig) -> Vec<LostReason> {
 }
 
 #[test]
-fn every_shape_gives_the_energy_of_its_cover() {
+fn every_platform_gives_the_energy_of_its_counted_zones() {
     for shape in
         Platform::ALL.into_iter().filter(|shape| !matches!(shape, Platform::Empty | Platform::VmShare))
     {
@@ -83,7 +83,7 @@ fn die(number: usize, values: &'static [u64]) -> ZoneReader {
 }
 
 #[test]
-fn a_window_that_stays_open_is_not_compared_with_another_die_again() {
+fn a_window_that_has_ended_is_compared_with_another_die_only_once() {
     // Both dies use the same energy once, and then none.
     let mut dies = [die(0, &[1_000, 1_500, 1_500, 1_500, 1_500, 1_500, 1_500, 1_700]), {
         die(1, &[7_000, 7_500, 7_500, 7_500, 7_500, 7_500, 7_500, 7_900])
@@ -100,7 +100,7 @@ fn a_window_that_stays_open_is_not_compared_with_another_die_again() {
 }
 
 #[test]
-fn the_platform_is_shown_and_never_added() {
+fn the_platform_zone_is_displayed_but_not_counted() {
     let mut rig = rig(Platform::Psys);
     rig.work(&second());
     let snapshot = rig.split.snapshot();
@@ -110,7 +110,7 @@ fn the_platform_is_shown_and_never_added() {
 }
 
 #[test]
-fn without_zones_the_model_stands_in_and_says_so() {
+fn without_zones_the_model_is_the_source() {
     let mut rig = rig(Platform::Empty);
     rig.work(&second());
     assert_eq!(rig.window.source, EnergySource::Model);
@@ -125,7 +125,7 @@ fn without_zones_the_model_stands_in_and_says_so() {
 }
 
 #[test]
-fn a_dead_zone_alone_is_no_source() {
+fn a_dead_zone_alone_is_not_used_as_the_source() {
     let mut rig = rig(Platform::Intel1);
     rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     for _ in 0..4 {
@@ -145,7 +145,7 @@ fn a_dead_zone_alone_is_no_source() {
 }
 
 #[test]
-fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
+fn a_counter_that_does_not_advance_on_an_idle_machine_is_not_dead() {
     let mut rig = rig(Platform::Intel1);
     rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..20).for_each(|_| rig.work(&Load { elapsed: SECOND.0, busy: Vec::new() }));
@@ -153,7 +153,7 @@ fn a_zone_that_stands_still_while_nobody_works_is_not_dead() {
 }
 
 #[test]
-fn a_pause_of_the_counter_joins_windows() {
+fn windows_in_which_the_counter_does_not_advance_are_joined() {
     let mut rig = rig(Platform::Intel1);
     rig.tree.inject_fault("intel-rapl:0", Fault::Stuck).unwrap();
     (0..3).for_each(|_| rig.work(&second()));
@@ -178,13 +178,13 @@ fn a_zone_that_vanishes_closes_its_window_and_comes_back_in_a_new_epoch() {
     let back = snapshot.zones.iter().find(|zone| zone.zone == "package-1").unwrap();
     assert_eq!(back.epoch, 1);
     assert!(back.windows_lost >= 6 && back.lost_ns >= Nanos(6 * SECOND.0));
-    assert_eq!(snapshot.lost.len(), 1, "one listed window for as long as it was away: {:?}", snapshot.lost);
+    assert_eq!(snapshot.lost.len(), 1, "the whole absence is listed as one window: {:?}", snapshot.lost);
     let other = snapshot.zones.iter().find(|zone| zone.zone == "package-0").unwrap();
     assert_eq!((other.epoch, other.windows_lost), (0, 0));
 }
 
 #[test]
-fn sleep_is_not_charged_to_anybody() {
+fn energy_during_a_suspension_is_not_charged_to_a_flow() {
     let mut rig = rig(Platform::Intel1);
     rig.work(&second());
     let before = rig.split.flow(flow(0));

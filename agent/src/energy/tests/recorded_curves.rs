@@ -3,8 +3,8 @@
 //!
 //! Recorded by the project codecarbon (MIT), `codecarbon/data/hardware/cpu_load_profiling`, 2025-01-14, with RAPL over 30 s
 //! per load. Power is energy divided by duration, in milliwatts. Load is in permille of all CPUs. Without a record at zero
-//! load, the first record gives the idle power. The curves are not linear: most are concave, one is convex in its middle, and the curves
-//! of AMD fall when the power limit is reached.
+//! load, the first record gives the idle power. The curves are not linear: most are concave, the Intel curves of all cores rise steeply in
+//! their middle, and the AMD curves fall when the power limit is reached.
 
 use mpwatch_lab::raplsim::{PowerModel, RecordedCurve};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use mpwatch_lab::random::Random;
 use mpwatch_lab::raplsim::{Picojoules, PowerModel, SimulatedMachine};
 
-/// Nanoseconds.
+/// One second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// The linear machine of all scenarios: two CPUs, 20 W idle, 30 W more at full load.
 const MACHINE: SimulatedMachine =

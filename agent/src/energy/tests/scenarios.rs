@@ -72,7 +72,7 @@ fn theirs(scenario: &Scenario, formula: Formula) -> f64 {
 }
 
 #[test]
-fn flows_cost_what_they_truly_cost_in_all_twelve() {
+fn flow_energy_is_accurate_in_all_twelve_scenarios() {
     let rows: Vec<Row> = Scenario::all().iter().map(|scenario| run(scenario).1).collect();
     println!("| scenario | mpwatch, worst flow | {} |", FORMULAS.map(|(name, _)| name).join(" | "));
     println!("|---|---|{}", "---|".repeat(FORMULAS.len()));
@@ -104,7 +104,7 @@ fn a_bystander_does_not_change_what_a_flow_costs() {
 }
 
 #[test]
-fn ten_thousand_short_flows_are_all_there() {
+fn ten_thousand_short_flows_are_all_charged() {
     let churn = Scenario::all().into_iter().find(|scenario| scenario.name == "churn").unwrap();
     let (rig, _) = run(&churn);
     let charged: u64 =
@@ -115,7 +115,7 @@ fn ten_thousand_short_flows_are_all_there() {
 }
 
 #[test]
-fn each_joule_figure_says_where_it_comes_from() {
+fn each_energy_figure_names_its_source() {
     let solo = &Scenario::all()[0];
     let (rig, _) = run(solo);
     let charge = rig.split.flow(flow(0)).unwrap();
@@ -133,7 +133,7 @@ fn each_joule_figure_says_where_it_comes_from() {
 }
 
 #[test]
-fn quiet_seconds_teach_the_idle_power() {
+fn idle_power_is_observed_in_quiet_seconds() {
     let solo = &Scenario::all()[0];
     let mut rig = Rig::new(Platform::Intel1, solo.machine);
     let quiet = TimeSlice { elapsed: super::SECOND.0, busy: Vec::new() };
@@ -146,7 +146,7 @@ fn quiet_seconds_teach_the_idle_power() {
 }
 
 #[test]
-fn what_full_adds_is_the_idle_energy_of_the_window() {
+fn full_energy_adds_idle_energy_in_proportion_to_active_energy() {
     let solo = &Scenario::all()[0];
     let (rig, _) = run(solo);
     let zone = &rig.split.snapshot().zones[0];
@@ -163,7 +163,7 @@ fn what_full_adds_is_the_idle_energy_of_the_window() {
 
 /// A machine without calibration is never idle (issue 17). Then a transfer runs, alone or with a process that uses a whole CPU.
 #[test]
-fn varying_load_teaches_the_idle_power_of_a_machine_that_is_never_idle() {
+fn idle_power_of_a_machine_that_is_never_idle_is_fitted() {
     for scenario in ["solo", "bystander-100"] {
         let scenario = Scenario::all().into_iter().find(|candidate| candidate.name == scenario).unwrap();
         let mut rig = Rig::new(Platform::Intel1, scenario.machine);

@@ -113,7 +113,7 @@ fn check_content(path: &Path, file: &File, overwrite: bool) -> Result<(), Record
     }
 }
 
-/// Creates a file that only its owner may read, because it is as private as a database, or locks and empties an existing file.
+/// Creates a file that only its owner may read, because it is as private as a database, or empties an existing file. Locks the file.
 fn create_file(path: &Path, overwrite: bool) -> Result<File, RecordingError> {
     let failed = |source| RecordingError::Write { path: path.to_owned(), source };
     // A pipe or a device has no content to lose.

@@ -20,7 +20,7 @@ fn lines(ticks: u64) -> Vec<Vec<u8>> {
     [header].into_iter().chain(events.map(|event| serde_json::to_vec(&event).unwrap())).collect()
 }
 
-/// A recorder of a file that must not exist.
+/// A recorder that does not replace a recording.
 fn create(path: &Path) -> Result<Recorder, RecordingError> {
     Recorder::create(path, false, &Start::default())
 }

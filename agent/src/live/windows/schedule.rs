@@ -53,13 +53,13 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     phase: Phase,
-    /// When the open window closes, the planned one opens, or the next check is due.
+    /// When the open window closes, the planned window opens, or the next decision is due.
     due: Instant,
     /// When the latest window closed.
     closed: Instant,
     /// End of the current period.
     period_end: Instant,
-    /// Minimum time from one window to the next, from the next window on.
+    /// Length of the periods that begin from now on.
     pub(crate) period: Duration,
     /// Number of windows so far.
     opened: u32,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_what_flows_use() {
+    fn the_number_of_windows_follows_the_cpu_time_of_flows() {
         // Columns: share of a CPU, period, least and most windows per minute.
         let table = [
             (0.0, PERIOD, 3.4, 3.8),

@@ -14,9 +14,9 @@ use mpwatch_model::unit::Bytes;
 
 use super::check::Check;
 
-/// Accepted error of the wire estimate, which does not include the TCP options of each segment.
+/// Accepted error of the wire estimate, which assumes that all segments with data, and all without, have the same options.
 const WIRE_TOLERANCE: f64 = 0.02;
-/// Accepted excess of an RTT over the configured delay of its path, because an RTT includes scheduling delays.
+/// Accepted deviation of an RTT from the configured delay of its path: an RTT includes scheduling delays.
 const RTT_TOLERANCE: f64 = 0.10;
 
 const APPLICATION: &str = "application";
@@ -115,7 +115,7 @@ fn one_end(measured: &Measurements, end: &TransferEnd, peer: &TransferEnd) -> Ve
     checks
 }
 
-/// Compares the bytes of the final report. The kernel also counts transmissions that a queue of this host refused; some may be retransmissions.
+/// Compares the bytes of the final report. The kernel's byte counts include (re)transmissions that a queue of this host refused.
 /// Compares the segments of the snapshot before the close (`idle`), because the final report may also count a retransmitted FIN.
 fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Check> {
     let theirs = end.traffic.socket_info.as_ref().map_or(&[][..], |flow| &flow.subflows);
@@ -126,11 +126,11 @@ fn subflows(ours: &Connection, idle: &Connection, end: &TransferEnd) -> Vec<Chec
         let last = ours.subflows.iter().find(same);
         let segments = idle.subflows.iter().find(same).map(|subflow| subflow.segments_retransmitted.into());
         let refused = last.map_or(0, |subflow| subflow.bytes_refused.0);
-        let again = last.map(|subflow| subflow.bytes_retransmitted.0);
-        let refused_again = info.tcp.bytes_retrans.saturating_sub(again.unwrap_or(0)).min(refused);
+        let retrans = last.map(|subflow| subflow.bytes_retransmitted.0);
+        let refused_retrans = info.tcp.bytes_retrans.saturating_sub(retrans.unwrap_or(0)).min(refused);
         let numbers = [
             ("bytes sent", last.map(|subflow| subflow.bytes_sent.0 + refused), info.tcp.bytes_sent),
-            ("bytes retransmitted", again.map(|again| again + refused_again), info.tcp.bytes_retrans),
+            ("bytes retransmitted", retrans.map(|bytes| bytes + refused_retrans), info.tcp.bytes_retrans),
             ("segments retransmitted", segments, info.tcp.total_retrans.into()),
         ];
         checks.extend(numbers.map(|(what, ours, theirs): (_, Option<u64>, u64)| {
