@@ -153,7 +153,7 @@ fn continuation(options: &RunOptions) -> String {
     format!("mpwatch study run {what}{repeat} --resume --out {}", options.out.display())
 }
 
-/// Prepares the lab. Creates a namespace, so that a study without this permission fails before its first run.
+/// Prepares the lab. Creates a namespace as a test: without the permission for this, the study fails before its first run.
 fn prepare_lab() -> anyhow::Result<Counters> {
     mpwatch_lab::sweep_stale()?;
     drop(mpwatch_lab::Namespace::new("study")?);

@@ -74,7 +74,7 @@ pub(crate) struct Sample {
     pub(crate) at: Nanos,
     /// Energy of the machine since tracing began, joules. `None`: unknown.
     pub(crate) joules: Option<f64>,
-    /// Rates of the first two subflows of the first measured connection, bits per second. `None`: a rate is unknown.
+    /// Rates of the first two subflows of the first measured connection, bits per second. `None`: unknown, or no second subflow.
     pub(crate) rates: Option<[f64; 2]>,
     /// The evaluation of each method's verdicts on the measured connections. Empty for two machines, because their queues are unknown.
     #[serde(skip)]
@@ -86,7 +86,7 @@ pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
     [connection.local, connection.remote].into_iter().flatten().any(|address| ports.contains(&address.port()))
 }
 
-/// Runs a scenario. The report has the verdicts of the first method; each sample evaluates all methods. Removes the namespaces at the end,
+/// Runs a scenario. The report has the verdicts of the first method; each sample has evaluations of all methods. Removes the namespaces at the end,
 /// even after an error.
 pub(crate) fn run(
     scenario: &Scenario,

@@ -91,7 +91,7 @@ fn row(name: &str, cell: &CellResults, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// If the interval of a change contains 0 and its upper end exceeds this factor (1000 %), the table has "unclear" instead.
+/// If the interval of a change contains 0 and its upper end exceeds this factor (1000 %), "unclear" replaces the change.
 const MAX_CHANGE: f64 = 10.0;
 
 /// A change with its interval, such as `+6.4 % (+5.0 to +7.9)`.

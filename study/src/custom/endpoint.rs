@@ -87,7 +87,7 @@ impl TrafficThread {
         while !server.control.listening() {
             if server.thread.is_finished() {
                 server.join()?;
-                bail!("the server ended before it had a connection");
+                bail!("the server ended before it listened");
             }
             thread::sleep(CHECK_INTERVAL);
         }

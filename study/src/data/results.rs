@@ -216,7 +216,7 @@ pub(crate) struct CellResults {
     pub(crate) factors: Vec<Factor>,
     /// Number of runs that succeeded.
     pub(crate) runs: u32,
-    /// For each other run, the reason why it failed.
+    /// For each other run, the reason why it failed or was skipped.
     pub(crate) failures: Vec<String>,
     /// Source of the energy figures: the least reliable source among the runs. `absent`: no run has energy figures.
     pub(crate) energy: EnergySource,

@@ -22,7 +22,7 @@ const METHODS: [DetectionMethod; 5] = [
     DetectionMethod::Dcw,
     DetectionMethod::Dwc,
 ];
-/// Duration of a quick run in seconds. In longer runs, no further methods reach a verdict.
+/// Duration of a quick run in seconds. Methods that reach no verdict in this time do not reach one in a longer run either.
 const QUICK_SECONDS: u32 = 12;
 const SETUP: &str = "200 connections, alpha 1.3";
 

@@ -46,7 +46,7 @@ pub(super) struct Dwc {
 }
 
 impl Dwc {
-    /// Reaches verdicts on the pairs with the subflow of a loss whose window has ended.
+    /// Decides the pairs that contain the subflow with this loss. Called after the window of the loss has ended.
     fn close(&mut self, loss: &LossWindow) {
         for (&id, path) in &self.paths {
             let is_inside = |sign: &&(Nanos, bool)| (loss.from..=loss.until).contains(&sign.0);
