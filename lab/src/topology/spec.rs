@@ -128,7 +128,7 @@ pub struct TopologySpec {
     pub quick_timeouts: bool,
 }
 
-/// Maximum number of paths: one for the initial subflow, plus the kernel's limit of eight extra subflows.
+/// Maximum number of paths: one for the initial subflow, plus the kernel's limit of eight more.
 const MAX_PATHS: usize = 9;
 
 impl TopologySpec {
