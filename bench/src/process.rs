@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// CPU time of the threads of a process that still run.
+/// CPU time of the running threads of a process. Threads that have ended are not included.
 pub(crate) fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
     let of_thread = |folder: fs::DirEntry| {

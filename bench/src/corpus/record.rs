@@ -43,7 +43,7 @@ impl Truth {
         self.links.iter().find(|(known, _)| *known == address).map(|(_, link)| *link)
     }
 
-    /// Why the run does not count: the machine was the bottleneck. `None`: it counts.
+    /// The reason why the run is not scored: the machine was the bottleneck instead of a queue. `None`: the run is scored.
     pub fn flaw(&self) -> Option<String> {
         if self.late >= MAX_LATE {
             return Some(format!("{:.0} % of the queue samples were late", self.late * 100.0));

@@ -121,7 +121,7 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
 
 /// The scenarios of `./dev bench ledger`, each of about this length. The first scenario is the baseline of the scenarios with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
-    // Converts a number of requests per second to the total number. The rates are what this machine can do.
+    // Converts requests per second to a total number of requests. On a machine that does not reach the rates below, a run takes longer.
     let in_all = |per_second: u128| {
         u64::try_from((per_second * length.as_millis()).div_ceil(1_000)).expect("a count fits")
     };

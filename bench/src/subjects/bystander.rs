@@ -106,7 +106,7 @@ fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
 fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");
-    // This thread ends with the worker, which closes the other ends of the pipes.
+    // This thread ends when the worker ends and so closes the other ends of the pipes.
     thread::spawn(move || {
         pin_to(CPU);
         echo(echo_reads, echo_writes);

@@ -17,9 +17,9 @@ const HEADER: [&str; 9] = [
     "exact: error, median (worst)",
     "truth within the bounds of sampled",
     "single flows: sampled against exact, median (worst)",
-    "of those, exact within the bounds of sampled",
+    "all flows: exact within the bounds of sampled",
     "effect of the bystander: sampled, median (worst)",
-    "exact",
+    "effect of the bystander: exact, median (worst)",
 ];
 /// Number of rounds of other subjects for one repetition of this subject, because a repetition takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;

@@ -33,7 +33,7 @@ pub struct ConnectionReport {
     pub receive_time: Duration,
     /// Whether the peer reset the connection.
     pub reset: bool,
-    /// The kernel's information just before the close, with all data acknowledged. `None`: not requested, or not available.
+    /// The kernel's information just before the close, with all data acknowledged unless a path has failed. `None`: not requested, or not available.
     pub socket_info: Option<SocketInfo>,
     /// The error that ended the connection. `None`: no error. A reset by the peer is an error only on the client.
     pub error: Option<String>,
