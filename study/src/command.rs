@@ -218,7 +218,7 @@ fn run_once(
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    // A `Failure`, such as a missing permission to trace, would also affect all later runs.
+    // A `Failure`, such as a missing permission to trace, would also affect all later runs, so it ends the study.
     let outcome = match outcome {
         Err(error) if error.downcast_ref::<Failure>().is_some() => return Err(error),
         other => other,

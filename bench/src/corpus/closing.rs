@@ -48,7 +48,7 @@ impl Closing {
     }
 
     fn add_connection(&mut self, subflows: &[&Subflow], known: &Truth, closed: &[SubflowId]) {
-        // For each link, the number of subflows, and the number of closed ones.
+        // For each link, the number of its subflows, and the number of closed subflows among them.
         let mut links: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for subflow in subflows {
             let Some(link) = known.link(subflow.path.local) else { continue };

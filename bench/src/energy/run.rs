@@ -37,8 +37,8 @@ pub struct Run {
 }
 
 /// The charges that a recorder makes to the traffic: flows and applications at both ends, and network work before the socket of a packet is
-/// known. This work is left out if a bystander also sends packets, because most of it is then the bystander's. Otherwise it is 1 to 2 % of
-/// the traffic's CPU time.
+/// known. The network work is left out if a bystander also sends packets, because most of it is then the bystander's. Otherwise it is 1 to
+/// 2 % of the traffic's CPU time.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Energy above idle, microjoules.

@@ -92,7 +92,7 @@ fn scenario(name: &'static str, flows: Flows) -> Scenario {
 
 /// The scenarios of the table in docs/measurements/energy.md. The first scenario is the baseline of the scenarios with a bystander.
 pub fn basic(size: &Size) -> Vec<Scenario> {
-    // Both ends run on one CPU and the bystander on another, as in the simulated scenarios.
+    // Both ends run on CPU 0. The bystander runs on another CPU, except in the scenario `same-core`.
     let bulk = Flows::one(Workload::upload_for(size.bulk));
     let with_bystander = |name, cpu, percent| Scenario {
         bystander: Some(Bystander::Burn { cpu, percent }),

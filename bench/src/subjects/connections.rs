@@ -57,7 +57,7 @@ pub(crate) fn run(effort: Effort) -> String {
             format!("{with_daemon:.0} per second for {seconds:.0} s"),
             "5000 per second for 60 s",
         ),
-        text("ends of connections, in the database", format!("{written} of {expected}"), "all"),
+        text("of both ends, in the database", format!("{written} of {expected}"), "all"),
         text("lost", losses, "nothing"),
         text(
             "daemon, CPU time per connection, both ends",

@@ -57,7 +57,7 @@ pub(crate) fn run_all(effort: Effort) -> String {
     let note = format!(
         "{repetitions} repetitions, transfers of {:?}. Error: energy that mpwatch charges to the traffic, compared with the energy of the CPU \
          time that the traffic has used. The column of single flows covers flows with at least one CPU second, while both recorders \
-         run; their bounds are compared for all flows.\n\n",
+         run; the bounds are compared for all flows.\n\n",
         effort.traffic
     );
     let stopped: u32 = all.iter().map(|errors| errors.stopped).sum();

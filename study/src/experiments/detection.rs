@@ -22,7 +22,7 @@ const METHODS: [DetectionMethod; 5] = [
     DetectionMethod::Dcw,
     DetectionMethod::Dwc,
 ];
-/// Duration of a quick run in seconds. Methods that reach no verdict in this time do not reach one in a longer run either.
+/// Duration of a quick run in seconds. Every method that reaches verdicts at all reaches its first verdict within this time.
 const QUICK_SECONDS: u32 = 12;
 const SETUP: &str = "200 connections, alpha 1.3";
 
