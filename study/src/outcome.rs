@@ -6,7 +6,7 @@ use mpwatch_lab::traffic::{ConnectionReport, TrafficReport, TransferOutcome};
 /// Measured traffic, as observed by the programs that sent and received it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Payload that both ends received, bytes. `None`: the program does not report it.
+    /// Sum of the payload that the two ends received, bytes. `None`: the program does not report it.
     pub(crate) payload: Option<f64>,
     /// Time from the first connect to the last byte, seconds.
     pub(crate) seconds: f64,

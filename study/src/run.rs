@@ -47,7 +47,7 @@ pub(crate) struct RunData {
     pub(crate) transport: Transport,
     /// Source of the energy figures: the less reliable source of both ends.
     pub(crate) energy: EnergySource,
-    /// The trace of this machine; with two machines, of the client's.
+    /// The trace of this machine; with two machines, the trace of the client's machine.
     pub(crate) trace: MachineTrace,
     /// The trace of the server's machine. `None`: both ends are on one machine.
     pub(crate) server_trace: Option<MachineTrace>,
@@ -187,7 +187,7 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     }
 }
 
-/// The values of the measured connections in a snapshot.
+/// The energy of the machine and the values of the measured connections in a snapshot.
 pub(super) fn sample(
     snapshot: &Snapshot,
     other_methods: &[Snapshot],

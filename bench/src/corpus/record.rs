@@ -19,7 +19,7 @@ use mpwatch_testkit::Observer;
 
 /// Maximum share of late queue samples.
 const MAX_LATE: f64 = 0.2;
-/// Minimum share of the time in which queues of bulk transfers are not empty.
+/// A run with bulk transfers is scored only if each queue contains packets for at least this share of the time.
 const MIN_FILLED: f64 = 0.5;
 
 /// The truth about a run.

@@ -18,24 +18,24 @@ struct Quantity {
     read: fn(&Sample) -> Option<u64>,
 }
 
-const TO_MIB: f64 = 1.0 / 1024.0;
+const MEBI: f64 = 1.0 / 1024.0;
 const QUANTITIES: [Quantity; 9] = [
     Quantity {
         column: "rss_anon_kb",
         title: "anonymous memory (RssAnon), MiB",
-        scale: TO_MIB,
+        scale: MEBI,
         read: |sample| Some(sample.anonymous_kb),
     },
     Quantity {
         column: "rss_file_kb",
         title: "pages of files (RssFile + RssShmem), MiB",
-        scale: TO_MIB,
+        scale: MEBI,
         read: |sample| Some(sample.file_kb),
     },
     Quantity {
         column: "vm_size_kb",
         title: "address space, MiB",
-        scale: TO_MIB,
+        scale: MEBI,
         read: |sample| Some(sample.virtual_kb),
     },
     Quantity {
@@ -45,16 +45,11 @@ const QUANTITIES: [Quantity; 9] = [
         read: |sample| Some(sample.descriptors),
     },
     Quantity { column: "threads", title: "threads", scale: 1.0, read: |sample| Some(sample.threads) },
-    Quantity {
-        column: "maps_kb",
-        title: "BPF maps, MiB",
-        scale: TO_MIB,
-        read: |sample| Some(sample.maps_kb),
-    },
+    Quantity { column: "maps_kb", title: "BPF maps, MiB", scale: MEBI, read: |sample| Some(sample.maps_kb) },
     Quantity {
         column: "written_kb",
         title: "database or recording, MiB",
-        scale: TO_MIB,
+        scale: MEBI,
         read: |sample| Some(sample.written_kb),
     },
     Quantity {

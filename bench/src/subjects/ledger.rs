@@ -23,7 +23,7 @@ const HEADER: [&str; 9] = [
 ];
 /// Number of rounds of other subjects for one repetition of this subject, because a repetition takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
-/// Maximum number of attempts of a run whose transfer stops (docs/measurements/robustness.md).
+/// Maximum number of attempts of a run whose traffic fails or does not end (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
 
 /// Figures of a scenario, with one value per repetition unless noted.
@@ -38,7 +38,7 @@ struct Errors {
     /// One value per flow.
     covered_flows: Vec<bool>,
     variants: Variants,
-    /// Number of attempts that were repeated because the traffic did not end.
+    /// Number of attempts that were repeated because the traffic failed or did not end.
     stopped: u32,
 }
 

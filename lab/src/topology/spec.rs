@@ -122,7 +122,7 @@ pub struct TopologySpec {
     pub paths: Vec<PathSpec>,
     /// Links that several paths can share.
     pub bottlenecks: Vec<LinkSpec>,
-    /// Which end makes connections use the other paths.
+    /// Which end makes connections use the paths beyond the first.
     pub join: JoinBy,
     /// Whether TCP's retry limits are lowered in both namespaces, so that the kernel gives up a failed path within seconds.
     pub quick_timeouts: bool,

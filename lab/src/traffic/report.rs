@@ -44,7 +44,7 @@ pub struct ConnectionReport {
 pub struct TrafficReport {
     /// The connections, per worker in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
-    /// Errors of connections that could not be opened (the first 16 of each worker).
+    /// Errors of connections without a report, because they could not be opened or prepared. At the client, the first 16 of each worker.
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,

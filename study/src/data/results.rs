@@ -240,7 +240,7 @@ pub(crate) struct Measured {
     pub(crate) mean: f64,
     /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.
     pub(crate) interval: Option<(f64, f64)>,
-    /// Relative change from the baseline (0.1: 10 % more). `null`: this cell is the baseline, or there are too few runs.
+    /// Relative change from the baseline (0.1: 10 % more). `null`: no baseline, this cell is the baseline, or too few runs.
     pub(crate) change: Option<Shift>,
     /// The values that the paper reports.
     pub(crate) published: Vec<Reported>,

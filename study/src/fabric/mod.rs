@@ -2,7 +2,7 @@
 //! The network of a small data centre: hosts and switches are namespaces, links are veth pairs with a rate limit on both ends, and switches
 //! use all shortest paths, chosen per flow (ECMP) or per packet. A host has an address per subflow, because the kernel opens only one
 //! subflow between two addresses. ECMP selects the path of a subflow by a hash of addresses and ports.
-//! Addresses: 10.HOST.0.SUBFLOW on hosts, 172.16.LINK.0/30 on links.
+//! Addresses: 10.HOST.0.SUBFLOW on hosts (hosts from 0, subflows from 1), 172.16.LINK.0/30 on links (from 0).
 
 #![allow(clippy::cast_possible_truncation, reason = "parts of addresses are small, and a seed may lose bits")]
 

@@ -240,7 +240,7 @@ fn values<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], String> {
     }
 }
 
-/// Every combination of the factors' values. The value of the last factor changes first.
+/// Every combination of the factors' values. The last factor varies fastest.
 fn combinations(factors: &Table) -> Result<Vec<Vec<(&String, &Value)>>, String> {
     let mut all = vec![Vec::new()];
     for (name, value) in factors {
