@@ -154,7 +154,7 @@ impl Worker {
             pin_to(CPU);
             while !shared.stopped.load(Ordering::Relaxed) {
                 batch();
-                let nanoseconds = u64::try_from(thread_cpu_time().as_nanos()).expect("less than centuries");
+                let nanoseconds = u64::try_from(thread_cpu_time().as_nanos()).expect("fits into 64 bits");
                 shared.cpu_time.store(nanoseconds, Ordering::Relaxed);
                 shared.done.fetch_add(BATCH.into(), Ordering::Relaxed);
             }

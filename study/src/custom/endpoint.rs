@@ -58,7 +58,7 @@ fn next(lines: &Receiver<String>, stop: &AtomicBool) -> anyhow::Result<String> {
         match lines.recv_timeout(CHECK_INTERVAL) {
             Ok(line) => return Ok(line),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("standard input ended before the run did"),
+            Err(RecvTimeoutError::Disconnected) => bail!("standard input ended before the run ended"),
         }
     }
     bail!("interrupted")

@@ -273,10 +273,10 @@ fn plot_from(plot: &FilePlot, quantities: &[Quantity], factors: &Table) -> Resul
     let FilePlot { quantity: name, over, log } = plot;
     let quantity = quantity(name)?;
     if !quantities.contains(&quantity) {
-        return Err(format!("a plot is of `{name}`, which is not measured; add it to quantities"));
+        return Err(format!("a plot shows `{name}`, which is not measured; add it to quantities"));
     }
     if !factors.contains_key(over) {
-        return Err(format!("a plot is over `{over}`, which is not a factor; add it to [factors]"));
+        return Err(format!("a plot has the axis `{over}`, which is not a factor; add it to [factors]"));
     }
     Ok(Plot { quantity, over: over.clone(), log: *log })
 }
