@@ -192,7 +192,7 @@ fn is_enumeration(schema: &Value) -> bool {
     schema["enum"].is_array() || (schema["oneOf"].is_array() && !has_fields(schema))
 }
 
-/// Whether a type is an object: it has fields itself, or its variants have.
+/// Whether a type is an object: it has fields, or its variants have fields.
 fn has_fields(schema: &Value) -> bool {
     let variants = schema["oneOf"].as_array().into_iter().flatten();
     schema["properties"].is_object() || variants.into_iter().any(|variant| variant["properties"].is_object())

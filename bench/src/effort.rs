@@ -18,7 +18,7 @@ pub(crate) struct Effort {
     pub(crate) short_connections: u32,
     /// Numbers of subflows in measurements of a snapshot.
     pub(crate) subflows: &'static [u32],
-    /// Number of idle subflows in the subject `scale`, and number of short connections that are opened in parallel.
+    /// Number of idle subflows in the subject `scale`, and number of short connections that are opened while the idle subflows exist.
     pub(crate) many: [u32; 2],
     /// Number of connections that are opened and closed one after the other.
     pub(crate) new_connections: u32,
@@ -73,7 +73,7 @@ impl Effort {
     pub(crate) const FULL: Self = Self {
         rounds: 15,
         warm_up: Duration::from_millis(150),
-        // A sampled ledger has one window per second.
+        // A sampled ledger has one sampling window per second.
         window: Duration::from_secs(1),
         traffic: Duration::from_secs(6),
         short_connections: 1_000,

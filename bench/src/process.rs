@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// CPU time of the threads of a process that still run.
+/// CPU time of the running threads of a process. Threads that have ended are not included.
 pub(crate) fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs").flatten();
     let of_thread = |folder: fs::DirEntry| {
@@ -17,7 +17,7 @@ pub(crate) fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(threads.filter_map(of_thread).sum())
 }
 
-/// Measures the CPU time of a process for a time of `length`, in percent of one CPU.
+/// Measures the CPU time of a process for the duration `length`, in percent of one CPU.
 pub(crate) fn cpu_percent(pid: u32, length: Duration) -> f64 {
     let (start, before) = (Instant::now(), cpu_time(pid));
     thread::sleep(length);

@@ -21,7 +21,7 @@ fn schema_of<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }
 
-/// Resolves a property or definition: follows `$ref`, and takes the other alternative of an object that may be `null`.
+/// Resolves a property or definition: follows `$ref`, and replaces the alternatives `null` and a type by the type.
 pub fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return resolve(root, &root["$defs"][name]);

@@ -73,7 +73,7 @@ pub fn install_signal_cleanup() -> Result<()> {
 /// Namespaces of running processes stay.
 ///
 /// # Errors
-/// When `/run/netns` cannot be read.
+/// If an entry of `/run/netns` cannot be read. A missing `/run/netns` is not an error.
 pub fn sweep_stale() -> Result<Vec<String>> {
     let Ok(entries) = fs::read_dir(NETNS_DIR) else {
         return Ok(Vec::new());

@@ -32,10 +32,10 @@ pub struct Endpoint {
     pub purpose: Purpose,
 }
 
-/// Limits of extra subflows and addresses of a connection.
+/// Limits of additional subflows and addresses of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of extra subflows of a connection, 0 to 8.
+    /// Maximum number of subflows of a connection besides the initial subflow, 0 to 8.
     pub subflows: u8,
     /// Maximum number of `ADD_ADDR`s that a connection accepts, 0 to 8.
     pub add_addr_accepted: u8,

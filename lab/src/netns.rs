@@ -121,8 +121,8 @@ impl Namespace {
         self.enter(|| fs::write(&path, value).map_err(Error::os("write", path.as_str())))?
     }
 
-    /// Duplicate address detection takes one to two seconds. Until then a router has no link-local address, cannot resolve neighbours,
-    /// and drops packets: the first SYN over a path, or a join.
+    /// Without this, duplicate address detection takes one to two seconds. Until then a router has no link-local address, cannot resolve
+    /// neighbours, and drops packets: the first SYN over a path, or a join.
     fn disable_duplicate_address_detection(&self) -> Result<()> {
         self.sysctl("net.ipv6.conf.all.accept_dad", "0")?;
         self.sysctl("net.ipv6.conf.default.accept_dad", "0")

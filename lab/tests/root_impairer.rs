@@ -103,7 +103,7 @@ fn jitter_never_reorders() {
 }
 
 #[test]
-fn a_path_of_20_ms_carries_200_mbit() {
+fn a_path_of_20_ms_carries_more_than_50_mbit() {
     if !may_run_as_root() {
         return;
     }

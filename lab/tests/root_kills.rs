@@ -78,7 +78,7 @@ fn deleting_the_clients_endpoint_closes_its_subflow() {
         return;
     }
     let topology = build(JoinBy::ClientSubflow, link());
-    // The option REMOVE_ADDR may be lost, because TCP does not acknowledge options. The server then only receives the end of the subflow.
+    // The option REMOVE_ADDR may be lost, because TCP does not acknowledge options. The server then only notices that the subflow ends.
     let has_closed = |_: &mib::Counters| established(topology.server()) == 1;
     let outcome = fail_during_transfer(&topology, PathFailure::EndpointDeleted, has_closed);
     assert_eq!(subflows_left(&outcome), 1);

@@ -164,9 +164,9 @@ impl ApplicationRun {
         let (sent, arrived) = (sent?, arrived?);
         ensure!(
             sent == arrived,
-            "{} bytes were sent, and {} different bytes arrived",
-            sent.len(),
-            arrived.len()
+            "the file that arrived ({} bytes) differs from the file that was sent ({} bytes)",
+            arrived.len(),
+            sent.len()
         );
         Ok(arrived.len() as f64)
     }
@@ -193,7 +193,7 @@ fn wait_for_listener(server: &Namespace) -> anyhow::Result<()> {
     Ok(poll_until("the application's server to listen", START_TIMEOUT, found)?)
 }
 
-/// The mean rate over the tests of `redis-benchmark --csv`. A line is `"SET","12345.6",...`; since version 6.2 there is a heading.
+/// The mean rate over the tests of `redis-benchmark --csv`. A line is `"SET","12345.6",...`; since Redis 6.2, a header line comes first.
 fn requests_per_second(csv: &str) -> anyhow::Result<f64> {
     let second = |line: &str| line.split(',').nth(1)?.trim_matches('"').parse::<f64>().ok();
     let rates: Vec<f64> = csv.lines().filter_map(second).collect();

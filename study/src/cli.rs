@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// List the experiments
     List,
-    /// Run experiments in private namespaces, or one of your own between two machines; Ctrl-C keeps the finished runs
+    /// Run experiments in private namespaces, or an experiment of your own between two machines; Ctrl-C keeps the finished runs
     Run(RunOptions),
     /// Run one end of a user's experiment, as requested on standard input
     #[command(hide = true)]
@@ -54,7 +54,7 @@ pub(crate) struct RunOptions {
     /// Names of experiments from `mpwatch study list`, or `all`
     #[arg(required_unless_present = "file", value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    /// Run the experiment of this file, between two machines that it names
+    /// Run the experiment in this file, between two machines that the file names
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "quick"])]
     pub(crate) file: Option<PathBuf>,
     /// Run each cell this many times [default: 5, or 2 with --quick, or as the file says]

@@ -153,7 +153,7 @@ fn continuation(options: &RunOptions) -> String {
     format!("mpwatch study run {what}{repeat} --resume --out {}", options.out.display())
 }
 
-/// Prepares the lab. Creates a namespace, so that a study without this permission fails before its first run.
+/// Prepares the lab. Creates a namespace as a test: without the permission for this, the study fails before its first run.
 fn prepare_lab() -> anyhow::Result<Counters> {
     mpwatch_lab::sweep_stale()?;
     drop(mpwatch_lab::Namespace::new("study")?);
@@ -218,7 +218,7 @@ fn run_once(
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    // A `Failure`, such as a missing permission to trace, would also affect all later runs.
+    // A `Failure`, such as a missing permission to trace, would also affect all later runs, so it ends the study.
     let outcome = match outcome {
         Err(error) if error.downcast_ref::<Failure>().is_some() => return Err(error),
         other => other,

@@ -6,7 +6,7 @@ use crate::run::{INTERVAL, MachineTrace, RunData, Sample};
 
 /// Maximum number of rates per subflow and run. A plot cannot show more.
 const MAX_RATES: usize = 200;
-/// Maximum number of connections per run whose values are kept. These are the connections that ended first.
+/// Maximum number of connections per run whose values are kept: the first in the order of the traffic report.
 const MAX_CONNECTIONS: usize = 10_000;
 
 /// The single values of a run.

@@ -119,7 +119,7 @@ pub(crate) struct Scenario {
     /// A program that runs instead of `traffic`. `None`: no program.
     pub(crate) application: Option<Application>,
     pub(crate) failure: Option<LinkFailure>,
-    /// Whether the extra subflows of measured connections are closed.
+    /// Whether mpwatch closes the extra subflows of the run's connections.
     pub(crate) eliminate: bool,
     /// Time after which transfers end, whether complete or not.
     pub(crate) timeout: Duration,

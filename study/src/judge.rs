@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::flow::connection::Connection;
 
-use crate::closures::is_closed;
+use crate::closed_subflows::is_closed;
 
 /// The evaluation of all connections at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

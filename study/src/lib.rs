@@ -5,7 +5,7 @@
 
 mod application;
 mod cli;
-mod closures;
+mod closed_subflows;
 mod command;
 mod custom;
 mod data;

@@ -8,13 +8,13 @@ use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::Snapshot;
 
-use crate::closures;
+use crate::closed_subflows::recorded_method;
 
 /// A tracker that detects bottlenecks with this method.
 pub(crate) fn tracker(start: &Start, closed: Closed, method: DetectionMethod) -> Tracker {
     let tracker = Tracker::new(start.clone(), closed);
-    // As in the product, mpwatch's own method uses the rates of all connections.
-    if method == DetectionMethod::default() { tracker } else { tracker.with_method(method, closures::new) }
+    // mpwatch's own method must run without `with_method`: only then does it use the rates of all connections, as in the daemon.
+    if method == DetectionMethod::default() { tracker } else { tracker.with_method(method, recorded_method) }
 }
 
 /// The trackers of all methods except the method of the report.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of a run: paths between two hosts, or a fabric. Finds the ends of each load in both.
+//! The network of a run: paths between two hosts, or a fabric. Finds client and server of each load in either network.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ impl RunningNetwork {
             Network::Paths(spec) => Ok(Self::Paths(Topology::build(spec)?)),
             Network::Fabric(spec) => {
                 if !Path::new(HASH_SEED).exists() {
-                    let what = "this kernel has no hash functions of paths per namespace (Linux 6.11)";
+                    let what = "this kernel cannot set the ECMP hash seed per namespace (needs Linux 6.11)";
                     return Err(Skip(what.to_owned()).into());
                 }
                 if spec.forwarding == Forwarding::PerPacket {

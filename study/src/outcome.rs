@@ -6,7 +6,7 @@ use mpwatch_lab::traffic::{ConnectionReport, TrafficReport, TransferOutcome};
 /// Measured traffic, as observed by the programs that sent and received it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
-    /// Payload that both ends received, bytes. `None`: the program does not report it.
+    /// Sum of the payload that the two ends received, bytes. `None`: the program does not report it.
     pub(crate) payload: Option<f64>,
     /// Time from the first connect to the last byte, seconds.
     pub(crate) seconds: f64,
@@ -52,9 +52,9 @@ impl Outcome {
         self
     }
 
-    /// The durations of the short flows that began before the first connection of the load ended. Later flows ran under a decreasing load,
-    /// and more of them fit into the same time. `flows`, `load`: durations of all short flows, and of the load.
-    pub(crate) fn began_under(flows: &[f64], load: &[f64]) -> Vec<f64> {
+    /// The durations of the short flows, which run one after the other, that began before the first connection of the load ended. Later
+    /// flows ran under a decreasing load. `flows`, `load`: durations of all short flows, and of the connections of the load.
+    pub(crate) fn began_under_full_load(flows: &[f64], load: &[f64]) -> Vec<f64> {
         let first_end = load.iter().copied().fold(f64::INFINITY, f64::min);
         let mut began = 0.0;
         let has_full_load = |duration: &&f64| {
@@ -90,7 +90,7 @@ fn completion(client: &ConnectionReport, server: &TrafficReport) -> Option<(f64,
     let is_whole =
         |server: &&ConnectionReport| (server.received, server.sent) == (client.sent, client.received);
     let server = server.connections.iter().find(is_other_end).filter(is_whole)?;
-    // The FIN arrives too late: the sender first waits for all acknowledgements, which never arrive on a failed subflow.
+    // Not `transfer_time`, which ends after the FIN: before its FIN, the sender waits up to 3 s for acknowledgements on a failed subflow.
     let receiver = if client.sent > client.received { server } else { client };
     Some(((client.connect_time + receiver.receive_time).as_secs_f64(), client.sent + client.received))
 }
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection as one end reports it. Its peer's address is the same for both ends here.
+    /// A connection as one end reports it. All addresses are equal here, so that the reports of two ends match.
     fn end(sent: u64, received: u64) -> ConnectionReport {
         let address = "127.0.0.1:1".parse().unwrap();
         let second = Duration::from_secs(1);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn only_short_flows_that_began_under_the_whole_load_are_counted() {
-        let counted = |load: &[f64]| Outcome::began_under(&[2.0, 5.0, 0.1, 0.1], load);
+        let counted = |load: &[f64]| Outcome::began_under_full_load(&[2.0, 5.0, 0.1, 0.1], load);
         assert_eq!(counted(&[6.0, 9.0]), [2.0, 5.0]);
         assert_eq!(counted(&[7.05, 9.0]), [2.0, 5.0, 0.1]);
         assert_eq!(counted(&[]).len(), 4);

@@ -65,7 +65,7 @@ pub(crate) fn all(experiments: &[Experiment], scale: Scale, repeat: u32, seed: u
     runs
 }
 
-/// The planned runs that have not succeeded yet.
+/// The planned runs, with only the cells that have not succeeded yet. Runs without such cells are left out.
 pub(crate) fn left<'a>(planned: Vec<PlannedRun<'a>>, done: &[RunRecord]) -> Vec<PlannedRun<'a>> {
     planned.into_iter().filter_map(|run| run.without(done)).collect()
 }

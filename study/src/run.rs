@@ -47,7 +47,7 @@ pub(crate) struct RunData {
     pub(crate) transport: Transport,
     /// Source of the energy figures: the less reliable source of both ends.
     pub(crate) energy: EnergySource,
-    /// The trace of this machine; with two machines, of the client's.
+    /// The trace of this machine; with two machines, the trace of the client's machine.
     pub(crate) trace: MachineTrace,
     /// The trace of the server's machine. `None`: both ends are on one machine.
     pub(crate) server_trace: Option<MachineTrace>,
@@ -74,7 +74,7 @@ pub(crate) struct Sample {
     pub(crate) at: Nanos,
     /// Energy of the machine since tracing began, joules. `None`: unknown.
     pub(crate) joules: Option<f64>,
-    /// Rates of the first two subflows of the first measured connection, bits per second. `None`: a rate is unknown.
+    /// Rates of the first two subflows of the first measured connection, bits per second. `None`: unknown, or no second subflow.
     pub(crate) rates: Option<[f64; 2]>,
     /// The evaluation of each method's verdicts on the measured connections. Empty for two machines, because their queues are unknown.
     #[serde(skip)]
@@ -86,7 +86,7 @@ pub(crate) fn is_to(connection: &Connection, ports: &[u16]) -> bool {
     [connection.local, connection.remote].into_iter().flatten().any(|address| ports.contains(&address.port()))
 }
 
-/// Runs a scenario. The report has the verdicts of the first method; each sample evaluates all methods. Removes the namespaces at the end,
+/// Runs a scenario. The report has the verdicts of the first method; each sample has evaluations of all methods. Removes the namespaces at the end,
 /// even after an error.
 pub(crate) fn run(
     scenario: &Scenario,
@@ -187,7 +187,7 @@ fn register(scenario: &Scenario) -> anyhow::Result<Option<Registration>> {
     }
 }
 
-/// The values of the measured connections in a snapshot.
+/// The energy of the machine and the values of the measured connections in a snapshot.
 pub(super) fn sample(
     snapshot: &Snapshot,
     other_methods: &[Snapshot],

@@ -91,7 +91,7 @@ fn row(name: &str, cell: &CellResults, measured: &Measured) -> Vec<String> {
     ]
 }
 
-/// If the interval of a change contains 0 and its upper end exceeds this factor (1000 %), the table has "unclear" instead.
+/// If the interval of a change contains 0 and its upper end exceeds this factor (1000 %), "unclear" replaces the change.
 const MAX_CHANGE: f64 = 10.0;
 
 /// A change with its interval, such as `+6.4 % (+5.0 to +7.9)`.
@@ -141,10 +141,10 @@ impl Agreement {
     pub(crate) fn new(measured: &Measured, published: &Reported) -> Option<Self> {
         let PublishedValue::Change(paper) = published.value else { return None };
         let Some(change) = measured.change else { return Some(Self::Undecided) };
-        let is_none = change.estimate.abs() <= NO_CHANGE;
+        let is_no_change = change.estimate.abs() <= NO_CHANGE;
         let is_narrow = change.low.abs().max(change.high.abs()) <= MAX_OF_NO_CHANGE;
         Some(match (paper.abs() <= NO_CHANGE, change.is_shown()) {
-            (true, _) if is_none && is_narrow => Self::Agrees,
+            (true, _) if is_no_change && is_narrow => Self::Agrees,
             (_, false) => Self::Undecided,
             (false, true) if (0.5..=2.0).contains(&(change.estimate / paper)) => Self::Agrees,
             (false, true) if (change.estimate > 0.0) == (paper > 0.0) => Self::OtherSize,

@@ -30,7 +30,7 @@ pub(super) struct Traffic<'a> {
     started: Instant,
     /// Start of the measured traffic. `None`: not started yet.
     began: Option<(Instant, Nanos)>,
-    has_failed: bool,
+    path_has_failed: bool,
     ended: Option<Instant>,
     /// Server ports of the measured connections.
     pub(super) ports: Vec<u16>,
@@ -55,7 +55,7 @@ impl<'a> Traffic<'a> {
             application: None,
             started: Instant::now(),
             began: None,
-            has_failed: false,
+            path_has_failed: false,
             ended: None,
             ports,
         };
@@ -96,10 +96,10 @@ impl<'a> Traffic<'a> {
         let Some((began, _)) = self.began else {
             return if self.started.elapsed() >= LEAD { self.launch_rest() } else { Ok(()) };
         };
-        if let Some(failure) = self.scenario.failure.filter(|_| !self.has_failed)
+        if let Some(failure) = self.scenario.failure.filter(|_| !self.path_has_failed)
             && began.elapsed() >= failure.after
         {
-            self.has_failed = true;
+            self.path_has_failed = true;
             self.network.fail(failure.path)?;
         }
         let has_ended = self.measured().all(|(_, control)| control.client_finished())
@@ -160,7 +160,7 @@ impl<'a> Traffic<'a> {
             measured =
                 application.join().map_err(|_| anyhow::anyhow!("the application's thread panicked"))??;
         }
-        let short = Outcome::began_under(&short, &measured.completion);
+        let short = Outcome::began_under_full_load(&short, &measured.completion);
         Ok((measured, short))
     }
 }

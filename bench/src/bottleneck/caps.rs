@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts caps by kind of network. A cap: the method of mpwatch found that subflows share a rate without sharing a queue. Only a
-//! network with one rate limit for all flows and a separate queue for each flow has such a cap. No I/O.
+//! Counts rate caps by kind of network. mpwatch's method reports a cap if it finds that subflows share a rate limit but no queue. In truth,
+//! only networks with one rate limit for all flows and a separate queue for each flow have a cap. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 

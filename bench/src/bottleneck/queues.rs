@@ -53,7 +53,7 @@ impl Sampler {
     }
 }
 
-/// The handle of a rate limit.
+/// Major number of the handle of a rate limit (`1:`).
 pub(crate) const LIMIT: u16 = 1;
 
 /// The interfaces of all queues.

@@ -15,7 +15,7 @@ pub const CHECKPOINTS: [u64; 4] = [1, 2, 3, 5];
 /// Time in nanoseconds for which the detector waits for late samples. A verdict is known this time after the last sample that it uses.
 const DETECTION_DELAY: Time = 300_000_000;
 
-/// Numbers of pairs of subflows, by truth and (as the index) verdict.
+/// Numbers of pairs of subflows. The field is the truth about the pair, the index the verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     shared: [u32; 4],
@@ -26,7 +26,7 @@ pub struct Tally {
 /// A proportion with its 95 % confidence interval (Wilson).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportion {
-    /// Number of counted elements, and number of all elements.
+    /// Numerator and denominator of the proportion.
     pub counts: (u32, u32),
     /// The proportion.
     pub value: f64,
@@ -66,35 +66,35 @@ impl Tally {
         self.rows().iter().flatten().sum()
     }
 
-    /// Precision: of the pairs with verdict `shared`, the share that is shared. `None`: no pair has this verdict.
+    /// Precision of `shared`: of the pairs with this verdict, the proportion that shares a bottleneck. `None`: no pair has this verdict.
     pub fn precision(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
-    /// Precision of `disjoint`: of the pairs on congested links with this verdict, the share on different links. `None`: no pair has it.
+    /// Precision of `disjoint`: of the pairs on congested links with this verdict, the proportion on different links. `None`: no such pair.
     pub fn precision_of_disjoint(&self) -> Option<Proportion> {
         let [right, wrong] = [self.disjoint, self.shared].map(|row| row[Verdict::Disjoint as usize]);
         Proportion::new(right, right + wrong)
     }
 
-    /// Recall of all: of the pairs on congested links, the share with the right verdict. `None`: there are none.
+    /// Recall of `shared` and `disjoint`: of all pairs on congested links, the proportion with the right verdict. `None`: no such pair.
     pub fn recall_of_all(&self) -> Option<Proportion> {
         let right = self.shared[Verdict::Shared as usize] + self.disjoint[Verdict::Disjoint as usize];
         Proportion::new(right, self.shared.iter().chain(&self.disjoint).sum())
     }
 
-    /// Of the shared pairs with a verdict, the share with verdict `shared`. `None`: no such pair.
+    /// Of the pairs that share a bottleneck and have a verdict, the proportion with verdict `shared`. `None`: no such pair.
     pub fn recall_of_decided(&self) -> Option<Proportion> {
         let decided = self.shared.iter().sum::<u32>() - self.shared[Verdict::Unknown as usize];
         Proportion::new(self.shared[Verdict::Shared as usize], decided)
     }
 
-    /// Recall: of all shared pairs, the share with verdict `shared`. `None`: no pair is shared.
+    /// Recall of `shared`: of the pairs that share a bottleneck, the proportion with verdict `shared`. `None`: no such pair.
     pub fn recall(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.shared.iter().sum())
     }
 
-    /// Of the pairs that share no bottleneck, the share with verdict `shared`. `None`: no such pair.
+    /// Of the pairs that share no bottleneck, the proportion with verdict `shared`. `None`: no such pair.
     pub fn false_positives(&self) -> Option<Proportion> {
         let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
         Proportion::new(self.wrongly_shared(), not_shared)
@@ -106,7 +106,7 @@ impl Tally {
         missed.iter().sum::<u32>() + self.wrongly_shared()
     }
 
-    /// Of all pairs, the share without a verdict. `None`: there are no pairs.
+    /// Of all pairs, the proportion without a verdict. `None`: there are no pairs.
     pub fn undecided(&self) -> Option<Proportion> {
         Proportion::new(self.with_verdict(Verdict::Unknown), self.count())
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Table III of `[MPTCP-D]` on the real kernel. Success: share of subflows beyond one per path that were closed. False: share of paths that
-//! lost their last subflow, which the paper does not report. No I/O.
+//! lost their last subflow; the paper does not report this share. No I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::AddAssign;

@@ -14,7 +14,7 @@ use mpwatch_lab::bottleneck::cell::Cell;
 
 /// Fields of the first event that identify the machine; they are emptied.
 const HOST_FIELDS: [&str; 2] = ["name", "boot_id"];
-/// Compression level: the highest level of zstd without special settings.
+/// Compression level: the highest level of zstd that does not need the option `--ultra`.
 const COMPRESSION: i32 = 19;
 
 /// The file of a cell's trace in a folder.
@@ -37,7 +37,7 @@ fn lines(recording: &Path) -> io::Result<impl Iterator<Item = io::Result<String>
     Ok(BufReader::new(zstd::Decoder::new(File::open(recording)?)?).lines())
 }
 
-/// Copies the records and samples of the senders in one namespace, given by its inode, from a recording to a trace.
+/// Copies the subflow records and samples of one namespace, given by its inode, from a recording to a trace.
 pub fn reduce(recording: &Path, inode: u64, trace: &Path) -> io::Result<()> {
     let mut head = Vec::new();
     let mut records: BTreeMap<String, Value> = BTreeMap::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The truth about a cell: the contents of each queue, and which subflow went through which queue. Two subflows share a bottleneck if they
-//! went through the same queue and this queue was not empty. No I/O.
+//! went through the same queue and this queue was congested. No I/O.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub const SECOND: Time = 1_000_000_000;
 /// A queue is congested if it is not empty for at least this share of [`WINDOW`].
 const MIN_CONGESTED: f64 = 0.2;
 const WINDOW: Time = 3 * SECOND;
-/// Minimum share of the time in which the queues of bulk transfers must not be empty.
+/// A cell with bulk transfers is scored only if its queues contain packets for at least this share of the time (mean over the queues).
 const MIN_FILLED: f64 = 0.5;
 /// A cell with at least this share of late queue samples is not scored.
 const MAX_LATE: f64 = 0.2;

@@ -38,11 +38,11 @@ pub struct Pair {
 pub struct Evaluation {
     /// Time up to which the evaluation used all samples.
     pub at: Time,
-    /// The verdicts on every pair of subflows.
+    /// The verdict on each pair of subflows.
     pub pairs: Vec<Pair>,
     /// Groups of subflows that share a rate cap but no queue.
     pub caps: Vec<Vec<SubflowId>>,
-    /// Subflows that could be closed.
+    /// Subflows that the method would close.
     pub extra: Vec<SubflowId>,
 }
 

@@ -20,16 +20,16 @@ const COUNTED_AFTER: Time = 5 * SECOND;
 pub struct Closing {
     /// Number of subflows beyond one per link.
     pub extra: u32,
-    /// Number of these that would be closed.
+    /// Number of these subflows that would be closed.
     pub found: u32,
-    /// Number of links of connections.
+    /// Number of used links, summed over the connections.
     pub links: u32,
-    /// Number of these that would lose all subflows of the connection.
+    /// Number of these links on which all subflows of the connection would be closed.
     pub lost: u32,
 }
 
 impl Closing {
-    /// Counts the connections of a run that last until they are counted.
+    /// Counts over the connections of a run whose subflows all have samples until [`COUNTED_AFTER`], or at most a second less.
     pub(crate) fn new(recording: &Recording, known: &Truth, verdicts: &Verdicts) -> Self {
         let mut by_connection: BTreeMap<u64, Vec<&Subflow>> = BTreeMap::new();
         let established = |subflow: &&Subflow| subflow.is_mptcp && subflow.established.is_some();
@@ -48,7 +48,7 @@ impl Closing {
     }
 
     fn add_connection(&mut self, subflows: &[&Subflow], known: &Truth, closed: &[SubflowId]) {
-        // For each link, the number of subflows, and the number of closed ones.
+        // For each link, the number of its subflows, and the number of closed subflows among them.
         let mut links: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for subflow in subflows {
             let Some(link) = known.link(subflow.path.local) else { continue };

@@ -19,7 +19,7 @@ const USAGE: &str = "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [-
        ./dev corpus score FOLDER [--method NAME]... [--program PATH] [--only WORD]";
 /// The file with the SHA-256 checksums of all other files.
 pub(crate) const CHECKSUMS: &str = "SHA256SUMS";
-/// Number of runs without `--runs`.
+/// Default number of runs.
 const RUNS: usize = 320;
 
 /// Options of a command as pairs of name and value.

@@ -20,8 +20,8 @@ const DELAY: Time = 300_000_000;
 /// A connection without samples for this time is not evaluated.
 const IDLE: Time = 3_000_000_000;
 
-/// The names of all methods: mpwatch's own; its evidence of single connections; the published methods, which evaluate a connection or, with
-/// `-host`, all flows of the host, as RFC 8382 prescribes.
+/// The names of all methods: `mpwatch`, as its tracker evaluates it; `mpwatch-connection`, which uses only the samples of one connection; the
+/// published methods, which evaluate a connection or, with `-host`, all flows of the host, as RFC 8382 prescribes.
 pub fn methods() -> Vec<String> {
     let published = DetectionMethod::ALL.iter().filter(|method| **method != DetectionMethod::Concordance);
     let published = published.map(|method| method.as_str().to_owned());
@@ -41,7 +41,7 @@ pub fn method(name: &str, recording: &Recording) -> Option<Box<dyn Judge>> {
     Some(Box::new(BuiltIn { method, per_host, ..BuiltIn::default() }))
 }
 
-/// A connection, or all flows of the host.
+/// An instance of the method, for a connection or for all flows of the host.
 struct Group {
     method: Box<dyn Method + Send>,
     newest: Time,

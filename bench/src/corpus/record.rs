@@ -19,7 +19,7 @@ use mpwatch_testkit::Observer;
 
 /// Maximum share of late queue samples.
 const MAX_LATE: f64 = 0.2;
-/// Minimum share of the time in which queues of bulk transfers are not empty.
+/// A run with bulk transfers is scored only if each queue contains packets for at least this share of the time.
 const MIN_FILLED: f64 = 0.5;
 
 /// The truth about a run.
@@ -43,7 +43,7 @@ impl Truth {
         self.links.iter().find(|(known, _)| *known == address).map(|(_, link)| *link)
     }
 
-    /// Why the run does not count: the machine was the bottleneck. `None`: it counts.
+    /// The reason why the run is not scored: the machine was the bottleneck instead of a queue. `None`: the run is scored.
     pub fn flaw(&self) -> Option<String> {
         if self.late >= MAX_LATE {
             return Some(format!("{:.0} % of the queue samples were late", self.late * 100.0));

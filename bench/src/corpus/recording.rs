@@ -39,7 +39,7 @@ pub struct Recording {
     pub start: Start,
     /// The subflows, by id.
     pub subflows: BTreeMap<SubflowId, Subflow>,
-    /// The record of each subflow at its end.
+    /// The last record of each subflow.
     pub records: BTreeMap<SubflowId, SubflowRecord>,
     /// The samples in the order in which they were recorded.
     pub batches: Vec<SampleBatch>,

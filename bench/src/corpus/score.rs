@@ -15,11 +15,11 @@ use crate::corpus::recording::{Recording, Subflow};
 
 /// Seconds after the start of a pair at which verdicts are scored.
 pub const CHECKPOINTS: [u64; 4] = [2, 3, 5, 15];
-/// Seconds at which the probabilities of verdicts are compared with the truth.
+/// The checkpoint at which the probabilities of verdicts are compared with the truth, seconds.
 const RELIABILITY_AT: u64 = 5;
 /// Lower limits of the probability of a verdict in the reliability table.
 pub const LEVELS: [f64; 4] = [0.0, 0.9, 0.95, 0.99];
-/// A subflow without samples for this time before a checkpoint has ended.
+/// A subflow without samples for longer than this before a checkpoint counts as ended.
 const MAX_IDLE: Time = SECOND;
 
 /// A row of the reliability table: verdicts whose probability is within a range.

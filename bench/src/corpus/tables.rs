@@ -10,7 +10,7 @@ use crate::corpus::score::{CHECKPOINTS, LEVELS, Score};
 /// Scores by name of the row.
 pub(crate) type Rows = BTreeMap<String, Score>;
 
-/// Precision, recall, unknown and time of each row.
+/// A table with precision, recall, share of `unknown` verdicts, and time to the first right verdict of each row.
 pub(crate) fn scores(heading: &str, rows: &Rows) -> String {
     let mut text = format!(
         "| {heading} | runs | pairs | at | precision of `shared` | precision of `disjoint` | recall of all | `unknown` | wrong | time to verdict: 50 %, 90 % |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"

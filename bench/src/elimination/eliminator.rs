@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use mpwatch_testkit::program;
 
-/// The process and the thread that reads its steps. The process is killed when this is dropped.
+/// The process and the thread that reads its steps. The process is killed when the value is dropped.
 pub(super) struct Elimination {
     child: Child,
     steps: Option<JoinHandle<Vec<Value>>>,

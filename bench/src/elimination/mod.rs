@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removals of `mpwatch control eliminate` with several connections on the same two links: `./dev bench elimination`. Each connection has two
+//! `./dev bench elimination`: runs `mpwatch control eliminate` with several connections on the same two links. Each connection has two
 //! subflows on each link. All queues are the kernel's. Counts wrong removals and lost links, and compares the throughput with a dry run.
 
 mod eliminator;
@@ -30,9 +30,9 @@ const HEADER: [&str; 12] = [
     "wrong",
     "links lost",
     "extra subflows left",
-    "the last is gone after",
-    "payload per second, of a dry run's",
-    "both links' bytes per second, of a dry run's",
+    "last extra subflow closed after",
+    "payload rate, % of the dry run's",
+    "byte rate of both links, % of the dry run's",
     "left alone",
     "failed",
 ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One trial: the same transfers during a dry run and during elimination, and what the removals did to them.
+//! One trial runs the same transfers during a dry run and during elimination, and measures the effect of the removals.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,18 +17,18 @@ use super::eliminator::Elimination;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Time from the start of the transfers in which extra subflows should go, and the time in which the throughput is measured after it.
+/// After the start of the transfers, elimination has the time `SETTLE` to close extra subflows. Then the throughput is measured for `MEASURE`.
 const SETTLE: Duration = Duration::from_secs(12);
 const MEASURE: Duration = Duration::from_secs(10);
 const LINKS: usize = 2;
 /// Subflows of a connection on each link.
 const SUBFLOWS: usize = 2;
-/// Longer than a trial. Transfers are cancelled at its end.
+/// Timeout of the transfers, longer than a trial.
 const TIMEOUT: Duration = Duration::from_mins(2);
 const CROSS_CONNECTIONS: u32 = 2;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The links, and what uses them.
+/// The two links and their traffic. Rates are in Mbit/s, queues in ms.
 pub(super) struct Trial {
     pub(super) rates: [u32; 2],
     pub(super) queues: [u32; 2],
@@ -37,11 +37,11 @@ pub(super) struct Trial {
     pub(super) seed: u64,
 }
 
-/// What a trial showed.
+/// The results of a trial.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) removals: usize,
-    /// Removals of which the kept subflow uses another link.
+    /// Removals for which the kept subflow uses another link than the removed subflow.
     pub(super) wrong: usize,
     /// Links over which a connection lost all subflows.
     pub(super) lost: usize,
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) gone: Option<Duration>,
     /// Payload per second of all connections, divided by the payload per second during a dry run.
     pub(super) payload: f64,
-    /// The same for what both links carried, other traffic included.
+    /// The same ratio for all bytes per second on both links, including cross traffic.
     pub(super) links: f64,
     pub(super) left_alone: usize,
     pub(super) failed: usize,
@@ -141,8 +141,8 @@ impl Trial {
         Ok(Transfer::start(&network.other, &network.server, &spec, &Arc::default())?)
     }
 
-    /// Watches the client's subflows for [`SETTLE`]. Returns the time after which each connection had one subflow per link, and the number of
-    /// subflows that never opened.
+    /// Watches the client's subflows for [`SETTLE`]. Returns the time after which the number of open subflows was at most one per connection
+    /// and link, and the number of subflows that never opened.
     fn watch(&self, client: &Namespace, start: Instant) -> Result<(Option<Duration>, usize)> {
         let connections = self.connections as usize;
         let (mut most, mut gone) = (0, None);

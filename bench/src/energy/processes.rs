@@ -59,7 +59,7 @@ impl Drop for Process {
     }
 }
 
-/// The error that traffic failed or did not end within its timeout. The processes of both ends print the reason.
+/// The traffic failed or did not end within its timeout. The processes of both ends print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the traffic failed or did not end; the messages above give the reason")]
 pub struct Stopped;
@@ -103,8 +103,8 @@ impl Bystander {
     }
 }
 
-/// If this process is a child with a role, does its work and returns true. Programs that start children call it first; test programs in a
-/// test named `child_process`.
+/// If this process is a child with a role, does its work and returns true. Programs that start such children call this function first. Test
+/// programs call it in a test named `child_process`.
 pub fn run_as_child() -> bool {
     let (Ok(role), Ok(parameters)) = (std::env::var(ROLE), std::env::var(PARAMETERS)) else { return false };
     match role.as_str() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a scenario with one or more recorders in parallel, and compares their charges with the truth.
+//! Runs a scenario with one or more recorders in parallel. Returns the true CPU time and energy, and the charges of each recorder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,8 +37,8 @@ pub struct Run {
 }
 
 /// The charges that a recorder makes to the traffic: flows and applications at both ends, and network work before the socket of a packet is
-/// known. This work is left out if a bystander also sends packets, because most of it is then the bystander's. Otherwise it is 1 to 2 % of
-/// the traffic's CPU time.
+/// known. The network work is left out if a bystander also sends packets, because most of it is then the bystander's. Otherwise it is 1 to
+/// 2 % of the traffic's CPU time.
 #[derive(Debug, Default)]
 pub struct Charged {
     /// Energy above idle, microjoules.
@@ -73,8 +73,8 @@ pub struct Charge {
 
 /// Runs a scenario once, with a recorder in parallel for each of these ledgers.
 pub fn run(scenario: &Scenario, ledgers: &[&str]) -> Result<Run, Stopped> {
-    let qualities = vec![LinkSpec::default(); scenario.paths];
-    let topology = Topology::disjoint(&qualities).unwrap();
+    let links = vec![LinkSpec::default(); scenario.paths];
+    let topology = Topology::disjoint(&links).unwrap();
     let mut simulated = SimulatedCounters::new(Platform::Intel1);
     simulated.write_power_file();
     simulated.start(LoadScope::Machine);

@@ -92,7 +92,7 @@ fn scenario(name: &'static str, flows: Flows) -> Scenario {
 
 /// The scenarios of the table in docs/measurements/energy.md. The first scenario is the baseline of the scenarios with a bystander.
 pub fn basic(size: &Size) -> Vec<Scenario> {
-    // Both ends run on one CPU and the bystander on another, as in the simulated scenarios.
+    // Both ends run on CPU 0. The bystander runs on another CPU, except in the scenario `same-core`.
     let bulk = Flows::one(Workload::upload_for(size.bulk));
     let with_bystander = |name, cpu, percent| Scenario {
         bystander: Some(Bystander::Burn { cpu, percent }),
@@ -121,7 +121,7 @@ pub fn basic(size: &Size) -> Vec<Scenario> {
 
 /// The scenarios of `./dev bench ledger`, each of about this length. The first scenario is the baseline of the scenarios with a bystander.
 pub fn of_ledger(length: Duration) -> Vec<Scenario> {
-    // Converts a number of requests per second to the total number. The rates are what this machine can do.
+    // Converts requests per second to a total number of requests. On a machine that does not reach the rates below, a run takes longer.
     let in_all = |per_second: u128| {
         u64::try_from((per_second * length.as_millis()).div_ceil(1_000)).expect("a count fits")
     };

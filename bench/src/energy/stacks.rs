@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimates the CPU time of the network from kernel stacks sampled by a timer. `./dev bench ledger` compares this with the ledgers.
+//! Estimates the CPU time of the network from kernel stacks sampled by a timer. `./dev bench ledger` compares this estimate with the ledgers.
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};

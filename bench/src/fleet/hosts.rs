@@ -107,7 +107,7 @@ impl Host {
     fn end(self, template: &Connection, client: u32, nth: u32) -> Connection {
         let number = client * self.fleet.clients() + nth;
         let seed = mixed(u64::from(number) << 32);
-        // Two of three connections carry 12 kB, every third up to 120 MB.
+        // About two thirds of the connections carry 12 kB, the others up to 120 MB.
         let divisor = if seed.is_multiple_of(3) { 1 + seed % 97 } else { 10_000 };
         let mut end = store::connection(template, number + 1, divisor);
         let [high, low] = [seed >> 32, seed & 0xffff_ffff].map(|half| Token(below_32_bits(half)));

@@ -37,7 +37,7 @@ pub struct Picture {
 const FAILOVER: &str = "demo failover --seconds 40";
 const FAILED: &[&str] = &["failed at", "outage from"];
 
-/// All pictures of the live view. They contain each theme, and ASCII.
+/// All pictures of the live view. Together they show each theme, and the screen in ASCII.
 pub const PICTURES: [Picture; 6] = [
     Picture {
         name: "shared",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extracts plots from HTML reports, as files that a reader of the page can save.
+//! Extracts plots from HTML reports: the same SVG files that a reader of the page can save.
 
 use std::io;
 

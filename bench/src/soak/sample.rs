@@ -32,7 +32,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     /// Number of lost final records, samples, connections and snapshots: the sum of the `mpwatch_loss_` metrics except bytes, records that
-    /// arrived late, and missed events.
+    /// arrived late because the ring buffer was full, and missed events.
     pub(super) lost: u64,
     /// `mpwatch_loss_events_missed_total`. No total depends on these events.
     pub(super) missed: u64,

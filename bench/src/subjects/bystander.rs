@@ -106,7 +106,7 @@ fn system_calls(_: &Topology, _: Effort) -> Meter<'_> {
 fn pipe_round_trips(_: &Topology, _: Effort) -> Meter<'_> {
     let (echo_reads, mut there) = pipe().expect("a pipe can be made");
     let (mut back, echo_writes) = pipe().expect("a pipe can be made");
-    // This thread ends with the worker, which closes the other ends of the pipes.
+    // This thread ends when the worker ends and so closes the other ends of the pipes.
     thread::spawn(move || {
         pin_to(CPU);
         echo(echo_reads, echo_writes);
@@ -154,7 +154,7 @@ impl Worker {
             pin_to(CPU);
             while !shared.stopped.load(Ordering::Relaxed) {
                 batch();
-                let nanoseconds = u64::try_from(thread_cpu_time().as_nanos()).expect("less than centuries");
+                let nanoseconds = u64::try_from(thread_cpu_time().as_nanos()).expect("fits into 64 bits");
                 shared.cpu_time.store(nanoseconds, Ordering::Relaxed);
                 shared.done.fetch_add(BATCH.into(), Ordering::Relaxed);
             }

@@ -72,7 +72,7 @@ pub(crate) fn run(effort: Effort) -> String {
     note.to_owned() + &markdown(&["what", "figure", "target"], &rows)
 }
 
-/// Number of closed connections of these namespaces in the database.
+/// Number of closed connections of these namespaces in the database. A connection with both ends on this machine counts twice.
 fn recorded(database: &Path, namespaces: [&str; 2]) -> i64 {
     let query =
         "SELECT count(DISTINCT id) FROM v_connection WHERE netns IN (?1, ?2) AND closed_at_ns IS NOT NULL";

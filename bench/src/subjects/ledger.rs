@@ -17,13 +17,13 @@ const HEADER: [&str; 9] = [
     "exact: error, median (worst)",
     "truth within the bounds of sampled",
     "single flows: sampled against exact, median (worst)",
-    "of those, exact within the bounds of sampled",
+    "all flows: exact within the bounds of sampled",
     "effect of the bystander: sampled, median (worst)",
-    "exact",
+    "effect of the bystander: exact, median (worst)",
 ];
 /// Number of rounds of other subjects for one repetition of this subject, because a repetition takes a minute and a half.
 const ROUNDS_PER_REPETITION: usize = 3;
-/// Maximum number of attempts of a run whose transfer stops (docs/measurements/robustness.md).
+/// Maximum number of attempts of a run whose traffic fails or does not end (docs/measurements/robustness.md).
 const ATTEMPTS: u32 = 5;
 
 /// Figures of a scenario, with one value per repetition unless noted.
@@ -38,7 +38,7 @@ struct Errors {
     /// One value per flow.
     covered_flows: Vec<bool>,
     variants: Variants,
-    /// Number of attempts that were repeated because the traffic did not end.
+    /// Number of attempts that were repeated because the traffic failed or did not end.
     stopped: u32,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn run_all(effort: Effort) -> String {
     let note = format!(
         "{repetitions} repetitions, transfers of {:?}. Error: energy that mpwatch charges to the traffic, compared with the energy of the CPU \
          time that the traffic has used. The column of single flows covers flows with at least one CPU second, while both recorders \
-         run; their bounds are compared for all flows.\n\n",
+         run; the bounds are compared for all flows.\n\n",
         effort.traffic
     );
     let stopped: u32 = all.iter().map(|errors| errors.stopped).sum();

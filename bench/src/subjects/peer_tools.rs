@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// Maximum time in which a tool must end.
-const END: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Variables of the scripts: the commands `$CLIENT` and `$SERVER` run a program in a namespace of the lab.
 const NAMESPACES: [&str; 2] = ["CLIENT", "SERVER"];
 /// Mounts tracefs for tools that expect it. The mount is visible only to the tool.
@@ -198,7 +198,7 @@ impl Drop for RunningPeer {
         let group = Pid::from_raw(i32::try_from(self.0.id()).expect("a process id fits"));
         // The error is ignored: it means that the tool has ended.
         let _ = killpg(group, Signal::SIGINT);
-        let ended = poll_until("a tool to end", END, || self.0.try_wait().expect("a child process"));
+        let ended = poll_until("a tool to end", END_TIMEOUT, || self.0.try_wait().expect("a child process"));
         if ended.is_err() {
             let _ = killpg(group, Signal::SIGKILL);
             let _ = self.0.wait();

@@ -104,7 +104,7 @@ impl Ticks {
 fn ticks_of(daemon: &Watched) -> f64 {
     let text = daemon.metrics().expect("the daemon serves its metrics");
     let line = text.lines().find_map(|line| line.strip_prefix("mpwatch_agent_ticks_total "));
-    line.and_then(|value| value.parse().ok()).expect("it counts its ticks")
+    line.and_then(|value| value.parse().ok()).expect("the daemon counts its ticks")
 }
 
 /// CPU time of the daemon's main thread, which runs the tracker, in ms: in user space, and in the kernel.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time to draw a frame of the live view with 10 000 connections, after a new snapshot and after a key.
+//! Time to draw a frame of the live view with 100 and 10 000 connections, after a new snapshot and after a key.
 
 use std::io;
 use std::net::SocketAddr;

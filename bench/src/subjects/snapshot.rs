@@ -141,12 +141,12 @@ fn ss_ms(lab: &Topology) -> f64 {
 }
 
 fn children_seconds() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("it is always known");
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the kernel accounts CPU time");
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
 }
 
 /// Raises the soft limit of open files to `count`, or to the hard limit if the hard limit is lower.
 pub(super) fn allow_files(count: u64) {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("it is always known");
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limits can be read");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(count.min(hard)), hard).expect("a soft limit can be raised");
 }

@@ -10,7 +10,7 @@ pub(crate) const LEDGERS: [&str; 3] = ["off", "sampled", "exact"];
 pub(crate) const JUDGED: &str = "sampled";
 /// Name of the row for blocks in which mpwatch does not run.
 pub(crate) const NOTHING: &str = "no tracing";
-/// Time from the start of a recorder to the measurement, in units of the warm-up. A sampled ledger has more windows in its first second.
+/// Time from the start of a recorder to the measurement, in units of the warm-up. A sampled ledger has more sampling windows in its first second.
 const SETTLE: u32 = 1;
 const SETTLE_SAMPLED: u32 = 8;
 

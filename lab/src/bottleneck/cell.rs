@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cell: one scenario of the evaluation, with its factors and name. Training and evaluation share no rate, RTT, buffer or seed. No I/O.
+//! A cell: one scenario with its factors and its name. No rate, RTT, buffer or seed occurs in both training and evaluation cells. No I/O.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl Set {
         }
     }
 
-    /// The delays of a seed, in milliseconds: the RTT of all paths if RTTs are equal, the RTTs of even and of odd paths if not; and the buffer.
+    /// The delays of a seed, milliseconds: three RTTs (of all paths if RTTs are equal; of even paths and of odd paths otherwise), and the buffer.
     #[must_use]
     pub fn delays(self, seed: u32) -> ([u32; 3], u32) {
         match (self, seed % 3) {
@@ -111,7 +111,7 @@ pub struct Cell {
     pub seed: u32,
     /// Duration, seconds.
     pub seconds: u32,
-    /// Whether delays are left out, because the user-space relays that emulate delays are too slow for fast links.
+    /// Whether no delay is emulated. Cells with fast links need this, because the user-space relays that emulate delays are too slow.
     #[serde(default)]
     pub direct: bool,
 }

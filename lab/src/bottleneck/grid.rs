@@ -34,7 +34,7 @@ impl Grid {
         ("caps", Self::Caps),
     ];
 
-    /// The cells of the grid, each with `seeds` seeds. Sorted by seed, so that an interrupted run covers all cells for its first seeds.
+    /// The cells of the grid, each with `seeds` seeds (`Ci`: one). Sorted by seed, so that an interrupted run covers all cells for its first seeds.
     #[must_use]
     pub fn cells(self, seeds: u32) -> Vec<Cell> {
         match self {

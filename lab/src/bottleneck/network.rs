@@ -40,11 +40,11 @@ pub fn topology(cell: &Cell) -> TopologySpec {
         _ => cell.queues(),
     };
     let bottleneck = |queue: usize| {
-        let mut quality = limit(queue);
+        let mut link = limit(queue);
         if cell.layout == Layout::Fair {
-            quality.forward = quality.forward.map(|shape| shape.with_discipline(Discipline::Fair));
+            link.forward = link.forward.map(|limit| limit.with_discipline(Discipline::Fair));
         }
-        if cell.unequal { quality } else { quality.rtt(rtt(0)) }
+        if cell.unequal { link } else { link.rtt(rtt(0)) }
     };
     TopologySpec {
         paths: paths.collect(),

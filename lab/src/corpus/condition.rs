@@ -25,7 +25,7 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum App {
-    /// Without pause.
+    /// Sends without pauses.
     Bulk,
     /// Each connection lasts 0.3 to 6 s and is followed by another.
     Churn,
@@ -37,13 +37,13 @@ pub enum App {
     SlowReceiver,
 }
 
-/// Two plain TCP bulk transfers over link 0.
+/// Cross traffic: two plain TCP bulk transfers over link 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cross {
-    /// There are none.
+    /// No cross traffic.
     None,
-    /// From another host: they are not in the recording.
+    /// From another host, so that the recording does not contain it.
     Untraced,
     /// From the recorded host.
     Traced,
@@ -97,7 +97,7 @@ pub struct Run {
     pub round: u32,
     /// Seed of start times and application.
     pub seed: u64,
-    /// Duration after the start of the last connection, ms.
+    /// Time from the end of the last gap (see [`Run::gaps`]) to the end of the run, ms.
     #[serde(default = "default_length")]
     pub length_ms: u64,
 }
@@ -132,7 +132,7 @@ impl Condition {
 }
 
 impl Run {
-    /// The time before the start of each connection: 50 to 100 ms.
+    /// The time from the start of each connection to the next start or, for the last connection, to the beginning of `length_ms`: 50 to 100 ms.
     #[must_use]
     pub fn gaps(&self) -> Vec<Duration> {
         let mut random = Random::new(self.seed);

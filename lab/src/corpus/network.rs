@@ -96,7 +96,7 @@ impl Network {
             format!("link set dev {CLIENT_PORT} up"),
         ];
         lines.extend(addresses.iter().map(|address| format!("address add {address}/24 dev {CLIENT_PORT}")));
-        // A link without carrier has no route, so the router's end comes first.
+        // The default route needs a link with carrier, so it is added after the router's end is up.
         client.ip(&lines)?;
         self.router
             .ip(&[format!("link set dev {port} up"), format!("address add {gateway}/24 dev {port}")])?;

@@ -34,7 +34,7 @@ pub struct Traffic {
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-/// A sender of one connection after another.
+/// Opens one connection after the other and sends on it.
 struct Sender {
     protocol: Protocol,
     from: Ipv4Addr,
@@ -111,7 +111,7 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // Only after an error, which the caller reports.
+            // The error is ignored: a value is dropped without `finish` only after another error, which the caller reports.
             let _ = netns::join(thread);
         }
     }
@@ -145,7 +145,7 @@ impl Sender {
         socket.set_write_timeout(Some(CHECK_INTERVAL))?;
         let (began, mut sent) = (Instant::now(), 0_u64);
         let chunk = vec![0x5a; CHUNK];
-        let mut burst = self.pause(50, 400);
+        let mut burst_end = self.random_deadline(50, 400);
         while !self.stopped() && until.is_none_or(|until| Instant::now() < until) {
             let size = if self.app == App::Limited { CHUNK / 16 } else { CHUNK };
             match socket.write(&chunk[..size]) {
@@ -157,10 +157,10 @@ impl Sender {
                 let due = Duration::from_secs_f64(sent as f64 * 8.0 / self.rate as f64);
                 thread::sleep(due.saturating_sub(began.elapsed()));
             }
-            if self.app == App::Bursty && Instant::now() >= burst {
-                let pause = self.pause(50, 500);
-                thread::sleep(pause.saturating_duration_since(Instant::now()));
-                burst = self.pause(50, 400);
+            if self.app == App::Bursty && Instant::now() >= burst_end {
+                let pause_end = self.random_deadline(50, 500);
+                thread::sleep(pause_end.saturating_duration_since(Instant::now()));
+                burst_end = self.random_deadline(50, 400);
             }
         }
         // At the end of the run, data in the send buffer is discarded, so that the next run does not wait for it.
@@ -170,7 +170,7 @@ impl Sender {
         Ok(())
     }
 
-    fn pause(&mut self, least_ms: u64, most_ms: u64) -> Instant {
+    fn random_deadline(&mut self, least_ms: u64, most_ms: u64) -> Instant {
         Instant::now() + Duration::from_millis(least_ms + self.random.below(most_ms - least_ms + 1))
     }
 }
@@ -203,7 +203,7 @@ fn serve(listener: &Socket, slow: bool, stop: &Arc<AtomicBool>) {
 
 /// Reads until the peer closes or resets the connection, or the run ends.
 fn read_all(mut socket: Socket, slow: bool, stop: &AtomicBool) {
-    // If the options are refused, the first read returns or fails.
+    // An error is ignored: it means that the connection has ended, and the first read reports this.
     let _ = socket.set_nonblocking(false).and_then(|()| socket.set_read_timeout(Some(CHECK_INTERVAL)));
     let mut buffer = vec![0; CHUNK];
     while !stop.load(Ordering::Relaxed) {

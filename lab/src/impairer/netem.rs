@@ -48,7 +48,7 @@ impl Netem {
     }
 
     pub(super) fn set(&self, router: &Namespace, direction: Direction, impairment: Impairment) -> Result<()> {
-        // Locked during the command, so that the stored impairment is always the one of the last command.
+        // Locked during the command, so that the stored impairment is always the impairment that the last command set.
         let mut impairments = self.impairments();
         router.tc(&[line(self.port(direction), impairment)])?;
         impairments[direction as usize] = impairment;

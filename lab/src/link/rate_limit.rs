@@ -21,7 +21,7 @@ pub enum Discipline {
     Marking,
 }
 
-/// Number of classes of [`Discipline::Fair`]. Paths are numbered from 1; the queue of path N has the handle `1N:` (hexadecimal).
+/// Number of path classes of [`Discipline::Fair`]. Paths are numbered from 1; the queue of path N has the handle `1N:` (hexadecimal).
 const FAIR_CLASSES: u8 = 9;
 
 /// Major number of the handle of the queue of path `number` (from 1) in [`Discipline::Fair`].

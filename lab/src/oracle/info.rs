@@ -16,7 +16,7 @@ pub struct SocketInfo {
 /// Fields of `struct mptcp_info`. `None`: the running kernel does not report the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MptcpInfo {
-    /// Number of extra subflows.
+    /// Number of subflows besides the initial subflow.
     pub extra_subflows: u8,
     /// `MPTCP_INFO_FLAG_*`: bit 0 fallback, bit 1 remote key received.
     pub flags: u32,

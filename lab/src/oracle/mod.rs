@@ -17,7 +17,7 @@ const MPTCP_INFO: i32 = 1;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
 const MPTCP_FULL_INFO: i32 = 4;
-/// Maximum number of subflows to read, above the limit of the kernel's path manager (eight extra subflows).
+/// Maximum number of subflows to read, above the limit of the kernel's path manager (the initial subflow and eight more).
 const MAX_SUBFLOWS: usize = 16;
 const TCP_SIZE: usize = 256;
 const ADDRESSES_SIZE: usize = 256;

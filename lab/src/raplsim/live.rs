@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// The threads whose CPU time is converted into energy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadScope {
-    /// Only the watched and followed threads.
+    /// Only the watched threads and the threads of followed processes.
     Threads,
     /// All threads of this machine. Their load is divided equally among the packages.
     Machine,

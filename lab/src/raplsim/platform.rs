@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of the powercap zones of different machines. Names, ranges and first values come from real machines, through
-//! fixtures and bug reports of other tools (values only).
+//! fixtures and bug reports of other tools, from which only values were copied.
 
 use super::counter::EnergyUnit;
 

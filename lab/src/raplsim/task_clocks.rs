@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPU time of all threads of this machine, including kernel threads. Uses a perf counter `task-clock` per thread, which
-//! is exact even for threads that sleep often. The time of softirqs on an idle CPU and of the exit from idle belongs to no thread and is
-//! not counted.
+//! is exact even for threads that sleep often. The time of softirqs on an idle CPU, and the time in which a CPU leaves idle, belong to no
+//! thread and are not counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes zones as files and injects faults. Use tmpfs: readers keep files open, and each update is one write of fixed
-//! length, so that no reader gets a partial value.
+//! Writes zones as files and injects faults. Create the tree on a tmpfs. Readers keep files open. Each update is one write of
+//! fixed length, so that no reader gets a partial value.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -110,7 +110,7 @@ impl PowercapTree {
         self.zones.iter().try_for_each(Zone::update_file)
     }
 
-    /// The energy that a correct reader counts if the packages used `packages`: their sum, plus the memory's energy if memory has zones.
+    /// The energy that a correct reader counts if the packages used these energies: their sum, plus the memory's energy if memory has zones.
     pub fn expected_energy(&self, packages: &[Picojoules]) -> Picojoules {
         let counted = self.zones.iter().map(|zone| zone.spec).filter(|spec| spec.counted);
         counted

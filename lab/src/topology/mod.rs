@@ -122,7 +122,7 @@ impl Topology {
         let add_addr_accepted = if signal { 8 } else { 0 };
         endpoint::set_limits(self.client(), Limits { subflows: 8, add_addr_accepted })?;
         endpoint::set_limits(self.server(), Limits { subflows: 8, add_addr_accepted: 0 })?;
-        // The server does not announce the first path. The client has an endpoint for it if the limit allows, so that tests can delete the endpoint.
+        // The server does not announce the first path. The client has an endpoint for it, if the limit allows: tests delete this endpoint.
         let without_first = signal || self.network.paths.len() > MAX_ENDPOINTS;
         for path in self.paths().skip(usize::from(without_first)) {
             let (namespace, interface, address) = if signal {

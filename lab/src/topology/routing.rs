@@ -58,8 +58,8 @@ fn next_hop(segment: &Segment, from: Side, family: Family) -> NextHop<'_> {
     NextHop { interface: segment.interface(from), gateway: Some(segment.gateway(from, family)) }
 }
 
-/// Routes of a bottleneck's router. Its default route leads to the server, because the server has several addresses, and its address on
-/// the first path may belong to another bottleneck.
+/// Routes of a bottleneck's router. The default route leads to the server, because the server has several addresses, and the server's
+/// address on the first path may belong to another bottleneck.
 fn bottleneck_routes(path: &Segment, bottleneck: &Segment) -> Routes {
     FAMILIES.iter().fold(default_towards(bottleneck, Side::Far), |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);
@@ -74,7 +74,7 @@ fn core_to_server(bottleneck: &Segment) -> Routes {
     })
 }
 
-/// Adds routes over `segment` to the client's network on `path`.
+/// Adds, to `routes`, the routes from the far end of `segment` to the client's network on `path`.
 fn back_to_client(routes: Routes, path: &Segment, segment: &Segment) -> Routes {
     FAMILIES.iter().fold(routes, |routes, family| {
         let network = plan::network(path.number, Side::Near, *family);

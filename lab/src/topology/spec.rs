@@ -122,13 +122,13 @@ pub struct TopologySpec {
     pub paths: Vec<PathSpec>,
     /// Links that several paths can share.
     pub bottlenecks: Vec<LinkSpec>,
-    /// Which end makes connections use the other paths.
+    /// Which end makes connections use the paths beyond the first.
     pub join: JoinBy,
     /// Whether TCP's retry limits are lowered in both namespaces, so that the kernel gives up a failed path within seconds.
     pub quick_timeouts: bool,
 }
 
-/// Maximum number of paths: one for the initial subflow, plus the kernel's limit of eight extra subflows.
+/// Maximum number of paths: one for the initial subflow, plus the kernel's limit of eight more.
 const MAX_PATHS: usize = 9;
 
 impl TopologySpec {

@@ -50,7 +50,7 @@ impl Control {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Number of connections that wait at the gate. All their data is acknowledged.
+    /// Number of connections that wait at the gate. All their data is acknowledged, unless a path has failed.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.held.load(Ordering::Acquire)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many idle connections without a thread per connection, as on a busy server. Each end has sent one byte, so that MPTCP joins the
-//! other paths.
+//! Many idle connections without a thread per connection, as on a busy server. Each end has sent one byte, so that MPTCP opens
+//! subflows on all paths.
 
 use super::socket;
 use super::spec::TrafficSpec;
@@ -85,7 +85,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // Closing sockets cannot fail.
+        // No error is lost: the thread can fail only while it opens connections, and `open` returns that error.
         let _ = self.end();
     }
 }

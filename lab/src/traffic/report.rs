@@ -33,7 +33,7 @@ pub struct ConnectionReport {
     pub receive_time: Duration,
     /// Whether the peer reset the connection.
     pub reset: bool,
-    /// The kernel's information just before the close, with all data acknowledged. `None`: not requested, or not available.
+    /// The kernel's information just before the close, with all data acknowledged unless a path has failed. `None`: not requested, or not available.
     pub socket_info: Option<SocketInfo>,
     /// The error that ended the connection. `None`: no error. A reset by the peer is an error only on the client.
     pub error: Option<String>,
@@ -44,7 +44,7 @@ pub struct ConnectionReport {
 pub struct TrafficReport {
     /// The connections, per worker in the order in which they ended.
     pub connections: Vec<ConnectionReport>,
-    /// Errors of connections that could not be opened (the first 16 of each worker).
+    /// Errors of connections without a report, because they could not be opened or prepared. At the client, the first 16 of each worker.
     pub failures: Vec<String>,
     /// Duration of the run.
     pub elapsed: Duration,

@@ -89,7 +89,7 @@ pub(super) fn connect(spec: &TrafficSpec, timeout: Duration) -> Result<Socket> {
 pub fn has_congestion_control(name: &str) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
     let selected = socket.and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
-    // The congestion control exists, but selecting it needs CAP_NET_ADMIN.
+    // `PermissionDenied`: the congestion control exists, but selecting it needs CAP_NET_ADMIN.
     selected.map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |()| true)
 }
 

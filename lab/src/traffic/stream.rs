@@ -160,7 +160,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Waits until all sent data is acknowledged on every subflow.
+    /// Waits until all sent data is acknowledged on every subflow, at most for [`ACKNOWLEDGEMENT_TIMEOUT`].
     pub(super) fn wait_for_acknowledgements(&mut self) {
         let deadline = (Instant::now() + ACKNOWLEDGEMENT_TIMEOUT).min(self.deadline);
         while Instant::now() < deadline && !self.control.cancelled() {

@@ -17,8 +17,8 @@ use crate::run::{MachineTrace, RunData};
 
 /// Maximum time in which an end must start and answer, including the login.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Maximum time from the timeout of the traffic until the end answers.
-const END_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum time until an end reports: at the client after the timeout of the traffic, at the server after [`FINISHED`].
+const REPORT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The description of the machine of an end. Fails if the machine has another version of mpwatch.
 pub(crate) fn machine(side: Side, endpoint: &Endpoint, stop: &AtomicBool) -> anyhow::Result<Machine> {
@@ -48,9 +48,9 @@ pub(crate) fn run(between: &Between, seed: u64, stop: &AtomicBool) -> anyhow::Re
     let mut client = start(Side::Client, &between.client)?;
     server.send(GO);
     client.send(GO);
-    let at_client: Observation = client.answer(traffic.timeout + END_TIMEOUT, stop)?;
+    let at_client: Observation = client.answer(traffic.timeout + REPORT_TIMEOUT, stop)?;
     server.send(FINISHED);
-    let at_server: Observation = server.answer(END_TIMEOUT, stop)?;
+    let at_server: Observation = server.answer(REPORT_TIMEOUT, stop)?;
     data(&traffic, at_client, at_server)
 }
 

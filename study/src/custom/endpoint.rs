@@ -58,7 +58,7 @@ fn next(lines: &Receiver<String>, stop: &AtomicBool) -> anyhow::Result<String> {
         match lines.recv_timeout(CHECK_INTERVAL) {
             Ok(line) => return Ok(line),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("standard input ended before the run did"),
+            Err(RecvTimeoutError::Disconnected) => bail!("standard input ended before the run ended"),
         }
     }
     bail!("interrupted")
@@ -87,7 +87,7 @@ impl TrafficThread {
         while !server.control.listening() {
             if server.thread.is_finished() {
                 server.join()?;
-                bail!("the server ended before it had a connection");
+                bail!("the server ended before it listened");
             }
             thread::sleep(CHECK_INTERVAL);
         }

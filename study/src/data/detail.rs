@@ -57,6 +57,6 @@ pub(crate) struct Detail {
 pub(crate) enum Shape {
     /// The cumulative distribution over all runs, a curve for each cell.
     Distribution(Series),
-    /// The rates of both subflows over time in the first run, a plot for each cell.
+    /// The rates of both subflows over time in the first run that has rates, a plot for each cell.
     RatesOverTime,
 }

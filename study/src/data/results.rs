@@ -216,7 +216,7 @@ pub(crate) struct CellResults {
     pub(crate) factors: Vec<Factor>,
     /// Number of runs that succeeded.
     pub(crate) runs: u32,
-    /// For each other run, the reason why it failed.
+    /// For each other run, the reason why it failed or was skipped.
     pub(crate) failures: Vec<String>,
     /// Source of the energy figures: the least reliable source among the runs. `absent`: no run has energy figures.
     pub(crate) energy: EnergySource,
@@ -240,7 +240,7 @@ pub(crate) struct Measured {
     pub(crate) mean: f64,
     /// The 95 % confidence interval of the mean, within the range of the quantity. `null`: fewer than two runs.
     pub(crate) interval: Option<(f64, f64)>,
-    /// Relative change from the baseline (0.1: 10 % more). `null`: this cell is the baseline, or there are too few runs.
+    /// Relative change from the baseline (0.1: 10 % more). `null`: no baseline, this cell is the baseline, or too few runs.
     pub(crate) change: Option<Shift>,
     /// The values that the paper reports.
     pub(crate) published: Vec<Reported>,

@@ -17,7 +17,7 @@ impl ExperimentResults {
         Self { description: description.clone(), cells: cells.iter().map(of_cell).collect() }
     }
 
-    /// The paper's value in the unit of the quantity. A change is applied to the mean of the baseline. `None`: the baseline has no value.
+    /// The paper's value in the unit of the quantity. A change is applied to the mean of the baseline. `None`: no baseline, or no value of it.
     pub(crate) fn absolute(
         &self,
         cell: &CellResults,
@@ -98,7 +98,7 @@ fn of_cell<'a>(
     runs.iter().filter(move |run| run.experiment == experiment && key(&run.factors) == wanted)
 }
 
-/// Number and value of each run that has a value. Sorted by number, because the record of a repeated run is at the end of the file.
+/// Repetition number and value of each run that has a value. Sorted, because the record of a repeated run is at the end of the file.
 fn values_of<'a>(runs: impl Iterator<Item = &'a RunRecord>, quantity: Quantity) -> Vec<(u32, f64)> {
     let of_run = |run: &'a RunRecord| {
         let wanted = run.values.iter().filter(move |(found, value)| *found == quantity && value.is_finite());

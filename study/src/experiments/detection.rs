@@ -22,7 +22,7 @@ const METHODS: [DetectionMethod; 5] = [
     DetectionMethod::Dcw,
     DetectionMethod::Dwc,
 ];
-/// Duration of a quick run in seconds. In longer runs, no further methods reach a verdict.
+/// Duration of a quick run in seconds. Every method that reaches verdicts at all reaches its first verdict within this time.
 const QUICK_SECONDS: u32 = 12;
 const SETUP: &str = "200 connections, alpha 1.3";
 

@@ -19,7 +19,7 @@ use crate::experiment::{Cell, Experiment, Load, Network, Purpose, Scale, Scenari
 const RATE: f64 = 50.0;
 /// Size of a short flow, bytes.
 const SHORT: u64 = 100_000;
-/// Maximum number of subflows: the kernel allows one initial and eight extra subflows.
+/// Maximum number of subflows: the kernel allows the initial subflow and eight more.
 const MAX_SUBFLOWS: usize = 9;
 
 pub(super) fn experiment() -> Experiment {

@@ -2,7 +2,7 @@
 //! The network of a small data centre: hosts and switches are namespaces, links are veth pairs with a rate limit on both ends, and switches
 //! use all shortest paths, chosen per flow (ECMP) or per packet. A host has an address per subflow, because the kernel opens only one
 //! subflow between two addresses. ECMP selects the path of a subflow by a hash of addresses and ports.
-//! Addresses: 10.HOST.0.SUBFLOW on hosts, 172.16.LINK.0/30 on links.
+//! Addresses: 10.HOST.0.SUBFLOW on hosts (hosts from 0, subflows from 1), 172.16.LINK.0/30 on links (from 0).
 
 #![allow(clippy::cast_possible_truncation, reason = "parts of addresses are small, and a seed may lose bits")]
 
@@ -53,9 +53,9 @@ pub struct Fabric {
     graph: Graph,
 }
 
-/// Packet mark of the first of several paths; the marks of further paths follow. Mark N selects routing table [`FIRST_TABLE`] + N.
+/// Packet mark of the first of several paths; the marks of further paths follow. Mark N selects routing table [`TABLE_OFFSET`] + N.
 const FIRST_MARK: usize = 1;
-const FIRST_TABLE: usize = 100;
+const TABLE_OFFSET: usize = 100;
 
 impl Fabric {
     /// Builds the network. `seed` determines the hash functions of the nodes, which all differ.
@@ -115,7 +115,7 @@ impl Fabric {
                 lines[node].push(format!("route replace 10.{host}.0.0/24 {all}"));
                 most[node] = most[node].max(hops.len());
                 if forwarding == Forwarding::PerPacket && hops.len() > 1 {
-                    let single = hops.iter().zip(FIRST_TABLE + FIRST_MARK..);
+                    let single = hops.iter().zip(TABLE_OFFSET + FIRST_MARK..);
                     lines[node].extend(
                         single.map(|(hop, table)| {
                             format!("route replace 10.{host}.0.0/24 {hop} table {table}")
@@ -208,11 +208,11 @@ fn interface(link: usize, node: usize) -> String {
     format!("link{link}-{node}")
 }
 
-/// Sends each packet over a random path: a random mark selects one of several routing tables. Each table has another next hop for the
-/// destinations with several paths.
+/// Sends each packet over a random path: a random mark selects one of several routing tables. For a destination with several paths, each
+/// table has a different next hop.
 fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
     let rules =
-        (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", FIRST_TABLE + mark));
+        (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", TABLE_OFFSET + mark));
     namespace.ip(&rules.collect::<Vec<_>>())?;
     let mut table =
         String::from("table ip spray { chain random { type filter hook prerouting priority mangle; ");

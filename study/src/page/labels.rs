@@ -7,9 +7,9 @@ use mpwatch_report::html::axis::Axis;
 use crate::data::{CellResults, ExperimentResults, Factor, key};
 
 /// Maximum ratio of two values on a linear axis; with a larger ratio, the smaller value would be invisible.
-const HIDES: f64 = 10.0;
+const MAX_LINEAR_RATIO: f64 = 10.0;
 
-/// The values of the factors that vary among the cells. If no factor varies, the values of all factors.
+/// The values of the factors that vary among the cells. If no factor varies, the names and values of all factors.
 pub(super) fn cell_name(experiment: &ExperimentResults, cell: &CellResults) -> String {
     let name = bar_name(experiment, cell, "");
     if name.is_empty() { key(&cell.factors) } else { name }
@@ -39,7 +39,7 @@ pub(super) fn value_axis<'a>(
     let (smallest, largest) = ends.fold((f64::INFINITY, 0.0_f64), |(smallest, largest), (value, end)| {
         (smallest.min(value), largest.max(end))
     });
-    let log = smallest > 0.0 && largest > smallest * HIDES;
+    let log = smallest > 0.0 && largest > smallest * MAX_LINEAR_RATIO;
     Axis { title, unit, column, log }
 }
 

@@ -139,7 +139,7 @@ fn quantity_axis(
     value_axis(quantity.title(), quantity.unit(), quantity.name(), values)
 }
 
-/// The source of energy figures in a caption: the least reliable source of all cells. Empty if the quantity is not energy.
+/// The source of energy figures in a caption: the least reliable source of all cells. Empty: the quantity is not energy, or no cell has energy.
 fn energy_mark(study: &Study, experiment: &ExperimentResults, quantity: Quantity) -> String {
     let known =
         experiment.cells.iter().map(|cell| cell.energy).filter(|source| *source != EnergySource::Absent);

@@ -2,7 +2,7 @@
 //! Delay correlation with wavelet denoising (DCW): Kim, Kim, Shin, Lam, Powers, "A wavelet-based approach to detect shared congestion",
 //! SIGCOMM 2004 and IEEE/ACM ToN 2008. One-way delays, sampled at 10 Hz, are denoised by soft thresholds on their wavelet coefficients.
 //! Two paths share a bottleneck if the normalised cross-correlation exceeds 0.5 at some lag of up to a second. Here half the RTT replaces
-//! the one-way delay, and the wavelet is Daubechies' with four vanishing moments; the papers do not name a wavelet. Decides after 6.4 s.
+//! the one-way delay, and the wavelet is Daubechies' with four vanishing moments; the papers do not name a wavelet. A verdict needs samples of 6.4 s.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dynamic window coupling (DWC): Hassayoun, Iyengar, Ros, "Dynamic Window Coupling for Multipath Congestion Control", ICNP 2011.
-//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay in the window share its bottleneck,
-//! other subflows do not. The method therefore decides only at losses. Implemented from the literature; the threshold of a high delay is
-//! mpwatch's choice.
+//! A loss on one subflow opens a window of about one round trip. Subflows with a loss or a high delay in this window share a bottleneck with
+//! that subflow, other subflows do not. The method therefore decides only at losses. Implemented from the literature; the threshold of a high
+//! delay is mpwatch's choice.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) struct Dwc {
 }
 
 impl Dwc {
-    /// Reaches verdicts on the pairs with the subflow of a loss whose window has ended.
+    /// Decides the pairs that contain the subflow with this loss. Called after the window of the loss has ended.
     fn close(&mut self, loss: &LossWindow) {
         for (&id, path) in &self.paths {
             let is_inside = |sign: &&(Nanos, bool)| (loss.from..=loss.until).contains(&sign.0);

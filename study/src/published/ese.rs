@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`. Subflows whose RTTs have risen to nearly one value share a link, so all but
+//! Extra subflow elimination (ESE), Algorithm 1 of `[MPTCP-D]`. Subflows whose RTTs have risen to nearly the same value share a link, so all but
 //! one of them are extra. The method uses only RTTs, decides at once, never withdraws a decision, and never reports `disjoint`.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Default for Parameters {
 
 pub(super) struct Ese {
     parameters: Parameters,
-    /// Samples of all subflows that have still to be processed, which happens in order of time.
+    /// Samples of all subflows that are not processed yet. `evaluate` processes them in order of time.
     waiting: Vec<(SubflowId, DelaySample)>,
     /// The lowest RTT of each subflow.
     bases: BTreeMap<SubflowId, Micros>,

@@ -150,7 +150,7 @@ fn mean_of<'a>(intervals: impl Iterator<Item = &'a BaseInterval>) -> Option<f64>
     mean(&intervals.map(BaseInterval::mean).collect::<Vec<_>>())
 }
 
-/// Sorts flows by a value, and starts a new group where neighbours differ by at least `limit` of the larger value.
+/// Sorts flows by a value, and starts a new group where neighbours differ by at least `limit`, a function of the larger value.
 fn split(mut flows: Vec<Summary>, of: fn(&Summary) -> f64, limit: impl Fn(f64) -> f64) -> Vec<Vec<Summary>> {
     flows.sort_by(|a, b| of(b).total_cmp(&of(a)));
     let mut groups: Vec<Vec<Summary>> = Vec::new();

@@ -54,7 +54,7 @@ impl Variant {
         defaults.chain(others).collect()
     }
 
-    /// A detector that uses this variant and evaluates at every interval.
+    /// A detector that uses this variant. It evaluates at every interval, without backoff.
     pub fn detector(&self) -> Detector {
         Detector::with_method(with_alpha(self.method, self.alpha))
     }

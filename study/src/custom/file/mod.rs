@@ -240,7 +240,7 @@ fn values<'a>(name: &str, value: &'a Value) -> Result<&'a [Value], String> {
     }
 }
 
-/// Every combination of the factors' values. The value of the last factor changes first.
+/// Every combination of the factors' values. The last factor varies fastest.
 fn combinations(factors: &Table) -> Result<Vec<Vec<(&String, &Value)>>, String> {
     let mut all = vec![Vec::new()];
     for (name, value) in factors {
@@ -273,10 +273,10 @@ fn plot_from(plot: &FilePlot, quantities: &[Quantity], factors: &Table) -> Resul
     let FilePlot { quantity: name, over, log } = plot;
     let quantity = quantity(name)?;
     if !quantities.contains(&quantity) {
-        return Err(format!("a plot is of `{name}`, which is not measured; add it to quantities"));
+        return Err(format!("a plot shows `{name}`, which is not measured; add it to quantities"));
     }
     if !factors.contains_key(over) {
-        return Err(format!("a plot is over `{over}`, which is not a factor; add it to [factors]"));
+        return Err(format!("a plot has the axis `{over}`, which is not a factor; add it to [factors]"));
     }
     Ok(Plot { quantity, over: over.clone(), log: *log })
 }

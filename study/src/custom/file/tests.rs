@@ -33,7 +33,7 @@ fn the_manual_shows_the_example() {
 }
 
 #[test]
-fn an_empty_command_is_this_machine_and_this_program() {
+fn without_a_command_an_end_is_this_program_on_this_machine() {
     let text = EXAMPLE.replace("command = [\"ssh\", \"root@rack1\"]", "");
     let words = CustomExperiment::parse(&text, &[]).unwrap().client.words();
     assert_eq!(words, [&std::env::current_exe().unwrap().display().to_string(), "endpoint"]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The subflows that published methods close by themselves. Snapshots have only verdicts on pairs, which do not show that ESE as printed
-//! closes every subflow of a link.
+//! Records which subflows the published methods close. Snapshots contain only verdicts on pairs. Such verdicts cannot express that a
+//! method closes every subflow of a link, as ESE does in its printed form.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +13,11 @@ use mpwatch_model::unit::Nanos;
 
 use crate::published;
 
-/// The closed subflows of all connections, by method. Subflow ids are unique until the next boot. A method without an entry closes none.
+/// The closed subflows of all connections, by method; methods that do not close are absent. Subflow ids are unique until the next boot.
 static CLOSED: Mutex<Option<HashMap<DetectionMethod, BTreeSet<SubflowId>>>> = Mutex::new(None);
 
 /// Creates a published method whose closed subflows [`is_closed`] reports.
-pub(crate) fn new(name: DetectionMethod) -> Box<dyn Method + Send> {
+pub(crate) fn recorded_method(name: DetectionMethod) -> Box<dyn Method + Send> {
     Box::new(Recorded { name, method: published::new(name) })
 }
 
@@ -69,10 +69,10 @@ mod tests {
     use mpwatch_model::id::SocketCookie;
     use mpwatch_model::unit::Micros;
 
-    /// The number of two subflows of one congested link that a method closes.
+    /// How many of two subflows on one congested link a method closes. `None`: the method does not close subflows.
     fn closed_of_two(name: DetectionMethod) -> Option<usize> {
         let ids = [1, 2].map(|cookie| SubflowId { cookie: SocketCookie(cookie), generation: 0 });
-        let mut method = new(name);
+        let mut method = recorded_method(name);
         for (at, rtt) in [(1, 10_000), (2, 50_000), (3, 50_000)] {
             for id in ids {
                 let sample =
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn ese_as_printed_spares_no_subflow_of_a_link() {
+    fn ese_as_printed_closes_every_subflow_of_a_link() {
         assert_eq!(closed_of_two(DetectionMethod::EseLiteral), Some(2));
         assert_eq!(closed_of_two(DetectionMethod::Rfc8382), None);
     }
