@@ -114,7 +114,7 @@ pub(crate) fn discover(hardware: &Hardware) -> Discovery {
 }
 
 /// The zones with their roles. `None`: no counted zone can be read. Adds a note for each counted zone that cannot be read. If no zone is
-/// counted, moves all zones to `shown`.
+/// counted, moves all zones to `shown`, unless it has zones.
 fn usable(
     found: Vec<FoundZone>,
     notes: &mut Vec<Note>,
@@ -123,7 +123,9 @@ fn usable(
     let zones: Vec<Zone> = found.iter().map(|found| found.zone.clone()).collect();
     let mut found: Vec<_> = found.into_iter().zip(assign_roles(&zones)).collect();
     if !found.iter().any(|(_, role)| matches!(role, Role::Counted(_))) {
-        *shown = found;
+        if shown.is_empty() {
+            *shown = found;
+        }
         return None;
     }
     let mut is_readable = false;

@@ -34,7 +34,7 @@ pub struct Peer {
     pub program: &'static str,
     /// Debian package of the program.
     package: &'static str,
-    /// A shell script that runs the tool until it is interrupted. `$OUT` is a file for a capture, or `/dev/null`.
+    /// A shell script that runs the tool until it is interrupted. `$OUT1` and `$OUT2` are files for captures, or `/dev/null`.
     script: &'static str,
     /// A shell script that prints a capture as text. `None`: the tool writes text to standard output.
     print: Option<&'static str>,
@@ -64,8 +64,8 @@ pub const PEERS: [Peer; 9] = [
         name: "`tcpdump -i any -s128 -w`",
         program: "tcpdump",
         package: "tcpdump",
-        script: "trap : INT; $CLIENT tcpdump -Z root -i any -s128 -w $OUT.1 & $SERVER tcpdump -Z root -i any -s128 -w $OUT.2 & wait; wait",
-        print: Some("tcpdump -nqt -r $OUT.1; tcpdump -nqt -r $OUT.2"),
+        script: "trap : INT; $CLIENT tcpdump -Z root -i any -s128 -w $OUT1 & $SERVER tcpdump -Z root -i any -s128 -w $OUT2 & wait; wait",
+        print: Some("tcpdump -nqt -r $OUT1; tcpdump -nqt -r $OUT2"),
         missing: "owner, energy; all else is computed from the capture afterwards, and subflows of connections that were open before have no connection",
     },
     Peer {
@@ -178,8 +178,9 @@ fn shell(lab: &Topology, folder: Option<&TempDir>) -> Command {
     for (variable, namespace) in NAMESPACES.into_iter().zip([lab.client(), lab.server()]) {
         command.env(variable, format!("nsenter --net=/run/netns/{}", namespace.name()));
     }
-    let out = folder.map_or("/dev/null".into(), |folder| folder.path().join("capture"));
-    command.env("OUT", out);
+    for variable in ["OUT1", "OUT2"] {
+        command.env(variable, folder.map_or("/dev/null".into(), |folder| folder.path().join(variable)));
+    }
     command
 }
 

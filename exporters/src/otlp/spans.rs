@@ -120,7 +120,10 @@ fn detail(json: Option<&str>, reason: Option<&str>) -> Vec<KeyValue> {
     let of_field = |(name, value): (String, Json)| {
         let value = match value {
             Json::Bool(value) => Value::BoolValue(value),
-            Json::Number(number) => Value::IntValue(number.as_i64()?),
+            Json::Number(number) => match number.as_i64() {
+                Some(whole) => Value::IntValue(whole),
+                None => Value::DoubleValue(number.as_f64()?),
+            },
             Json::String(text) => Value::StringValue(text),
             Json::Null | Json::Array(_) | Json::Object(_) => return None,
         };
@@ -198,5 +201,7 @@ mod tests {
             ("mptcp.subflow_closed".to_owned(), 4, vec![reason]),
         ];
         assert_eq!(events(2), expected);
+        let probability = attribute("mptcp.event.probability", Value::DoubleValue(0.5));
+        assert_eq!(detail(Some(r#"{"probability":0.5}"#), None), [probability]);
     }
 }
