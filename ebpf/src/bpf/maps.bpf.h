@@ -68,7 +68,7 @@ struct subflow_state {
 	__u64 listed_ns;
 	/* The next RTT sample measures data that was sent after this time (sample.bpf.h). */
 	__u64 sample_due_us;
-	/* Values at the last count: payload in KiB (work.bpf.h), tcp_sock.total_retrans, tcp_sock.write_seq. */
+	/* Payload in KiB at the last count (work.bpf.h), total_retrans at the last retransmission, write_seq in the last scheduler round. */
 	__u64 last_kib;
 	__u32 last_total_retrans;
 	__u32 last_write_seq;
@@ -120,7 +120,7 @@ STORAGE(subflows, SK_STORAGE, struct subflow_state);
 
 STORAGE(connections, SK_STORAGE, struct connection_state);
 
-/* Final records of subflows and connections. User space may change the size. */
+/* Final records of subflows and connections, and paths of control groups. User space may change the size. */
 RING(events, MPW_EVENTS_BYTES);
 
 /* Records that did not fit into `events`. User space reads this ring at every tick. */

@@ -282,7 +282,7 @@ static __always_inline bool is_same_connection(struct handshake *known, struct m
 	return !token || !known->token || token == known->token;
 }
 
-/* For a subflow that has left its connection: no process accepted the connection, or the MPTCP socket connected again. Other fields stay 0. */
+/* For plain TCP, and for a subflow that has left its connection: no process accepted it, or the MPTCP socket connected again. */
 static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *known)
 {
 	out->token = known->token;

@@ -86,7 +86,7 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 
 /*
  * Whether to sample this segment. A sample costs more than the rest of the program, so these are sampled: every segment of a slow subflow,
- * thousands per second of a fast subflow, and every segment of a second path until it is effective.
+ * thousands per second of a fast subflow, every segment of an MPTCP subflow until it is effective, and segments with a due RTT sample.
  */
 static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {

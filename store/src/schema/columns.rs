@@ -259,8 +259,8 @@ pub(crate) trait StoredAs<S: Columns> {
     fn from_stored(stored: S) -> Self;
 }
 
-/// Implements [`Columns`] for structures. Lists each field with its column, in the order of the table: `""` for a field whose type names its
-/// own columns, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns and are not stored.
+/// Implements [`Columns`] for structures. The caller lists each field with its column, in the order of the table: `""` for a field whose type
+/// names its own columns, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns or tables.
 macro_rules! record {
     ($($name:ty {
         $($field:ident $column:literal $(as ($stored:ty))?),* $(; computed $($computed:ident),*)?
