@@ -121,7 +121,7 @@ enum mpw_counter {
 	MPW_COUNT_SAMPLES_LOST,
 	/* Runs of the program on the packet path: one per segment, also for TCP connections that are not traced. */
 	MPW_COUNT_SEGMENTS,
-	/* Work units of all subflows with a sampled ledger (`work` in struct mpw_observed), and the part in sampling windows. */
+	/* If the ledger is sampled: work units of all subflows (`work` in struct mpw_observed), and the part in sampling windows. */
 	MPW_COUNT_WORK,
 	MPW_COUNT_WINDOW_WORK,
 	MPW_COUNTERS,
@@ -240,11 +240,11 @@ struct mpw_tcp {
 	__u32 total_rto;
 };
 
-/* An interval without progress of the connection, between two segments of this subflow that acknowledged new data. */
+/* An interval in which this subflow observed no progress of its connection. Ends with progress or, if MPW_STALL_UNUSED, with new data. */
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
-	/* 0: no data was unacknowledged when the stall began, so the application may have been idle; 1: data was; 2: MPW_STALL_UNUSED. */
+	/* 0: no data was unacknowledged when the stall began, so the application may have been idle; 1: some was; 2: MPW_STALL_UNUSED. */
 	__u32 unacked;
 	__u32 _reserved;
 };
@@ -277,7 +277,7 @@ struct mpw_observed {
 	/* Scheduler rounds that considered this subflow, and rounds after which it had new data to send. */
 	__u64 sched_considered;
 	__u64 sched_picked;
-	/* Last segment that showed progress of the connection. */
+	/* Time of the last progress of the connection, or since when a stall could begin (stall.bpf.h). */
 	__u64 progress_ns;
 	/* Time of the last ACK, and time since which data is queued or in flight (0: no data is). Precision: one timer tick. */
 	__u64 ack_ns;

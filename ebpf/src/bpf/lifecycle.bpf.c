@@ -200,7 +200,7 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		note_closing_owner(&state->observed.owner, sk, new);
 	/* Decides only whether tracing begins: a traced subflow stays traced even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
-	/* The opening was missed, or there was no memory for storage. Trace the socket now: on_close() adopts only sockets that carried payload. */
+	/* The opening was missed, or there was no memory for storage. Trace the socket now: on_close() adopts only sockets that have carried data. */
 	if (!state && wanted && is_open(old))
 		state = adopt_subflow(tp);
 	now = bpf_ktime_get_boot_ns();

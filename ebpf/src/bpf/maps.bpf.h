@@ -77,9 +77,9 @@ struct subflow_state {
 	__u32 in_tick;
 	/* Slot in the table of CPU times (cost.bpf.h). */
 	__u32 cost_slot;
-	/* 1: the final record of this generation has been sent. */
+	/* 1: the final record of this generation has been sent, or was lost. */
 	__u8 final_sent;
-	/* State after the last change that was processed. */
+	/* TCP state after the last change of state that was processed. */
 	__u8 last_state;
 	__u8 _reserved[2];
 	/* Handshake of the connection. */
@@ -107,7 +107,7 @@ struct connection_state {
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
-	/* State after the last change that was processed. */
+	/* TCP state after the last change of state that was processed. */
 	__u8 last_state;
 	/* 1: the final record was lost, and its payload is counted as lost. */
 	__u8 lost;

@@ -73,7 +73,7 @@ static __always_inline void read_payload(struct mpw_msk *out, struct connection_
  * For the record of a subflow. A connection with storage has a cookie, and then only the connection's own records have its payload, so that
  * lost payload is counted once.
  */
-static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct mptcp_sock *msk)
+static __always_inline void read_payload_for_subflow(struct mpw_msk *out, struct mptcp_sock *msk)
 {
 	if (!out->cookie || !msk_counts_bytes())
 		read_counters(out, msk);

@@ -310,7 +310,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 	msk = msk_of_subflow(&state->observed, tp);
 	if (msk && is_same_connection(&state->handshake, msk)) {
 		fill_msk(&out->msk, &state->handshake, msk);
-		read_payload_of_parent(&out->msk, msk);
+		read_payload_for_subflow(&out->msk, msk);
 	} else {
 		restore_msk(&out->msk, &state->handshake);
 	}

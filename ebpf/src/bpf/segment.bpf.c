@@ -133,7 +133,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	count_payload(state, tp);
 	count_rtt(state, tp);
-	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded because it excuses the sender. */
+	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded: waiting for it is not a stall. */
 	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP) || (!sending && !wanted_effective))

@@ -83,9 +83,9 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. Two
- * intervals do not count as a wait: (1) from the previous segment until data is in flight, if all data sent before that segment is acknowledged, or all
- * data written before it is sent (a peer that has all data may send the last DATA_ACK late); (2) from the closing of the peer's window until data
- * sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
+ * intervals do not count as a wait: (1) from the previous segment until data is in flight, if all data sent before that segment is acknowledged or
+ * all data written before it is sent (a peer that has all data may send the last DATA_ACK late); (2) from the closing of the peer's window until
+ * data sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)

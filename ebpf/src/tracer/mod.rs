@@ -197,7 +197,7 @@ impl Tracer {
             delay_sample_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
-            // The kernel counts these per network namespace.
+            // The agent reads these, because the kernel counts them per network namespace.
             mapping_problems: MappingErrors::default(),
         };
         let lost = sums.get(abi::MPW_COUNT_RECORDS_LOST);
