@@ -184,7 +184,7 @@ pub(crate) trait Columns: Sized {
 
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self>;
 
-    /// Sets unknown values to those of an earlier record of the same connection, subflow or run, and byte counts to the larger value.
+    /// Sets unknown values to the values of an earlier record of the same connection, subflow or run, and byte counts to the larger value.
     fn fill_unknown(&mut self, _earlier: &Self) {}
 }
 
