@@ -83,7 +83,7 @@ fn link_programs(objects: &[PathBuf], output: &Path) -> Result<()> {
     linker.link().context("linking the BPF objects")
 }
 
-/// Writes the constants and structs of the ABI header in Rust, from the BTF that clang generates for them.
+/// Writes the constants and structs of the ABI headers in Rust, from the BTF that clang generates for them.
 fn generate_abi(out: &Path) -> Result<()> {
     let headers = ABI_HEADERS.map(fs::read_to_string).into_iter().collect::<io::Result<String>>()?;
     let mut text = String::from("#include <linux/types.h>\n#include \"mpwatch_abi.h\"\n");
@@ -105,7 +105,7 @@ fn generate_abi(out: &Path) -> Result<()> {
         writeln!(text, "#[repr(C)] #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]")?;
         writeln!(text, "pub struct {name} {{")?;
         for member in structure.iter() {
-            let field = btf.type_by_id(member.ty).context("a member has a type")?;
+            let field = btf.type_by_id(member.ty).context("a member has no type")?;
             writeln!(text, "    pub {}: {},", name_of(member.name)?, rust_type(field)?)?;
         }
         writeln!(
@@ -116,7 +116,7 @@ fn generate_abi(out: &Path) -> Result<()> {
     fs::write(out.join("abi.rs"), text).context("writing the ABI types")
 }
 
-/// The Rust type of a member. All integers of the header are unsigned, and bytemuck checks at compile time that no struct has padding.
+/// The Rust type of a member. All integers of the headers are unsigned, and bytemuck checks at compile time that no struct has padding.
 fn rust_type(declared: BtfType<'_>) -> Result<String> {
     let resolved = declared.skip_mods_and_typedefs();
     if let Ok(integer) = Int::try_from(resolved) {
@@ -129,5 +129,5 @@ fn rust_type(declared: BtfType<'_>) -> Result<String> {
 }
 
 fn name_of(name: Option<&OsStr>) -> Result<&str> {
-    name.and_then(OsStr::to_str).context("types, members and constants of the ABI have names")
+    name.and_then(OsStr::to_str).context("a type, member or constant of the ABI has no name")
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
-/* Records and limits that BPF programs and user space share, in plain C that the build script translates to Rust. Fixed-width types, largest
- * first; no implicit padding, bitfields or kernel pointers. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Members that are not set are 0. */
+/* Records and limits that BPF programs and user space share, in plain C that the build script translates to Rust. Fixed-width types; no
+ * implicit padding, bitfields or kernel pointers. Times: nanoseconds of CLOCK_BOOTTIME; 0: never. Members that are not set are 0. */
 #ifndef MPWATCH_ABI_H
 #define MPWATCH_ABI_H
 
@@ -66,7 +66,7 @@ enum mpw_subflow_flag {
 	MPW_SF_HAS_TOTAL_RTO = 1u << 16,
 	/* Never reached ESTABLISHED. */
 	MPW_SF_NEVER_ESTABLISHED = 1u << 17,
-	/* The SYN asked for MPTCP (request_mptcp). Of adopted subflows, only those that this host opened have it. */
+	/* The SYN asked for MPTCP (request_mptcp). Of subflows whose opening was not traced, only those that this host opened have this flag. */
 	MPW_SF_ASKED_MPTCP = 1u << 18,
 	/* The connection had unacknowledged data at progress_ns. */
 	MPW_SF_UNACKED = 1u << 19,
@@ -93,7 +93,7 @@ enum mpw_msk_flag {
 	MPW_MSK_HAS_RETRANS = 1u << 2,
 	/* The record was made when the socket reached CLOSE. */
 	MPW_MSK_FINAL = 1u << 3,
-	/* No byte counts: the kernel has no counters per connection, and the connection fell back. Its only subflow has all bytes. */
+	/* No byte counts, for example after a fallback on a kernel without counters per connection. Then the only subflow has all bytes. */
 	MPW_MSK_BYTES_UNKNOWN = 1u << 4,
 	/* cpu_ns of the connection's record is known. */
 	MPW_MSK_HAS_CPU = 1u << 5,
@@ -105,7 +105,7 @@ enum mpw_msk_flag {
 enum mpw_counter {
 	/* Records that programs tried to write to the ring buffer. */
 	MPW_COUNT_RING_RECORDS,
-	/* Of those, records that did not fit and went to the overflow ring. */
+	/* Of those, records that did not fit, so the programs tried the overflow ring. */
 	MPW_COUNT_RING_FULL,
 	/* Of those, records that did not fit there either. They are lost; the next two count the payload that no record reports. */
 	MPW_COUNT_RECORDS_LOST,
@@ -121,7 +121,7 @@ enum mpw_counter {
 	MPW_COUNT_SAMPLES_LOST,
 	/* Runs of the program on the packet path: one per segment, also for TCP connections that are not traced. */
 	MPW_COUNT_SEGMENTS,
-	/* Work units of all subflows with a sampled ledger (`work` in struct mpw_observed), and the part in sampling windows. */
+	/* If the ledger is sampled: work units of all subflows (`work` in struct mpw_observed), and the part in sampling windows. */
 	MPW_COUNT_WORK,
 	MPW_COUNT_WINDOW_WORK,
 	MPW_COUNTERS,
@@ -220,7 +220,7 @@ struct mpw_tcp {
 	__u64 bytes_received;
 	/* Includes retransmissions that a queue of this host refused. */
 	__u64 bytes_retrans;
-	/* Payload that was sent at least once: acknowledged or in flight. For adopted plain TCP, the SYN may count as one byte. */
+	/* Payload that was sent at least once: acknowledged or in flight. If the opening of plain TCP was not traced, the SYN may count as a byte. */
 	__u64 payload_sent;
 	__u32 srtt_us;
 	__u32 rttvar_us;
@@ -240,11 +240,11 @@ struct mpw_tcp {
 	__u32 total_rto;
 };
 
-/* An interval without progress of the connection, between two segments of this subflow that acknowledged new data. */
+/* An interval in which this subflow observed no progress of its connection. Ends with progress or, if MPW_STALL_UNUSED, with new data. */
 struct mpw_stall {
 	__u64 from_ns;
 	__u64 to_ns;
-	/* 0: no data was unacknowledged when the stall began, so the application may have been idle; 1: data was; 2: MPW_STALL_UNUSED. */
+	/* 0: no data was unacknowledged when the stall began, so the application may have been idle; 1: some was; 2: MPW_STALL_UNUSED. */
 	__u32 unacked;
 	__u32 _reserved;
 };
@@ -277,7 +277,7 @@ struct mpw_observed {
 	/* Scheduler rounds that considered this subflow, and rounds after which it had new data to send. */
 	__u64 sched_considered;
 	__u64 sched_picked;
-	/* Last segment that showed progress of the connection. */
+	/* Time of the last progress of the connection, or since when a stall could begin (stall.bpf.h). */
 	__u64 progress_ns;
 	/* Time of the last ACK, and time since which data is queued or in flight (0: no data is). Precision: one timer tick. */
 	__u64 ack_ns;
@@ -331,7 +331,7 @@ struct mpw_subflow {
 	__u64 at_ns;
 	__u64 netns_cookie;
 	__u64 cgroup_id;
-	/* By enum mpw_cpu_class. System calls and workers are in the connection's record. */
+	/* By enum mpw_cpu_class. Calls that send or receive on an MPTCP socket are in the connection's record. */
 	__u64 cpu_ns[MPW_CPU_CLASSES];
 	struct mpw_observed observed;
 	struct mpw_tcp tcp;

@@ -60,8 +60,8 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a process is writing a database, according to the kernel's list of locks. Other users cannot open the lock file: a user who locks it
-/// would keep the writer from starting again.
+/// Whether a process is writing a database, according to the kernel's list of locks. The lock file is not tried, because other users cannot open
+/// it: a user who could lock it could prevent the writer from starting.
 pub(crate) fn is_held(path: &Path) -> bool {
     let Ok(found) = fs::metadata(with_suffix(path, ".lock")) else { return false };
     // Compares the inode only: on btrfs, the list has another device number than stat(2).

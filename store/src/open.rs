@@ -62,7 +62,7 @@ pub(crate) fn for_writing(path: &Path) -> Result<(Database, Lock), StoreError> {
     Ok((database, lock))
 }
 
-/// Opens a file for reading, even on a read-only file system. Also returns its stamp, unless a process is writing it.
+/// Opens a file for reading, even on a read-only file system. Also returns its stamp: see [`stamp_without_writer`].
 pub(crate) fn for_reading(path: &Path) -> Result<(Database, Option<Stamp>), StoreError> {
     if !path.exists() {
         let advice = "`mpwatch daemon`, `mpwatch record --db FILE` or `mpwatch replay RECORDING --db FILE` creates one";

@@ -4,7 +4,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Interval between two reports of one path, in nanoseconds: user space keeps only names that were used recently. */
+/* Minimum interval between two reports of one path, in nanoseconds: user space keeps only names that were used recently. */
 #define REPEAT_PATH_NS 60000000000ull
 
 /* When the path of each control group was last sent. The key is the group's id. */

@@ -49,7 +49,7 @@ static __always_inline struct kernfs_node *kernfs_parent(struct kernfs_node *nod
 
 /*
  * Linux 7.2 can preempt programs on tracepoints; 6.18 and earlier kernels cannot. From 6.10 to 6.14 the verifier rejects calls of global
- * functions while preemption is disabled; since 6.15 it accepts them. bpf_res_spin_lock(), which 6.15 added, identifies such kernels.
+ * functions while preemption is disabled; since 6.15 it accepts them. Kernels that accept them have bpf_res_spin_lock(), which 6.15 added.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;

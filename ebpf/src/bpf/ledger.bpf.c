@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Marks of the CPU ledger that have no socket: tasks, interrupts, early packet processing, system calls. Loaded only if the ledger is on. */
+/* Marks of the CPU ledger at task switches, interrupts, packets, system calls and work items. Loaded only if the ledger is on. */
 #include "ledger.bpf.h"
 #include "task.bpf.h"
 

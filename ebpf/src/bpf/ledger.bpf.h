@@ -28,7 +28,7 @@ enum {
 enum task_kind {
 	/* A process that owns no traced socket. */
 	TASK_OTHER,
-	/* A thread that has used a traced socket. Its state is saved while it sleeps. */
+	/* A thread that has used a traced socket. Its state is saved while it does not run. */
 	TASK_USER,
 	/* Another thread of the process of a TASK_USER. */
 	TASK_SIBLING,
@@ -52,7 +52,7 @@ struct cpu_user {
 struct level {
 	/* Time of the last mark, on the clock of the level. */
 	__u64 last;
-	/* Time from before the task last slept that is not charged yet. MPW_ACCOUNT_PENDING includes this time until it is charged. */
+	/* Time of an unfinished system call before the task was last switched out. MPW_ACCOUNT_PENDING includes it until it is charged. */
 	__u64 carried;
 	/* Default user for the time since the last mark. */
 	struct cpu_user current;
@@ -99,7 +99,7 @@ struct thread_ledger {
 	__u64 carried;
 	struct cpu_user current;
 	__u32 in_syscall;
-	/* The window in which the thread stopped. */
+	/* The window in which the thread stopped running. */
 	__u32 window;
 };
 
@@ -185,7 +185,7 @@ static __always_inline bool add_cost(const struct cpu_user *to, __u64 amount)
 	return true;
 }
 
-/* Charges the time since the last mark, and the time carried over a sleep, to `to`. */
+/* Charges the time since the last mark, and the time from before the task was switched out (`carried`), to `to`. */
 static __noinline int charge(struct level *level, __u64 clock, const struct cpu_user *to)
 {
 	__s64 amount = clock - level->last;

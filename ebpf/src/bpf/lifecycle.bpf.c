@@ -13,7 +13,7 @@ static const struct subflow_state new_subflow;
 
 /*
  * A socket without a known owner, such as an accepted socket, belongs to the process that calls close() or shutdown() on it. Such a call holds
- * the socket's lock. All other changes of state happen in softirqs, without the lock, or in kernel threads.
+ * the socket's lock. Other changes to the states below happen in softirqs, without the lock, or in kernel threads.
  */
 static __always_inline void note_closing_owner(struct mpw_owner *owner, struct sock *sk, int new)
 {
@@ -99,7 +99,7 @@ static __always_inline void on_syn_sent(struct sock *sk, struct tcp_sock *tp, __
  * After a SYN cookie the kernel computes the RTT from the time stamp of the SYN-ACK, in milliseconds, but the low bits of this stamp encode options
  * of the SYN (cookie_init_timestamp()), so the RTT is wrong by up to 64 ms. One in 32 correct RTTs of whole milliseconds is rejected as well.
  */
-static __always_inline bool is_sample_of_cookie(const struct tcp_sock *tp)
+static __always_inline bool is_syn_cookie_rtt(const struct tcp_sock *tp)
 {
 	__u32 options = READ_BITS(tp, rx_opt.wscale_ok) ? READ_BITS(tp, rx_opt.snd_wscale) : 0xf;
 
@@ -121,7 +121,7 @@ static __always_inline void on_established(struct sock *sk, struct tcp_sock *tp,
 			state->observed.flags |= MPW_SF_MPTCP | MPW_SF_ASKED_MPTCP;
 		state->observed.flags |= MPW_SF_PASSIVE;
 		/* The first RTT sample of an accepted socket measures its SYN-ACK. */
-		if (!is_sample_of_cookie(tp))
+		if (!is_syn_cookie_rtt(tp))
 			state->observed.handshake_us = tp->srtt_us >> 3;
 		state->observed.created_ns = now - state->observed.handshake_us * 1000ull;
 	} else if (!state) {
@@ -198,9 +198,9 @@ static __always_inline void on_subflow_state(struct sock *sk, int old, int new)
 		return;
 	if (state && !(state->observed.flags & MPW_SF_MPTCP))
 		note_closing_owner(&state->observed.owner, sk, new);
-	/* Used only when a socket opens: a traced subflow stays traced even if it leaves its connection. */
+	/* Decides only whether tracing begins: a traced subflow stays traced even if it leaves its connection. */
 	wanted = tp->is_mptcp || settings.trace_tcp;
-	/* The opening was missed, or there was no memory for storage. Trace the socket now: on_close() adopts only sockets that carried payload. */
+	/* The opening was missed, or there was no memory for storage. Trace the socket now: on_close() adopts only sockets that have carried data. */
 	if (!state && wanted && is_open(old))
 		state = adopt_subflow(tp);
 	now = bpf_ktime_get_boot_ns();
@@ -289,7 +289,7 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			set_current_owner(&connection->owner);
 	} else if (new == TCP_ESTABLISHED) {
-		/* A connection without storage was accepted. Its owner is found by find_owners(), or when the connection closes. */
+		/* Without storage, the connection was accepted (its owner becomes known later), or its SYN_SENT was missed. */
 		if (!connection)
 			connection = old == TCP_SYN_SENT ? adopt_connection(sk)
 							 : open_connection(sk, now);

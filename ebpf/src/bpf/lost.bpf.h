@@ -58,8 +58,8 @@ static __always_inline void count_lost_untraced(struct tcp_sock *tp)
 }
 
 /*
- * Counts the payload of a connection whose final record is lost, or that has no storage. on_set_state() and on_set_state_nested() both call
- * this if there is no storage, or if the first of the two has freed it (free_storage()).
+ * Counts the payload of a connection whose final record is lost, or that has no storage. Without storage, or after free_storage(), both
+ * on_set_state() and on_set_state_nested() call this for the same connection; counted_tokens prevents a second count.
  */
 static __noinline int count_lost_connection(struct connection_state *connection,
 					    struct mptcp_sock *msk)

@@ -68,7 +68,7 @@ struct subflow_state {
 	__u64 listed_ns;
 	/* The next RTT sample measures data that was sent after this time (sample.bpf.h). */
 	__u64 sample_due_us;
-	/* Values at the last count: payload in KiB (work.bpf.h), tcp_sock.total_retrans, tcp_sock.write_seq. */
+	/* Payload in KiB at the last count (work.bpf.h), total_retrans at the last retransmission, write_seq in the last scheduler round. */
 	__u64 last_kib;
 	__u32 last_total_retrans;
 	__u32 last_write_seq;
@@ -77,9 +77,9 @@ struct subflow_state {
 	__u32 in_tick;
 	/* Slot in the table of CPU times (cost.bpf.h). */
 	__u32 cost_slot;
-	/* 1: the final record of this generation has been sent. */
+	/* 1: the final record of this generation has been sent, or was lost. */
 	__u8 final_sent;
-	/* State after the last change that was processed. */
+	/* TCP state after the last change of state that was processed. */
 	__u8 last_state;
 	__u8 _reserved[2];
 	/* Handshake of the connection. */
@@ -107,7 +107,7 @@ struct connection_state {
 	struct mpw_owner owner;
 	/* 1: the application has closed its side. The DATA_FIN takes up one sequence number. */
 	__u8 fin_queued;
-	/* State after the last change that was processed. */
+	/* TCP state after the last change of state that was processed. */
 	__u8 last_state;
 	/* 1: the final record was lost, and its payload is counted as lost. */
 	__u8 lost;
@@ -120,7 +120,7 @@ STORAGE(subflows, SK_STORAGE, struct subflow_state);
 
 STORAGE(connections, SK_STORAGE, struct connection_state);
 
-/* Final records of subflows and connections. User space may change the size. */
+/* Final records of subflows and connections, and paths of control groups. User space may change the size. */
 RING(events, MPW_EVENTS_BYTES);
 
 /* Records that did not fit into `events`. User space reads this ring at every tick. */

@@ -6,11 +6,11 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Whether the application has closed its side; write_seq then includes the DATA_FIN. */
-static __always_inline bool has_queued_fin(__u8 msk_state)
+/* Whether the application has closed its side, from the state of a TCP or MPTCP socket; write_seq then includes the FIN or DATA_FIN. */
+static __always_inline bool has_queued_fin(__u8 state)
 {
-	return msk_state == TCP_FIN_WAIT1 || msk_state == TCP_FIN_WAIT2 ||
-	       msk_state == TCP_CLOSING || msk_state == TCP_LAST_ACK;
+	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING ||
+	       state == TCP_LAST_ACK;
 }
 
 /* Number of sequence numbers from `first` up to `next`, without the DATA_FIN if `fin` is set. */
@@ -73,7 +73,7 @@ static __always_inline void read_payload(struct mpw_msk *out, struct connection_
  * For the record of a subflow. A connection with storage has a cookie, and then only the connection's own records have its payload, so that
  * lost payload is counted once.
  */
-static __always_inline void read_payload_of_parent(struct mpw_msk *out, struct mptcp_sock *msk)
+static __always_inline void read_payload_for_subflow(struct mpw_msk *out, struct mptcp_sock *msk)
 {
 	if (!out->cookie || !msk_counts_bytes())
 		read_counters(out, msk);

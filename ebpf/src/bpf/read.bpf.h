@@ -26,7 +26,7 @@ extern const volatile struct mpw_settings settings;
 	(settings.has_cast ? BPF_CORE_READ_BITFIELD(CAST(pointer), field) \
 			   : BPF_CORE_READ_BITFIELD_PROBED(pointer, field))
 
-/* As the kernel's mptcp_subflow_ctx() and mptcp_sk(): from a subflow's socket to its context, and to its connection. */
+/* As the kernel's mptcp_subflow_ctx() and mptcp_sk(): return the context of a subflow's socket, and the connection of a context. */
 static __always_inline struct mptcp_subflow_context *subflow_of(const struct tcp_sock *tp)
 {
 	return tp->inet_conn.icsk_ulp_data;

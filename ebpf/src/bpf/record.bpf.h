@@ -282,7 +282,7 @@ static __always_inline bool is_same_connection(struct handshake *known, struct m
 	return !token || !known->token || token == known->token;
 }
 
-/* For a subflow that has left its connection: no process accepted the connection, or the MPTCP socket connected again. Other fields stay 0. */
+/* For plain TCP, and for a subflow that has left its connection: no process accepted it, or the MPTCP socket connected again. */
 static __always_inline void restore_msk(struct mpw_msk *out, struct handshake *known)
 {
 	out->token = known->token;
@@ -310,7 +310,7 @@ static __noinline int complete_subflow(struct mpw_subflow *out, struct subflow_s
 	msk = msk_of_subflow(&state->observed, tp);
 	if (msk && is_same_connection(&state->handshake, msk)) {
 		fill_msk(&out->msk, &state->handshake, msk);
-		read_payload_of_parent(&out->msk, msk);
+		read_payload_for_subflow(&out->msk, msk);
 	} else {
 		restore_msk(&out->msk, &state->handshake);
 	}

@@ -9,7 +9,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Minimum interval between the sending times of two samples, and maximum number of samples per round trip. */
+/* Minimum interval between two samples, from the times at which the measured data was sent, and maximum number of samples per round trip. */
 #define MIN_INTERVAL_US 1000
 #define SAMPLES_PER_RTT 16
 /* A batch whose first sample is this old is sent even if it is not full. */

@@ -86,7 +86,7 @@ static __always_inline struct mptcp_sock *connection_of(struct subflow_state *st
 
 /*
  * Whether to sample this segment. A sample costs more than the rest of the program, so these are sampled: every segment of a slow subflow,
- * thousands per second of a fast subflow, and every segment of a second path until it is effective.
+ * thousands per second of a fast subflow, every segment of an MPTCP subflow until it is effective, and segments with a due RTT sample.
  */
 static __always_inline bool is_sampled(struct subflow_state *state, struct tcp_sock *tp)
 {
@@ -133,7 +133,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	count_payload(state, tp);
 	count_rtt(state, tp);
-	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded because it excuses the sender. */
+	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded: waiting for it is not a stall. */
 	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP)) {

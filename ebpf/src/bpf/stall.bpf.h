@@ -31,7 +31,7 @@ static __always_inline bool is_payload_unacked(struct mptcp_sock *msk, __u64 snd
 	return msk_state == TCP_ESTABLISHED || msk_state == TCP_CLOSE_WAIT;
 }
 
-/* Whether the retransmission timer had expired three times before `from`. If the first timeout is 200 ms, n take (2^n - 1) * 200 ms. */
+/* Whether the retransmission timer had expired three times before `from`. If the first timeout is 200 ms, the first n take (2^n - 1) * 200 ms. */
 static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, __u64 now)
 {
 	__u64 missed = READ(tp, inet_conn.icsk_backoff);
@@ -43,9 +43,9 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 #define MAX_SUBFLOWS 16
 
 /*
- * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick. Returns `from` if a subflow has had
- * unacknowledged data in flight since before `from`. That data is acknowledged if `beyond` (see update_progress()) is 0 or, on a path with
- * timeouts, positive. Data on a path that had failed before `from` is ignored, because it is reinjected on another path.
+ * When a subflow of the connection first had data in flight after `from`, to the precision of a timer tick; `now` if none had. Returns `from` if
+ * a subflow has had data in flight since before `from`, unless this data has a DATA_ACK: `beyond` (see update_progress()) is then 0 or, on a path
+ * with timeouts, positive. Data on a path that had failed before `from` is ignored, because it is reinjected on another path.
  */
 static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 now, __s64 beyond)
 {
@@ -83,9 +83,9 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. Two
- * intervals do not count as a wait: (1) from the previous segment to the next data, if all data sent before that segment is acknowledged, or all
- * data written before it is sent (a peer that has all data may send the last DATA_ACK late); (2) from the closing of the peer's window until data
- * sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
+ * intervals do not count as a wait: (1) from the previous segment until data is in flight, if all data sent before that segment is acknowledged or
+ * all data written before it is sent (a peer that has all data may send the last DATA_ACK late); (2) from the closing of the peer's window until
+ * data sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -94,8 +94,8 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	__u64 snd_una = READ(msk, snd_una);
 	__u64 at = state->received_ns;
 	/*
-	 * Payload acknowledged beyond the snd_nxt of the previous sampled segment. Negative: some payload before it is unacknowledged. The first
-	 * sampled segment comes long after the handshake if the subflow was not used, or if all segments of the first data arrived in one tick.
+	 * Payload acknowledged beyond the snd_nxt of the previous sampled segment. Negative: some payload before it is unacknowledged. 1 for the
+	 * first sampled segment, which is long after the handshake if the subflow was not used, or if the first data arrived in one tick.
 	 */
 	__s64 beyond = state->next_seq ? snd_una - state->next_seq : 1;
 	__u64 snd_nxt = READ(msk, snd_nxt);

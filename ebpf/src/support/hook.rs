@@ -39,7 +39,7 @@ pub enum Part {
 pub struct Hook {
     /// Name of the program in the object.
     pub program: &'static str,
-    /// Tracepoint or iterator target.
+    /// Tracepoint, iterator target, or the kernel function that runs the program for user space.
     pub target: &'static str,
     /// How it is attached.
     pub attach: Attach,

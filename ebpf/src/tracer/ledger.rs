@@ -17,7 +17,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An exact ledger starts on each CPU when it is first read, a sampled ledger when its first window opens.
+    /// An exact ledger starts on each CPU at the first task switch or read, a sampled ledger when its first window opens.
     pub(crate) fn open(object: &Object) -> Result<Self, TracerError> {
         Ok(Self { accounts: map(object, "cpu_accounts")?, window: 0 })
     }
@@ -51,7 +51,7 @@ impl Ledger {
         Ok(Nanos(self.copies()?.iter().map(|(_, raw)| raw.programs_ns).sum()))
     }
 
-    /// Accounts by number of the CPU, without CPUs that have not been counted yet.
+    /// Accounts of the CPUs that have been counted, each with the number of its CPU.
     fn copies(&self) -> libbpf_rs::Result<Vec<(u32, abi::mpw_cpu_accounts)>> {
         let per_cpu = self.accounts.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
         let decoded = (0..).zip(per_cpu.iter().flatten()).filter_map(|(cpu, bytes)| {

@@ -79,7 +79,7 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Loads and attaches the programs. From here on, every socket that opens or closes on this machine is traced.
+    /// Loads and attaches the programs. From here on, every MPTCP socket (with `trace_tcp` every TCP socket) that opens or closes is traced.
     pub fn start(settings: TracerSettings) -> Result<Self, TracerError> {
         quiet_libbpf();
         let support = KernelSupport::from_running_kernel()?;
@@ -157,7 +157,7 @@ impl Tracer {
         iterator::run(link).map_err(bpf_error("search the open files"))
     }
 
-    /// Waits at most `timeout` for final records and passes all events to `sink`.
+    /// Waits at most `timeout` for final records and passes the events read so far to `sink`.
     /// Fails if the ring buffers cannot be read.
     pub fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&KernelEvent)) -> Result<(), TracerError> {
         self.rings.poll(timeout, sink)
@@ -197,7 +197,7 @@ impl Tracer {
             delay_sample_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
-            // The kernel counts these per network namespace.
+            // The agent reads these, because the kernel counts them per network namespace.
             mapping_problems: MappingErrors::default(),
         };
         let lost = sums.get(abi::MPW_COUNT_RECORDS_LOST);

@@ -49,7 +49,7 @@ fn explain(error: TracerError) -> TracerError {
     error
 }
 
-/// Inserts programs that other programs call into their arrays.
+/// Fills the arrays through which programs call other programs.
 fn fill_program_arrays(object: &Object, plan: &AttachPlan) -> Result<(), TracerError> {
     for hook in HOOKS.iter().filter(|hook| plan.programs.contains(&hook.program)) {
         let Attach::Called { array } = hook.attach else { continue };
@@ -98,7 +98,7 @@ pub(crate) fn attach_again(
     planned(plan, wanted).into_iter().map(attach).collect()
 }
 
-/// The wanted hooks of a plan whose programs are attached.
+/// The wanted hooks of a plan, except programs that user space runs or other programs call: these are never attached.
 fn planned(plan: &AttachPlan, wanted: impl Fn(&Hook) -> bool) -> Vec<&'static Hook> {
     let attached = HOOKS.iter().filter(|hook| !matches!(hook.attach, Attach::Run | Attach::Called { .. }));
     attached.filter(|hook| plan.programs.contains(&hook.program) && wanted(hook)).collect()

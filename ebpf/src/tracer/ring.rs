@@ -84,7 +84,7 @@ impl Reader {
         })
     }
 
-    /// Waits for records, and moves them to the queue.
+    /// Waits for final records, and moves them and the RTT samples to the queue.
     fn wait(&self, timeout: Duration) -> Result<(), TracerError> {
         match self.events.poll(timeout) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
@@ -106,7 +106,7 @@ impl Reader {
     }
 }
 
-/// A thread that empties the rings while it is active.
+/// The second thread. It empties the rings while it is active.
 struct Helper {
     state: Arc<HelperState>,
     thread: Option<JoinHandle<()>>,

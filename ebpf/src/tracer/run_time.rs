@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use mpwatch_model::unit::Nanos;
 use nix::unistd::getppid;
 
-/// Time of a run on the machine of docs/performance.md. Used if no run is measured: without a ledger, or with an exact ledger.
+/// Time of a run on the machine of docs/performance.md. Used without a sampled ledger, or if the measurement is implausible.
 pub(crate) const TYPICAL: Nanos = Nanos(200);
-/// Time of the programs for a socket from its opening to its final record: about 14 runs, two of them per change of state, and the record of
-/// 900 bytes. A measurement on the same machine, when it was busy, gave 10 to 12 us, which included the measurement itself and the segments.
+/// Time of the programs for a socket from its opening to its final record: about 14 runs, two of them per change of state, and the final
+/// record. A measurement on the same machine, when it was busy, gave 10 to 12 us, which included the measurement itself and the segments.
 pub(crate) const PER_RECORD: Nanos = Nanos(8_000);
 /// Plausible times of a run in nanoseconds; anything else is an error of measurement.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 40..=2_000;

@@ -26,9 +26,9 @@ use crate::schema::values::{nanos, timestamp};
 /// A period of time. `None`: unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// Omit connections that closed earlier.
+    /// Omit connections that closed or were last observed earlier.
     pub since: Option<Timestamp>,
-    /// Omit connections that were opened later.
+    /// Omit connections that were opened or first observed later.
     pub until: Option<Timestamp>,
 }
 
@@ -36,7 +36,7 @@ pub struct Period {
 pub struct Archive {
     pub(crate) path: PathBuf,
     pub(crate) database: Database,
-    /// `None`: a process was writing the file when it was opened.
+    /// `None`: the file had a log when it was opened, so a process may have been writing it.
     stamp: Option<Stamp>,
 }
 
@@ -104,7 +104,7 @@ impl Archive {
         read().map_err(|error| StoreError::read(&self.path, &error))
     }
 
-    /// Whether no process has begun to write the file since it was opened without locks.
+    /// False: the file was opened without locks, and a process has begun to write it since then.
     pub(crate) fn is_unchanged(&self) -> bool {
         self.stamp.is_none() || self.stamp == open::stamp_without_writer(&self.path)
     }

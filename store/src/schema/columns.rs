@@ -177,14 +177,14 @@ pub(crate) trait Columns: Sized {
         1
     }
 
-    /// Appends its columns. `name`: the column's name, if the type has only one column.
+    /// Appends its columns. `name`: name of the column. A type with several columns uses it as a prefix or ignores it.
     fn describe(name: &str, columns: &mut Vec<TableColumn>);
 
     fn bind(&self, to: &mut Binder<'_, '_>) -> rusqlite::Result<()>;
 
     fn read(from: &mut Reader<'_>) -> rusqlite::Result<Self>;
 
-    /// Sets unknown values to the values of an earlier record of the same connection, subflow or run.
+    /// Sets unknown values to the values of an earlier record of the same connection, subflow or run, and byte counts to the larger value.
     fn fill_unknown(&mut self, _earlier: &Self) {}
 }
 
@@ -259,8 +259,8 @@ pub(crate) trait StoredAs<S: Columns> {
     fn from_stored(stored: S) -> Self;
 }
 
-/// Implements [`Columns`] for structures. Lists each field with its column, in the order of the table: `""` for a field whose type names its
-/// own columns, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns and are not stored.
+/// Implements [`Columns`] for structures. The caller lists each field with its column, in the order of the table: `""` for a field whose type
+/// names its own columns, `as (T)` for a field stored as a `T`. Fields after `computed` follow from other columns or tables.
 macro_rules! record {
     ($($name:ty {
         $($field:ident $column:literal $(as ($stored:ty))?),* $(; computed $($computed:ident),*)?

@@ -44,7 +44,7 @@ fn remember<K: Eq + Hash, V>(known: &mut HashMap<K, V>, key: K, value: V) {
     known.insert(key, value);
 }
 
-/// Finds the number of a text, or adds it.
+/// Finds the number of a text, address or namespace, or adds a row for it.
 pub(crate) struct Names<'d> {
     pub(crate) database: &'d Database,
     pub(crate) known: &'d mut KnownNames,

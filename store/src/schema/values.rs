@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_beyond_the_range_are_its_ends() {
+    fn times_outside_the_range_are_clamped() {
         assert_eq!((nanos(Timestamp::MIN), nanos(Timestamp::MAX)), (i64::MIN, i64::MAX));
     }
 }

@@ -270,7 +270,7 @@ fn a_report_is_read_in_parts_that_together_are_the_whole() {
     assert_eq!((read.is_ok(), parts), (true, 1), "an empty report is a part");
 }
 
-/// A connection lists the last ended subflows only. Rows of earlier subflows stay as they are, and a later run continues the places.
+/// Of the ended subflows, a connection lists only the latest. Rows of earlier subflows stay unchanged, and a later run continues the places.
 #[test]
 fn rows_of_subflows_that_a_connection_does_not_list_any_more_stay() {
     let (_folder, file) = folder();

@@ -33,8 +33,8 @@ fn nulls(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Fields that the test does not fill one at a time. Null is a known value of some of them.
-const NOT_FILLED: [&str; 8] =
+/// Fields that [`with_gaps`] never makes unknown. Null is a known value of some of them.
+const ALWAYS_KNOWN: [&str; 8] =
     ["id", "token", "energy", "timeline", "bottlenecks", "closed_at", "outage_since", "progress_since"];
 
 /// The paths of all values that may be unknown. Energy of several runs has rules of its own; timelines are merged entry by entry.
@@ -42,7 +42,7 @@ fn optional(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                if !NOT_FILLED.contains(&name.as_str()) {
+                if !ALWAYS_KNOWN.contains(&name.as_str()) {
                     found.push(format!("{path}/{name}"));
                     optional(value, &format!("{path}/{name}"), found);
                 }
@@ -76,7 +76,7 @@ fn with_gaps(connection: &Connection, random: &mut Random) -> Connection {
     settled(serde_json::from_value(json).unwrap())
 }
 
-/// The cells of the only end that is waiting for export.
+/// Names of the cells of the only end that is waiting for export, whether each is known, and the version of the end.
 fn exported(outbox: &mut Outbox) -> (Vec<(String, bool)>, u64) {
     let ends = outbox.next(None, 9, false).unwrap();
     outbox.confirm().unwrap();

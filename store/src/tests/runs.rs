@@ -327,7 +327,7 @@ fn connections_that_close_after_the_file_was_removed_are_lost_and_counted() {
 }
 
 #[test]
-fn reading_creates_nothing_beside_the_file() {
+fn reading_creates_no_other_file() {
     let (folder, file) = folder();
     run(&file, 0, vec![vec![fixture::closed(1)]]);
     let names = || {

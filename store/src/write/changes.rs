@@ -25,7 +25,7 @@ use crate::schema::values::nanos;
 /// Minimum age of a long connection, whose counters are sampled. A connection with [`LONG_BYTES`] is long at any age.
 const LONG_SECONDS: f64 = 60.0;
 const LONG_BYTES: Bytes = Bytes(1_000_000);
-/// Minimum age of an open connection that has a row: most connections are shorter. If mpwatch is killed, younger connections are lost.
+/// Age at which an open connection gets a row; most connections close earlier. If mpwatch is killed, younger connections are lost.
 const OPEN_ROW_SECONDS: f64 = 2.0;
 /// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
 const AGE_PER_SAMPLE: f64 = 8.0;

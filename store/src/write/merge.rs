@@ -57,7 +57,7 @@ impl EarlierRecord {
     }
 }
 
-/// A later value replaces an earlier value unless it is unknown: counters of the kernel are totals over the life of a connection, but only the
+/// A known later value replaces an earlier value: counters of the kernel are totals over the life of a connection, but only the
 /// earlier run may have observed some times and names. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
 fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
     let mut merged = new.clone();

@@ -129,7 +129,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Removes the next batch, whose connections count until [`Queue::done`]. Waits for it. `None`: the queue is closed and empty.
+    /// Waits for the next batch and removes it. Its connections count towards the limit until [`Queue::done`]. `None`: the queue is closed and empty.
     pub(crate) fn next(&self) -> Option<Batch> {
         let idle = |state: &mut QueueState| state.waiting.is_empty() && !state.is_closed;
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);

@@ -89,7 +89,7 @@ impl Retention {
         let mut used = used_bytes(database)?;
         while used > limit {
             let count: i64 = database.query_row("SELECT count(*) FROM connection", [], |row| row.get(0))?;
-            // Delete in proportion to the excess; the next round deletes what is still missing.
+            // Delete in proportion to the excess; the next round deletes the remaining excess.
             let part = (count * (used - limit) / used).max(count / MIN_PART);
             let before = self.retired;
             self.delete(database, OLDEST, [part.clamp(1, MAX_CHOSEN)])?;

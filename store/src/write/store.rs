@@ -78,7 +78,7 @@ impl Store {
         self.status.with(|status| status.cut_short = Some(reason.to_owned()));
     }
 
-    /// Sets other limits, which apply from the next snapshot on.
+    /// Sets new limits, which apply from the next snapshot on.
     pub fn set_limits(&self, limits: &Limits) {
         self.status.with(|status| status.limits = *limits);
     }
