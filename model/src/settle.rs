@@ -6,14 +6,14 @@ use crate::flow::connection::Connection;
 use crate::flow::outage;
 use crate::flow::ratio::jain_index;
 use crate::flow::subflow::Subflow;
-use crate::flow::timeline::TimelineEntry;
 use crate::host::energy::FlowEnergy;
 use crate::unit::{Bytes, sum_if_all_known};
 
 /// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, and whether the whole connection was observed.
 #[must_use]
 pub fn settled(mut connection: Connection) -> Connection {
-    sort_timeline(&mut connection.timeline);
+    // Entries with the same time are sorted so that causes precede effects.
+    connection.timeline.sort_by_key(|entry| (entry.at, entry.event.rank()));
     let mut connection = outage::with_counts(connection);
     connection.partly_observed = connection.is_partly_observed();
     set_shares(&mut connection);
@@ -27,11 +27,6 @@ pub fn settled(mut connection: Connection) -> Connection {
     connection.jain_index = fairness(subflows);
     connection.extra_subflows = connection.bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows);
     connection
-}
-
-/// Sorts entries by time, and entries with the same time so that causes precede effects.
-pub fn sort_timeline(entries: &mut [TimelineEntry]) {
-    entries.sort_by_key(|entry| (entry.at, entry.event.rank()));
 }
 
 /// Sums the known energy of the subflows, and divides each energy by the observed payload.

@@ -35,13 +35,23 @@ macro_rules! words {
     };
 }
 
-/// Like [`words!`], for an enumeration that is used in JSON.
+/// Like [`words!`], for an enumeration that is used in JSON. A text after `=>` describes the value.
 macro_rules! json_words {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $word:tt,)* }) => {
         $crate::words! {
             $(#[$meta])*
             #[derive(Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
             $vis enum $name { $($(#[$doc])* #[serde(rename = $word)] $value = $word,)* }
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $value:ident = $word:tt => $text:literal,)* }) => {
+        json_words! { $(#[$meta])* $vis enum $name { $($(#[$doc])* $value = $word,)* } }
+
+        impl $name {
+            /// A short description of the value.
+            $vis const fn description(self) -> &'static str {
+                [$($text),*][self as usize]
+            }
         }
     };
 }

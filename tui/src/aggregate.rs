@@ -10,7 +10,6 @@ use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 use crate::context::{Context, Location};
 use crate::digest::{ConnectionDigest, Entry, PathKey, SubflowDigest, sum_of_known};
-use crate::history::Series;
 
 /// Maximum number of ticks in the trend of a row.
 pub(crate) const TREND: usize = 40;
@@ -191,11 +190,4 @@ pub(crate) struct ShownAggregate {
     pub(crate) sums: Aggregate,
     /// Sum of the rates of the aggregate's subflows in each tick, the latest last.
     pub(crate) rates: Vec<f32>,
-}
-
-impl ShownAggregate {
-    pub(crate) fn new(context: Context<'_>, sums: Aggregate, members: &[Member]) -> Self {
-        let subflows = members.iter().filter_map(|member| member.digest(context)).map(|subflow| subflow.id);
-        Self { sums, rates: context.history.subflows.sums(subflows, Series::Rate, context.tick, TREND) }
-    }
 }

@@ -30,7 +30,9 @@ pub fn table(snapshot: &Snapshot, width: usize) -> String {
         lines.push("no open MPTCP connection".to_owned());
         return text(&lines);
     }
-    let subjects = by_activity(&snapshot.connections).into_iter().flat_map(|connection| {
+    let mut sorted: Vec<&Connection> = snapshot.connections.iter().collect();
+    sorted.sort_by_cached_key(|c| (!c.is_open(), Reverse(c.rate()), Reverse(c.payload()), c.id));
+    let subjects = sorted.into_iter().flat_map(|connection| {
         let subflows = connection.subflows.iter().enumerate();
         let below = subflows.map(move |(index, subflow)| Subject::Subflow { connection, index, subflow });
         std::iter::once(Subject::Connection(connection, Fold::Never)).chain(below)
@@ -64,11 +66,4 @@ fn rows(subjects: Vec<Subject<'_>>, columns: &[Choice], width: usize) -> Vec<Str
 
 fn text(lines: &[String]) -> String {
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
-}
-
-/// Sorts connections: open ones first, then by rate, then by payload.
-fn by_activity(connections: &[Connection]) -> Vec<&Connection> {
-    let mut sorted: Vec<&Connection> = connections.iter().collect();
-    sorted.sort_by_cached_key(|c| (!c.is_open(), Reverse(c.rate()), Reverse(c.payload()), c.id));
-    sorted
 }

@@ -41,12 +41,13 @@ impl<'a> Context<'a> {
         self.entry(location).map(|entry| entry.connection)
     }
 
-    /// Finds a connection in the shown snapshot or among the remembered closed connections.
-    pub(crate) fn find(self, id: ConnectionId) -> Option<&'a Connection> {
-        let shown = self
-            .frame
-            .and_then(|frame| frame.snapshot.connections.iter().find(|connection| connection.id == id));
-        shown.or_else(|| self.history.closed().rev().find(|connection| connection.id == id))
+    /// Finds a connection in the shown snapshot or among the remembered closed connections. `location` is where it usually is, so that no
+    /// search is necessary.
+    pub(crate) fn find(self, id: ConnectionId, location: Option<Location>) -> Option<&'a Connection> {
+        let is_it = |connection: &&Connection| connection.id == id;
+        let usual = location.and_then(|location| self.connection(location)).filter(is_it);
+        let shown = || self.frame.and_then(|frame| frame.snapshot.connections.iter().find(is_it));
+        usual.or_else(shown).or_else(|| self.history.closed().rev().find(is_it))
     }
 
     /// Calls `write` with the format in which the screen displays findings.

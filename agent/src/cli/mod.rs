@@ -267,13 +267,6 @@ pub(crate) struct ReportOptions {
     pub(crate) full: bool,
 }
 
-impl ReportOptions {
-    /// Whether the report shows samples of counters over time.
-    pub(crate) fn has_plots(&self) -> bool {
-        self.format == Format::Html
-    }
-}
-
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PeriodOptions {
     /// Read this database

@@ -102,7 +102,8 @@ fn select(options: &CompareOptions) -> anyhow::Result<[(String, Report); 2]> {
 /// The connections of a recording or a database that the filter selects. The database may be larger than the memory. With `label`, only
 /// connections of runs that have this label.
 fn load(file: &Path, label: Option<&Label>, filter: &FilterOptions) -> anyhow::Result<Report> {
-    if !is_database(file)? {
+    let content = Content::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    if content != Content::Database {
         ensure!(
             label.is_none(),
             "{} is not a database, and a recording has one run: use --label with a database of several runs (record --db)",
@@ -128,9 +129,4 @@ fn load(file: &Path, label: Option<&Label>, filter: &FilterOptions) -> anyhow::R
         );
     }
     whole(&archive, Period::default(), label, filter, drop)
-}
-
-fn is_database(file: &Path) -> anyhow::Result<bool> {
-    let content = Content::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(content == Content::Database)
 }

@@ -192,7 +192,6 @@ impl ScenarioTraffic {
 fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<TrafficSpec> {
     let duration = Duration::from_secs(options.seconds);
     let server = topology.path(0)?.server_address();
-    let think = Duration::from_millis(5);
     let mut spec = match options.scenario {
         Scenario::Requests => {
             // An exchange takes a little more than 15 ms (10 ms on the path, 5 ms of think time); 16 ms are assumed.
@@ -201,7 +200,7 @@ fn spec(topology: &Topology, options: &DemoOptions) -> anyhow::Result<TrafficSpe
                 count: 20,
                 request_bytes: 200,
                 response_bytes: 10_000,
-                think_time: think,
+                think_time: Duration::from_millis(5),
             };
             TrafficSpec {
                 connections: u32::try_from(count.max(1) * 4)?,

@@ -99,10 +99,8 @@ impl LiveView<'_> {
                 snapshots = daemon.next().map(Vec::from_iter);
             };
             self.screen.set_link(Link::Gone(stopped.to_string()));
-            match self.wait_for_daemon() {
-                Some(next) => daemon = next,
-                None => return Ok(()),
-            }
+            let Some(next) = self.wait_for_daemon() else { return Ok(()) };
+            daemon = next;
         }
     }
 
@@ -119,10 +117,7 @@ impl LiveView<'_> {
     /// Shows why there are no snapshots, and waits for a daemon. If the user quits first, returns `error`.
     fn show_obstacle(&self, error: anyhow::Error) -> anyhow::Result<()> {
         self.screen.set_link(Link::Blocked(advice(&error)));
-        match self.wait_for_daemon() {
-            Some(daemon) => self.show_daemon(daemon),
-            None => Err(error),
-        }
+        self.wait_for_daemon().map_or(Err(error), |daemon| self.show_daemon(daemon))
     }
 }
 

@@ -11,7 +11,7 @@ use super::database::Database;
 use super::live_view::DEFAULT_INTERVAL;
 use super::output::{check_outputs, print_report};
 use super::trace::{describe, interval, labels_by_name};
-use crate::cli::RecordOptions;
+use crate::cli::{Format, RecordOptions};
 use crate::live::recording::{self, Recorder};
 use crate::live::session::{self, TrackerSettings};
 use crate::system::stop_flag;
@@ -36,7 +36,7 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
         TrackerSettings::new(Closed::Keep, trace.method),
         Some(&mut recorder),
         |snapshot| {
-            if report_options.has_plots() {
+            if report_options.format == Format::Html {
                 series.add(&snapshot);
             }
             database.offer(&Arc::new(snapshot));

@@ -12,7 +12,7 @@ use mpwatch_tui::screen::{Link, Origin, Settings};
 
 use super::database::Database;
 use super::output::{check_outputs, on_a_terminal, print_line, print_report};
-use crate::cli::ReplayOptions;
+use crate::cli::{Format, ReplayOptions};
 use crate::live::recording::Replay;
 use crate::live::session::{self, TrackerSettings};
 use crate::live::source::EventSource as _;
@@ -31,7 +31,7 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let mut series = SeriesCollector::default();
     let report =
         session::run(&mut replay, TrackerSettings::new(Closed::Keep, options.method), None, |snapshot| {
-            if options.report.has_plots() {
+            if options.report.format == Format::Html {
                 series.add(&snapshot);
             }
             let snapshot = Arc::new(snapshot);

@@ -223,18 +223,14 @@ pub(crate) fn not_toml(path: &Path, error: &toml::de::Error) -> Failure {
     Failure::usage(format!("{} is not TOML: {error}", path.display()))
 }
 
-/// Number of the line in which a span begins.
-pub(crate) fn line_number(text: &str, span: &Range<usize>) -> usize {
-    1 + text[..span.start.min(text.len())].matches('\n').count()
-}
-
 /// The values of a file.
 fn parse(path: &Path, text: &str) -> Result<FileValues, Failure> {
     let table = DeTable::parse(text).map_err(|error| not_toml(path, &error))?;
     let origin = format!("file {}", path.display());
     let mut file = FileValues::default();
     flatten("", table.get_ref(), &mut |name, span, kind, value| {
-        let set = Set { text: value, origin: origin.clone(), line: line_number(text, &span) };
+        let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+        let set = Set { text: value, origin: origin.clone(), line };
         let error = match keys().find(|key| key.name == name) {
             Some(key) if key.kind() == kind => return drop(file.values.insert(&key.name, set)),
             Some(key) => {

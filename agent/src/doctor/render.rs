@@ -67,17 +67,15 @@ fn push_check(lines: &mut Vec<Line>, name: &str, check: &Check) {
 
 fn push_wrapped(out: &mut String, head: &str, text: &str) {
     let mut line = head.to_owned();
-    let mut is_first = true;
-    for word in text.split(' ') {
-        if !is_first && line.len() + 1 + word.len() > COLUMNS {
+    for (number, word) in text.split(' ').enumerate() {
+        if number > 0 && line.len() + 1 + word.len() > COLUMNS {
             out.push_str(&line);
             out.push('\n');
             line = " ".repeat(head.len()) + word;
         } else {
-            line += if is_first { "" } else { " " };
+            line += if number > 0 { " " } else { "" };
             line += word;
         }
-        is_first = false;
     }
     out.push_str(line.trim_end());
     out.push('\n');

@@ -24,8 +24,6 @@ const MAX_ATTEMPTS: u32 = 3;
 const MIN_SUSPENSION_NS: u64 = 10_000_000;
 /// Number of windows between two searches for missing zones.
 const RESCAN_WINDOWS: u64 = 5;
-/// Label of the model's zone.
-const MODEL: &str = "model";
 
 pub(crate) type Clock = Box<dyn FnMut() -> ClockPair + Send>;
 
@@ -47,8 +45,8 @@ impl Sampler {
     /// Finds counters. Without any, the model is used.
     pub(crate) fn new(hardware: Hardware, clock: Clock) -> Self {
         // The model has index 0; zones, which may vanish and return, have the indices from 1 on.
-        let model =
-            ZoneId { index: 0, label: MODEL.to_owned(), cpus: Cpus::All, source: EnergySource::Model };
+        let (label, source) = ("model".to_owned(), EnergySource::Model);
+        let model = ZoneId { index: 0, label, cpus: Cpus::All, source };
         let mut sampler = Self {
             hardware,
             clock,

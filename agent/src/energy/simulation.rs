@@ -42,7 +42,11 @@ impl Simulation {
         let live = LiveSimulation::start(tree, setup)?;
         live.follow_process(nix::unistd::getpid().as_raw(), 0);
         let setup = MachineSetup::from_system(cpus);
-        let file = PowerFile::new(Timestamp::now().to_string(), setup, vec![power_curve()]);
+        // The power curve that `mpwatch calibrate` would measure.
+        let knots = [(0.0, 18.0), (1.0, 50.0)].map(|(busy, watts)| CurvePoint { busy, watts }).into();
+        let name = "package-0".to_owned();
+        let curve = MeasuredZone { name, idle_watts: 18.0, idle_sigma_watts: 0.0, is_fitted: false, knots };
+        let file = PowerFile::new(Timestamp::now().to_string(), setup, vec![curve]);
         file.save(&folder.path().join(CALIBRATION))?;
         Ok(Self { _live: live, folder })
     }
@@ -53,11 +57,4 @@ impl Simulation {
         let power_file = Some(root.join(CALIBRATION));
         CounterOptions { sysfs_root: Some(root.to_owned()), power_file, simulated: true }
     }
-}
-
-/// The power curve that `mpwatch calibrate` would measure.
-fn power_curve() -> MeasuredZone {
-    let knots = [(0.0, 18.0), (1.0, 50.0)].map(|(busy, watts)| CurvePoint { busy, watts }).into();
-    let name = "package-0".to_owned();
-    MeasuredZone { name, idle_watts: 18.0, idle_sigma_watts: 0.0, is_fitted: false, knots }
 }

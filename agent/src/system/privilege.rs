@@ -19,32 +19,27 @@ pub(crate) struct UsedCapability {
     pub(crate) is_kept: bool,
 }
 
+const fn kept(id: Capability, purpose: &'static str, loss: Option<&'static str>) -> UsedCapability {
+    UsedCapability { id, purpose, loss, is_kept: true }
+}
+
 pub(crate) static USED: [UsedCapability; 4] = [
-    UsedCapability {
-        id: CAP_BPF,
-        purpose: "loading BPF programs and reading their maps",
-        loss: None,
-        is_kept: true,
-    },
-    UsedCapability {
-        id: CAP_PERFMON,
-        purpose: "attaching BPF programs to tracepoints and reading energy counters",
-        loss: None,
-        is_kept: true,
-    },
+    kept(CAP_BPF, "loading BPF programs and reading their maps", None),
+    kept(CAP_PERFMON, "attaching BPF programs to tracepoints and reading energy counters", None),
     UsedCapability {
         // CAP_SYS_ADMIN includes everything that CAP_BPF and CAP_PERFMON allow.
-        id: CAP_SYS_ADMIN,
-        purpose: "entering network namespaces",
-        loss: Some("connections older than mpwatch stay unseen"),
         is_kept: false,
+        ..kept(
+            CAP_SYS_ADMIN,
+            "entering network namespaces",
+            Some("connections older than mpwatch stay unseen"),
+        )
     },
-    UsedCapability {
-        id: CAP_SYS_PTRACE,
-        purpose: "finding the network namespaces of other users' processes",
-        loss: Some("connections in them that are older than mpwatch stay unseen"),
-        is_kept: true,
-    },
+    kept(
+        CAP_SYS_PTRACE,
+        "finding the network namespaces of other users' processes",
+        Some("connections in them that are older than mpwatch stay unseen"),
+    ),
 ];
 
 /// Drops every capability that tracing no longer needs, for this thread and the threads that it will start.

@@ -157,9 +157,4 @@ impl KernelSupport {
             congestion: CongestionSupport { missing: Vec::new(), has_link: true },
         }
     }
-
-    /// Whether an optional field exists.
-    pub fn has_field(&self, field: &KernelField) -> bool {
-        self.fields.contains(&field.path())
-    }
 }

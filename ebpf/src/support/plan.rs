@@ -33,24 +33,19 @@ impl AttachPlan {
                 if !plan.obstacles.iter().any(|known| known.starts_with(&lacks)) {
                     plan.obstacles.push(format!("{lacks}({})", hook.costs));
                 }
+            } else if let Some(known) = plan.missing.iter_mut().find(|known| known.what == hook.target) {
+                // All hooks of a target have one entry.
+                known.costs = format!("{}, {}", known.costs, hook.costs);
             } else {
-                plan.add_missing(hook.target, hook.costs);
+                plan.missing.push(missing(hook.target, hook.costs, ABSENT));
             }
         }
         if !plan.can_keep_ledger() {
             plan.remove_ledger();
         }
-        let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.has_field(field));
+        let lacked = OPTIONAL_FIELDS.iter().filter(|field| !support.fields.contains(&field.path()));
         plan.missing.extend(lacked.map(|field| missing(&field.path(), field.costs, ABSENT)));
         plan
-    }
-
-    /// Adds a missing optional target: one entry for all hooks that need it.
-    fn add_missing(&mut self, target: &str, costs: &str) {
-        match self.missing.iter_mut().find(|known| known.what == target) {
-            Some(known) => known.costs = format!("{}, {costs}", known.costs),
-            None => self.missing.push(missing(target, costs, ABSENT)),
-        }
     }
 
     /// Removes the programs of the CPU ledger.

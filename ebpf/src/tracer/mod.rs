@@ -185,14 +185,14 @@ impl Tracer {
     /// Host-wide counters and losses since the start.
     /// Fails if the counters or the statistics of the programs cannot be read.
     pub fn counters(&self) -> Result<(KernelCounters, Losses), TracerError> {
-        let sums = counters::read(&self.counters)?;
+        let sum = counters::read(&self.counters)?;
         let programs = self.programs()?;
         let measured = program::measured(&programs);
         let received = self.rings.received;
         let counters = KernelCounters {
-            records: sums.get(abi::MPW_COUNT_RING_RECORDS),
+            records: sum(abi::MPW_COUNT_RING_RECORDS),
             records_received: received.records,
-            synack_retransmits: sums.get(abi::MPW_COUNT_SYNACK_RETRANSMITS),
+            synack_retransmits: sum(abi::MPW_COUNT_SYNACK_RETRANSMITS),
             delay_samples: received.samples,
             delay_sample_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
@@ -200,15 +200,15 @@ impl Tracer {
             // The agent reads these, because the kernel counts them per network namespace.
             mapping_problems: MappingErrors::default(),
         };
-        let lost = sums.get(abi::MPW_COUNT_RECORDS_LOST);
+        let lost = sum(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {
-            ring_full_recovered: sums.get(abi::MPW_COUNT_RING_FULL).saturating_sub(lost),
+            ring_full_recovered: sum(abi::MPW_COUNT_RING_FULL).saturating_sub(lost),
             records_lost: lost,
-            lost_bytes_sent: Bytes(sums.get(abi::MPW_COUNT_LOST_BYTES_SENT)),
-            lost_bytes_received: Bytes(sums.get(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
-            storage_failed: sums.get(abi::MPW_COUNT_STORAGE_FAILED),
-            ledger_full: sums.get(abi::MPW_COUNT_COSTS_FULL),
-            delay_samples_lost: sums.get(abi::MPW_COUNT_SAMPLES_LOST),
+            lost_bytes_sent: Bytes(sum(abi::MPW_COUNT_LOST_BYTES_SENT)),
+            lost_bytes_received: Bytes(sum(abi::MPW_COUNT_LOST_BYTES_RECEIVED)),
+            storage_failed: sum(abi::MPW_COUNT_STORAGE_FAILED),
+            ledger_full: sum(abi::MPW_COUNT_COSTS_FULL),
+            delay_samples_lost: sum(abi::MPW_COUNT_SAMPLES_LOST),
             events_missed: program::events_missed(&programs),
             decode_errors: self.snapshot_errors + received.errors,
             namespaces_unreadable: self.namespaces_unreadable,
@@ -273,9 +273,9 @@ impl Tracer {
     /// of any TCP connection of this machine; the programs of a sampled ledger; and all runs that led to final records.
     /// Fails if the counters cannot be read.
     pub fn time_of_programs(&self) -> Result<Nanos, TracerError> {
-        let sums = counters::read(&self.counters)?;
-        let segments = sums.get(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
-        let records = sums.get(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
+        let sum = counters::read(&self.counters)?;
+        let segments = sum(abi::MPW_COUNT_SEGMENTS) * self.run_time.0;
+        let records = sum(abi::MPW_COUNT_RING_RECORDS) * run_time::PER_RECORD.0;
         let ledger = self.ledger.as_ref().map(Ledger::time_of_programs).transpose();
         let ledger = ledger.map_err(bpf_error("read the CPU ledger"))?.unwrap_or_default();
         Ok(ledger + Nanos(segments + records))
@@ -286,10 +286,10 @@ impl Tracer {
     pub fn work(&self) -> Result<FlowWork, TracerError> {
         let Some(ledger) = &self.ledger else { return Ok(FlowWork::default()) };
         let accounts = ledger.last_read().map_err(bpf_error("read the CPU ledger"))?;
-        let sums = counters::read(&self.counters)?;
+        let sum = counters::read(&self.counters)?;
         Ok(FlowWork {
-            all: sums.get(abi::MPW_COUNT_WORK),
-            in_windows: sums.get(abi::MPW_COUNT_WINDOW_WORK),
+            all: sum(abi::MPW_COUNT_WORK),
+            in_windows: sum(abi::MPW_COUNT_WINDOW_WORK),
             time_in_windows: accounts.iter().map(|cpu| cpu.flow).sum(),
         })
     }

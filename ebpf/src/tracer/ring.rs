@@ -140,13 +140,6 @@ impl Helper {
         let thread = thread::Builder::new().name("mpwatch-rings".to_owned()).spawn(run)?;
         Ok(Self { state, thread: Some(thread) })
     }
-
-    fn set_active(&self, is_active: bool) {
-        let was_active = self.state.is_active.swap(is_active, Ordering::Release);
-        if let (true, false, Some(thread)) = (is_active, was_active, &self.thread) {
-            thread.thread().unpark();
-        }
-    }
 }
 
 impl Drop for Helper {
@@ -193,8 +186,10 @@ impl Rings {
     }
 
     fn set_helper_active(&self, is_active: bool) {
-        if let Some(helper) = &self.helper {
-            helper.set_active(is_active);
+        let Some(Helper { state, thread }) = &self.helper else { return };
+        let was_active = state.is_active.swap(is_active, Ordering::Release);
+        if let (true, false, Some(thread)) = (is_active, was_active, thread) {
+            thread.thread().unpark();
         }
     }
 

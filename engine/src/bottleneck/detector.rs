@@ -2,7 +2,6 @@
 //! Runs a method on the samples of one connection. Evaluation times are multiples of [`INTERVAL`] on the clock of the samples, so verdicts
 //! do not depend on the time at which batches are read, and a replay reaches the same verdicts at the same times.
 
-use mpwatch_model::flow::bottleneck::Verdict;
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::Nanos;
@@ -171,14 +170,7 @@ impl Detector {
     /// The latest result for two subflows, the lower id first.
     pub(crate) fn pair(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {
         let found = self.pairs.binary_search_by_key(&(a, b), |pair| (pair.a, pair.b));
-        let unknown = PairEvaluation {
-            a,
-            b,
-            verdict: Verdict::Unknown,
-            probability: None,
-            since: None,
-            evidence: None,
-        };
+        let unknown = PairEvaluation { a, b, ..PairEvaluation::default() };
         found.map_or(unknown, |index| self.pairs[index])
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn pair_of(a: SubflowId, b: SubflowId) -> SubflowPair {
 }
 
 /// The result for one pair of subflows.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairEvaluation {
     /// The subflow with the lower id.
     pub a: SubflowId,

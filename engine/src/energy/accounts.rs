@@ -10,13 +10,6 @@ use super::apportion::Share;
 use super::deferred::Deferred;
 use super::ledger::Account;
 
-/// Bounds of an account's energy, summed over windows, in microjoules.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Bounds {
-    pub(crate) lo: f64,
-    pub(crate) hi: f64,
-}
-
 /// The CPU time and energy of one account.
 #[derive(Default)]
 pub(crate) struct AccountState {
@@ -26,8 +19,9 @@ pub(crate) struct AccountState {
     /// Energy above idle.
     pub(crate) active: Share,
     pub(crate) idle: Share,
-    /// Bounds of the energy above idle.
-    pub(crate) bounds: Bounds,
+    /// Bounds of the energy above idle, summed over windows, in microjoules.
+    pub(crate) lo: f64,
+    pub(crate) hi: f64,
     pub(crate) deferred: Deferred,
     /// Least reliable source of the idle power in the windows with CPU time of this account. `None`: no such window was closed.
     pub(crate) idle_source: Option<IdleSource>,

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::host::energy::power::MachinePower;
 use mpwatch_model::host::energy::window::{EnergyWindow, ZoneOutcome};
 use mpwatch_model::host::energy::{
     Convention, EnergySource, FlowEnergy, LostReason, LostWindow, OverlappingZone, SnapshotEnergy,
@@ -34,11 +33,6 @@ pub struct Split {
 }
 
 impl Split {
-    /// Creates a split for this machine.
-    pub fn from_machine(machine: &MachinePower) -> Self {
-        Self::new(machine.cpus, Calibration::from_zones(&machine.calibrated))
-    }
-
     /// Creates a split for a machine with this many CPUs. `calibration` is empty if none matches the machine.
     pub fn new(cpus: u32, calibration: Calibration) -> Self {
         Self { cpus, calibration, ..Self::default() }

@@ -125,7 +125,7 @@ impl ZoneSplit {
             let part = part.min(account.active.given);
             account.active.given -= part;
             account.idle.given += part;
-            account.bounds.hi = (account.bounds.hi - less).max(0.0);
+            account.hi = (account.hi - less).max(0.0);
             account.idle_source = account.idle_source.map(|_| source);
         }
     }
@@ -148,7 +148,7 @@ impl ZoneSplit {
             clippy::cast_sign_loss,
             reason = "sums of energies, never negative"
         )]
-        let (lo, hi) = (state.bounds.lo.floor() as u64, state.bounds.hi.ceil() as u64);
+        let (lo, hi) = (state.lo.floor() as u64, state.hi.ceil() as u64);
         let is_known = source != IdleSource::Unknown || self.zone.source == EnergySource::Model;
         Some(FlowEnergy {
             active: is_known.then_some(Microjoules(active)),
@@ -249,8 +249,8 @@ impl Window<'_> {
                 least = least.max(added_last * seconds - edge);
                 most = most.min(added_first * seconds + edge);
             }
-            account.bounds.lo += least;
-            account.bounds.hi += most;
+            account.lo += least;
+            account.hi += most;
         }
     }
 }

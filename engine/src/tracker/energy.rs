@@ -12,6 +12,7 @@ use mpwatch_model::unit::Nanos;
 use super::flow::Flow;
 use super::subflow::SubflowState;
 use crate::energy::attribute::Split;
+use crate::energy::calibration::Calibration;
 use crate::energy::ledger::Ledger;
 use crate::energy::sampling::Sampling;
 
@@ -24,7 +25,7 @@ pub(super) const MAX_DEFERRED: Nanos = Nanos(40_000_000_000);
 #[derive(Default)]
 pub(super) struct Energy {
     mode: LedgerMode,
-    split: Split,
+    pub(super) split: Split,
     ledger: Ledger,
     /// CPU accounts at the last charge.
     cpus: Vec<CpuAccounts>,
@@ -37,7 +38,8 @@ pub(super) struct Energy {
 
 impl Energy {
     pub(super) fn new(machine: &MachinePower, mode: LedgerMode) -> Self {
-        Self { mode, split: Split::from_machine(machine), ..Self::default() }
+        let split = Split::new(machine.cpus, Calibration::from_zones(&machine.calibrated));
+        Self { mode, split, ..Self::default() }
     }
 
     /// Charges the energy of one tick. The flows must have applied all records up to the tick.
@@ -153,11 +155,6 @@ impl Energy {
             || (flow.quiet.charges >= QUIET_CHARGES && subflows.all(|id| self.split.is_settled(id)))
     }
 
-    /// Number of zones whose idle power is known. Each additional such zone changes the energy that was charged to flows before.
-    pub(super) fn zones_with_idle_power(&self) -> usize {
-        self.split.zones_with_idle_power()
-    }
-
     pub(super) fn forget(&mut self, subflows: impl Iterator<Item = SubflowId>) {
         subflows.for_each(|id| self.split.forget(id));
     }
@@ -168,11 +165,6 @@ impl Energy {
             LedgerMode::Sampled => SnapshotEnergy { convention: Convention::SampledCpuTime, ..snapshot },
             LedgerMode::Exact | LedgerMode::Off => snapshot,
         }
-    }
-
-    /// Number of windows that were not charged because the parts did not sum to the zone's energy: a bug in mpwatch.
-    pub(super) fn broken(&self) -> u64 {
-        self.split.broken()
     }
 }
 

@@ -19,7 +19,6 @@ use super::close;
 use super::cpu::ConnectionCpu;
 use super::observed::{Life, Observation, Totals};
 use super::path::Interval;
-use super::seen::MIN_MISSED_TICKS;
 use super::socket::{self, Socket};
 use super::subflow::{self, SubflowState};
 use super::timeline::Timeline;
@@ -61,7 +60,7 @@ pub(super) struct Flow {
     pub(super) socket: Socket,
     pub(super) quiet: Quiet,
     /// Number of consecutive ticks at which the connection was complete.
-    complete_ticks: u32,
+    pub(super) complete_ticks: u32,
     /// End of the last stall on the timeline.
     pub(super) stalls_until: Nanos,
     addresses: Addresses,
@@ -116,16 +115,6 @@ impl Flow {
         let has_subflow = !self.subflows.is_empty() || self.socket.is_gone();
         let subflows_done = has_subflow && self.subflows.iter().all(SubflowState::is_final);
         socket_done && self.closed_at().is_some() && subflows_done
-    }
-
-    /// Whether the connection was complete for a whole interval: the final record of another subflow may arrive one tick later.
-    pub(super) fn is_forgettable(&self) -> bool {
-        self.complete_ticks >= 2
-    }
-
-    /// Whether the connection was complete for at least `MIN_MISSED_TICKS`, after which missing CPU charges no longer arrive.
-    pub(super) fn is_long_complete(&self) -> bool {
-        self.complete_ticks >= MIN_MISSED_TICKS
     }
 
     /// Whether the connection is reported. Reporting begins when its socket has connected.

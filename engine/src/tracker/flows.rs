@@ -7,7 +7,7 @@ use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationStep;
 use mpwatch_model::flow::idle::{IdleConnection as _, IdleConnections};
-use mpwatch_model::flow::timeline::TimelineEvent;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::Nanos;
@@ -65,8 +65,9 @@ impl Flows {
     }
 
     /// Notes that the last record of a subflow is still current. `None`: the last record of the MPTCP socket.
-    pub(super) fn on_unchanged(&mut self, key: Key, subflow: Option<SubflowId>) {
-        if !self.idle.note(key, subflow)
+    pub(super) fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
+        if let Some(key) = key
+            && !self.idle.note(key, subflow)
             && let Some(flow) = self.active.get_mut(&key)
         {
             flow.on_unchanged(subflow);
@@ -76,7 +77,7 @@ impl Flows {
     pub(super) fn on_elimination(&mut self, key: Key, at: Nanos, step: &EliminationStep) {
         self.wake([key], at);
         if let Some(flow) = self.active.get_mut(&key) {
-            flow.timeline.controlled(at, TimelineEvent::Elimination(step.clone()));
+            flow.timeline.add(at, ObservedBy::Control, TimelineEvent::Elimination(step.clone()));
         }
     }
 

@@ -21,7 +21,7 @@ pub(super) struct Index {
     cookies: HashMap<SocketCookie, (Key, Token)>,
     tokens: HashMap<(NetnsCookie, Token), Key>,
     pub(super) subflows: HashMap<SubflowId, Key>,
-    forgotten: HashSet<ConnectionId>,
+    pub(super) forgotten: HashSet<ConnectionId>,
 }
 
 /// `None` for cookie 0: the kernel has not assigned a cookie yet.
@@ -85,11 +85,6 @@ impl Index {
             self.subflows.remove(&subflow);
         }
         self.forgotten.insert(id);
-    }
-
-    /// Whether this connection was forgotten since the last [`Index::clear_forgotten`].
-    pub(super) fn is_forgotten(&self, id: ConnectionId) -> bool {
-        self.forgotten.contains(&id)
     }
 
     pub(super) fn clear_forgotten(&mut self) {

@@ -36,7 +36,6 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::flow::idle::IdleConnections;
 use mpwatch_model::host::machine::{Host, Losses};
-use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::cpu::CpuAccounts;
 use mpwatch_model::kernel::event::{ConnectionRecord, KernelEvent, Start, SubflowRecord, Tick};
@@ -53,6 +52,7 @@ use flows::Flows;
 use index::{Index, Key};
 use names::Names;
 use path::Interval;
+use seen::MIN_MISSED_TICKS;
 use suspension::Suspensions;
 use view::Sources;
 
@@ -125,9 +125,11 @@ impl Tracker {
             KernelEvent::Start(start) => self.on_start(start),
             KernelEvent::Subflow(record) => self.on_subflow(record),
             KernelEvent::Connection(record) => self.on_connection(record),
-            KernelEvent::SubflowUnchanged(id) => self.on_unchanged(self.index.by_subflow(*id), Some(*id)),
+            KernelEvent::SubflowUnchanged(id) => {
+                self.flows.on_unchanged(self.index.by_subflow(*id), Some(*id));
+            }
             KernelEvent::ConnectionUnchanged(cookie) => {
-                self.on_unchanged(self.index.by_cookie(*cookie), None);
+                self.flows.on_unchanged(self.index.by_cookie(*cookie), None);
             }
             KernelEvent::Samples(batch) => self.on_samples(batch),
             KernelEvent::Netns(name) => self.names.add_netns(name),
@@ -186,13 +188,15 @@ impl Tracker {
         let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
         let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
         let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
-        let is_late = flow.is_long_complete() && !flow.closed_at().is_some_and(waits);
-        flow.is_forgettable() && (is_charged || is_late)
+        // After so many ticks, missing CPU charges no longer arrive.
+        let is_late = flow.complete_ticks >= MIN_MISSED_TICKS && !flow.closed_at().is_some_and(waits);
+        // The final record of another subflow may arrive one tick later.
+        flow.complete_ticks >= 2 && (is_charged || is_late)
     }
 
     /// Keeps the discarded connections for the report.
     fn archive_discarded(&mut self, connections: &[Connection]) {
-        let discarded = connections.iter().filter(|connection| self.index.is_forgotten(connection.id));
+        let discarded = connections.iter().filter(|connection| self.index.forgotten.contains(&connection.id));
         self.archive.extend(discarded.cloned());
         while self.archive.len() > MAX_ARCHIVED {
             self.archive.pop_front();
@@ -260,7 +264,8 @@ impl Tracker {
     }
 
     fn on_connection(&mut self, record: &ConnectionRecord) {
-        let known = self.find_by_connection(record);
+        let found = self.index.by_socket(record.netns, record.msk.token, record.msk.cookie);
+        let known = found.filter(|key| !self.is_reopened(*key, record.opened));
         if known.is_none() && self.was_discarded(record.closed, record.last) {
             return;
         }
@@ -271,13 +276,6 @@ impl Tracker {
         self.index.insert(key, flow, None);
     }
 
-    /// Notes that the last record of a subflow is still current. `None`: the last record of the MPTCP socket.
-    fn on_unchanged(&mut self, key: Option<Key>, subflow: Option<SubflowId>) {
-        if let Some(key) = key {
-            self.flows.on_unchanged(key, subflow);
-        }
-    }
-
     fn find_by_subflow(&self, record: &SubflowRecord) -> Option<Key> {
         self.index.by_subflow(record.id).or_else(|| {
             let msk = record.msk.as_ref()?;
@@ -285,11 +283,6 @@ impl Tracker {
             // The first record of a subflow may arrive before the record of its connection.
             found.filter(|key| !self.is_reopened(*key, record.created))
         })
-    }
-
-    fn find_by_connection(&self, record: &ConnectionRecord) -> Option<Key> {
-        let found = self.index.by_socket(record.netns, record.msk.token, record.msk.cookie);
-        found.filter(|key| !self.is_reopened(*key, record.opened))
     }
 
     /// Whether a record with this opening time belongs to a later connection of the same socket. `false` for idle connections, which are open.
@@ -357,7 +350,7 @@ impl Tracker {
         }
         if let Some(energy) = &mut self.energy {
             energy.on_tick(tick, &mut flows);
-            let zones = energy.zones_with_idle_power();
+            let zones = energy.split.zones_with_idle_power();
             if std::mem::replace(&mut self.zones_with_idle_power, zones) != zones {
                 self.flows.wake_all(tick.at);
             }
@@ -387,7 +380,7 @@ impl Tracker {
             timeline_dropped: self.lost.timeline_dropped,
             subflows_dropped: self.lost.subflows_dropped,
             connections_unreported: self.lost.connections_unreported,
-            energy_windows_broken: self.energy.as_ref().map_or(0, Energy::broken),
+            energy_windows_broken: self.energy.as_ref().map_or(0, |energy| energy.split.broken()),
             ..self.tick.losses
         }
     }

@@ -45,21 +45,18 @@ impl Changed {
 
 impl Names {
     pub(super) fn add_netns(&mut self, name: &NetnsName) {
-        if self.netns.insert(name.netns, &*name.name) {
-            self.changed.netns.insert(name.netns);
-        }
+        let is_new = self.netns.insert(name.netns, &*name.name);
+        self.changed.netns.extend(is_new.then_some(name.netns));
     }
 
     pub(super) fn add_cgroup(&mut self, name: &CgroupName) {
-        if self.cgroups.insert(name.id, &*name.path) {
-            self.changed.cgroups.insert(name.id);
-        }
+        let is_new = self.cgroups.insert(name.id, &*name.path);
+        self.changed.cgroups.extend(is_new.then_some(name.id));
     }
 
     pub(super) fn add_pod(&mut self, name: &PodName) {
-        if self.pods.insert(name.cgroup, &name.pod) {
-            self.changed.cgroups.insert(name.cgroup);
-        }
+        let is_new = self.pods.insert(name.cgroup, &name.pod);
+        self.changed.cgroups.extend(is_new.then_some(name.cgroup));
     }
 
     /// Namespaces and control groups whose names have changed since the last call.

@@ -28,12 +28,18 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// The totals without payload in flight, for a flow whose opening was not traced. The CPU time of a sender follows the
-    /// acknowledgements, because they cause the next transmissions (docs/measurements/energy.md).
-    fn without_in_flight(self) -> Self {
+    /// The totals that do not count if the flow was observed from now on, and those that count now: for a flow whose opening was not traced,
+    /// without payload in flight. The CPU time of a sender follows the acknowledgements, because they cause the next transmissions
+    /// (docs/measurements/energy.md).
+    fn counted(self, life: Life) -> (Self, Self) {
+        if life.seen_open {
+            return (Self::default(), self);
+        }
         let Self { payload, sent, in_flight, wire } = self;
         let without = |bytes: Bytes| bytes.since(in_flight);
-        Self { payload: without(payload), sent: without(sent), wire: without(wire), in_flight: Bytes(0) }
+        let [payload, sent, wire] = [payload, sent, wire].map(without);
+        let acknowledged = Self { payload, sent, wire, in_flight: Bytes(0) };
+        (acknowledged, acknowledged)
     }
 }
 
@@ -53,12 +59,7 @@ impl Observation {
 
     /// Ends a tick.
     pub(super) fn on_tick(&mut self, totals: Totals, life: Life, now: Nanos, interval: Nanos) {
-        let (before, totals) = if life.seen_open {
-            (Totals::default(), totals)
-        } else {
-            let acknowledged = totals.without_in_flight();
-            (acknowledged, acknowledged)
-        };
+        let (before, totals) = totals.counted(life);
         let is_first = self.before.is_none();
         self.before.get_or_insert(before);
         let previous = if is_first { before.payload } else { self.latest };
@@ -71,12 +72,8 @@ impl Observation {
 
     /// Payload and time that were observed. `totals`: bytes carried until now.
     pub(super) fn so_far(&self, totals: Totals, life: Life) -> Observed {
-        let (before, totals) = if life.seen_open {
-            (Totals::default(), totals)
-        } else {
-            let acknowledged = totals.without_in_flight();
-            (self.before.unwrap_or(acknowledged), acknowledged)
-        };
+        let (first, totals) = totals.counted(life);
+        let before = self.before.filter(|_| !life.seen_open).unwrap_or(first);
         Observed {
             bytes: totals.payload.since(before.payload),
             bytes_sent: totals.sent.since(before.sent),

@@ -205,8 +205,5 @@ impl SubflowState {
 
 /// The larger of two readings: the values of a socket read as zero after the final values were reported.
 pub(super) fn larger(old: Option<CpuTimes>, new: Option<CpuTimes>) -> Option<CpuTimes> {
-    match (old, new) {
-        (Some(old), Some(new)) => Some(old.max(new)),
-        (old, new) => new.or(old),
-    }
+    old.zip(new).map(|(old, new)| old.max(new)).or(new).or(old)
 }

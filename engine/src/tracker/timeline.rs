@@ -54,12 +54,7 @@ impl Timeline {
         self.add(at, ObservedBy::Sampled, event);
     }
 
-    /// Adds an entry about an action of mpwatch.
-    pub(super) fn controlled(&mut self, at: Nanos, event: TimelineEvent) {
-        self.add(at, ObservedBy::Control, event);
-    }
-
-    fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
+    pub(super) fn add(&mut self, at: Nanos, source: ObservedBy, event: TimelineEvent) {
         if self.entries.len() == MAX_ENTRIES {
             let stays = |entry: &Entry| {
                 entry.event.is_failure() || matches!(entry.event, TimelineEvent::Stalled { .. })

@@ -2,7 +2,7 @@
 //! Estimates the wire bytes of a subflow from its record.
 
 use mpwatch_model::flow::wire::{Segments, wire_bytes};
-use mpwatch_model::kernel::event::{SubflowRecord, TcpCounters};
+use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::unit::Bytes;
 
 /// Bytes sent and received on the wire since the subflow was opened, with headers.
@@ -12,13 +12,10 @@ pub(super) fn estimate(record: &SubflowRecord) -> [Bytes; 2] {
         wire_bytes(payload, segments, record.remote.ip(), record.tcp_header.into(), record.msk.is_some())
     };
     let received = Segments { all: tcp.segments_in.into(), with_data: tcp.data_segments_in.into() };
-    let sent = tcp.bytes_sent.since(tcp.bytes_dropped);
-    [wire(sent, sent_segments(tcp)), wire(tcp.bytes_received, received)]
-}
-
-/// Segments sent. The kernel also counts segments that a queue of this host refused or dropped; these are subtracted.
-fn sent_segments(tcp: &TcpCounters) -> Segments {
+    // The kernel also counts segments that a queue of this host refused or dropped; these are subtracted.
     let missing = (tcp.bytes_refused + tcp.bytes_dropped).0.checked_div(tcp.mss.into()).unwrap_or(0);
-    let sent = |counted: u32| u64::from(counted).saturating_sub(missing);
-    Segments { all: sent(tcp.segments_out), with_data: sent(tcp.data_segments_out) }
+    let sent =
+        [tcp.segments_out, tcp.data_segments_out].map(|counted| u64::from(counted).saturating_sub(missing));
+    let sent = Segments { all: sent[0], with_data: sent[1] };
+    [wire(tcp.bytes_sent.since(tcp.bytes_dropped), sent), wire(tcp.bytes_received, received)]
 }

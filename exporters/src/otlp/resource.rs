@@ -27,13 +27,6 @@ pub(super) fn has(column: &str) -> bool {
     COLUMNS.iter().any(|(name, _)| *name == column)
 }
 
-fn resource_attributes(end: &End, columns: &EndColumns, mpwatch: &str) -> Vec<KeyValue> {
-    let fixed = [("service.name", "mpwatch"), ("service.version", mpwatch), ("os.type", "linux")];
-    let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));
-    let fixed = fixed.into_iter().map(|(name, text)| text_attribute(name, text));
-    fixed.chain(cells.map(|(name, cell)| attribute(name, value(cell)))).collect()
-}
-
 /// The records of each resource, in the order in which the resources were found.
 pub(super) struct ByResource<T> {
     mpwatch: String,
@@ -48,7 +41,10 @@ impl<T> ByResource<T> {
     }
 
     pub(super) fn add(&mut self, end: &End, columns: &EndColumns, records: impl IntoIterator<Item = T>) {
-        let attributes = resource_attributes(end, columns, &self.mpwatch);
+        let fixed = [("service.name", "mpwatch"), ("service.version", &self.mpwatch), ("os.type", "linux")];
+        let cells = COLUMNS.iter().filter_map(|(column, name)| Some((name, end.cell(columns, column)?)));
+        let fixed = fixed.into_iter().map(|(name, text)| text_attribute(name, text));
+        let attributes = fixed.chain(cells.map(|(name, cell)| attribute(name, value(cell)))).collect();
         let resource = Resource { attributes, ..Resource::default() };
         let place = *self.places.entry(resource.encode_to_vec()).or_insert_with(|| {
             self.all.push((resource, Vec::new()));

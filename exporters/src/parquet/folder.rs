@@ -79,7 +79,8 @@ impl<'a> FolderWriter<'a> {
         let Some(Part { path, temporary, writer, rows, .. }) = self.open.take() else { return Ok(()) };
         let failed = |cause| FolderError { path: path.clone(), cause };
         writer.finish().map_err(failed)?;
-        if has_more_rows(&path, rows) {
+        // The existing file has more rows if the database has deleted rows since.
+        if File::open(&path).is_ok_and(|file| row_count(file).is_ok_and(|found| found > rows)) {
             self.kept.push(path);
             return Ok(());
         }
@@ -107,11 +108,6 @@ impl Part {
         let writer = TableWriter::new(temporary.reopen()?, columns, &notes)?;
         Ok(Self { key: key.clone(), path, temporary, writer, rows: 0 })
     }
-}
-
-/// Whether the existing file has more than `rows` rows. This happens if the database has deleted rows since.
-fn has_more_rows(path: &Path, rows: u64) -> bool {
-    File::open(path).is_ok_and(|file| row_count(file).is_ok_and(|found| found > rows))
 }
 
 /// The name of a file. Two databases, or two boots of a host on the same day, must not share a file.

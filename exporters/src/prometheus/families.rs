@@ -80,7 +80,6 @@ pub fn sections() -> Vec<Section> {
         .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
     let connections = flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections);
     let subflows = flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], |values| &values.subflows);
-    let section = |title, families| Section { title, families };
     vec![
         section("The machine", machine()),
         sums("All connections", CONNECTION, "host", "all connections", |values| &values.host),
@@ -96,13 +95,17 @@ pub fn sections() -> Vec<Section> {
             "the connections of the pods in a namespace",
             |values| &values.pod_namespaces,
         ),
-        section("Histograms over all connections and subflows", distributions.collect()),
-        section("Events of all connections and subflows", events.collect()),
+        section("Histograms over all connections and subflows", distributions),
+        section("Events of all connections and subflows", events),
         section("The daemon", daemon()),
         section("Exports of the daemon", exports()),
         section("The largest connections (only with `--metrics.top-flows`)", connections),
         section("Subflows of the largest connections", subflows),
     ]
+}
+
+fn section(title: &'static str, families: impl IntoIterator<Item = Family>) -> Section {
+    Section { title, families: families.into_iter().collect() }
 }
 
 fn family(
@@ -116,28 +119,26 @@ fn family(
     Family { name, help, kind, unit, labels, read: Box::new(read) }
 }
 
-fn machine() -> Vec<Family> {
-    let rows = HOST_METRICS.iter().map(|row| {
+fn machine() -> impl Iterator<Item = Family> {
+    HOST_METRICS.iter().map(|row| {
         family(row.name, row.help, (row.kind, row.unit), row.labels, |scrape, samples| {
             (row.read)(scrape.snapshot, &mut |labels, value| samples.add(labels, value));
         })
-    });
-    rows.collect()
+    })
 }
 
-fn daemon() -> Vec<Family> {
-    let rows = SERVICE.iter().map(|row| {
+fn daemon() -> impl Iterator<Item = Family> {
+    SERVICE.iter().map(|row| {
         family(row.name, row.help, (row.kind, row.unit), &[], |scrape, samples| {
             if let Some(value) = (row.read)(scrape.service) {
                 samples.add::<&str>(&[], value);
             }
         })
-    });
-    rows.collect()
+    })
 }
 
-fn exports() -> Vec<Family> {
-    let rows = EXPORT.iter().map(|row| {
+fn exports() -> impl Iterator<Item = Family> {
+    EXPORT.iter().map(|row| {
         family(row.name, row.help, (row.kind, row.unit), &["target"], |scrape, samples| {
             for export in &scrape.service.exports {
                 if let Some(value) = (row.read)(export) {
@@ -145,8 +146,7 @@ fn exports() -> Vec<Family> {
                 }
             }
         })
-    });
-    rows.collect()
+    })
 }
 
 /// The counters of a table, summed over the host or by the label `subject`.
@@ -162,7 +162,7 @@ fn sums<T>(
         let help = format!("{} Sum over {summed} since the daemon started.", row.help);
         family(&row.name_of(subject), &help, (row.kind, row.unit), labels, read_value(index, values))
     };
-    Section { title, families: counters(table).enumerate().map(sum).collect() }
+    section(title, counters(table).enumerate().map(sum))
 }
 
 fn by_interface() -> Section {
@@ -228,12 +228,12 @@ fn flows<T>(
     info: &InfoMetric<T>,
     ids: &[&'static str],
     values: fn(&MetricValues) -> &[LabelledValues],
-) -> Vec<Family> {
+) -> impl Iterator<Item = Family> {
     let labels = [ids, info.labels].concat();
     let identity = family(info.name, info.help, (Kind::Gauge, Unit::Count), &labels, read_value(0, values));
     let exported = table.iter().filter(|row| row.is_exported());
-    let metrics = (1..)
-        .zip(exported)
-        .map(|(index, row)| family(row.name, row.help, (row.kind, row.unit), ids, read_value(index, values)));
-    std::iter::once(identity).chain(metrics).collect()
+    let metrics = (1..).zip(exported).map(move |(index, row)| {
+        family(row.name, row.help, (row.kind, row.unit), ids, read_value(index, values))
+    });
+    std::iter::once(identity).chain(metrics)
 }

@@ -71,10 +71,7 @@ pub(super) fn add(sums: &mut Sums, increase: &[Option<f64>]) {
     // An entry without any observation has no sums yet.
     sums.resize(sums.len().max(increase.len()), None);
     for (sum, value) in sums.iter_mut().zip(increase) {
-        *sum = match (*sum, *value) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        };
+        *sum = sum.zip(*value).map(|(a, b)| a + b).or(*sum).or(*value);
     }
 }
 

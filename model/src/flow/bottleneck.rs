@@ -13,26 +13,14 @@ json_words! {
     #[derive(Default)]
     pub enum Verdict {
         /// Both subflows wait in the same queue, so the second subflow adds no throughput.
-        Shared = "shared",
+        Shared = "shared" => "share a bottleneck",
         /// At least one subflow is congested, and the other does not pass through the same queue.
-        Disjoint = "disjoint",
+        Disjoint = "disjoint" => "have bottlenecks of their own",
         /// Neither subflow is congested, so a common queue could not be detected.
-        NoBottleneck = "no_bottleneck",
+        NoBottleneck = "no_bottleneck" => "are not congested",
         /// Undecided: there are too few samples, or the samples contradict each other.
         #[default]
-        Unknown = "unknown",
-    }
-}
-
-impl Verdict {
-    /// The verdict as the predicate of a sentence about subflows.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Shared => "share a bottleneck",
-            Self::Disjoint => "have bottlenecks of their own",
-            Self::NoBottleneck => "are not congested",
-            Self::Unknown => "are undecided",
-        }
+        Unknown = "unknown" => "are undecided",
     }
 }
 
@@ -42,33 +30,21 @@ json_words! {
     pub enum DetectionMethod {
         /// The method of mpwatch: concordance of queueing delays, and competing rates.
         #[default]
-        Concordance = "concordance",
+        Concordance = "concordance" => "The method of mpwatch: concordance of queueing delays, and competing rates",
         /// Extra subflow elimination of `[MPTCP-D]`, which keeps the subflow whose RTT is the reference.
-        Ese = "ese",
+        Ese = "ese" => "Extra subflow elimination of MPTCP-D; keeps the subflow whose RTT is the reference",
         /// Extra subflow elimination exactly as printed, which closes the reference subflow as well.
-        EseLiteral = "ese-literal",
+        EseLiteral = "ese-literal" => "Extra subflow elimination as printed; closes the reference subflow as well",
         /// RFC 8382: statistics of the delay over 17.5 s.
-        Rfc8382 = "rfc8382",
+        Rfc8382 = "rfc8382" => "Statistics of the delay over 17.5 s",
         /// Correlation of delays over 13 s, denoised with wavelets.
-        Dcw = "dcw",
+        Dcw = "dcw" => "Correlation of delays over 13 s, denoised with wavelets",
         /// Coincidence of losses on several subflows within one round trip.
-        Dwc = "dwc",
+        Dwc = "dwc" => "Coincidence of losses on several subflows within one round trip",
     }
 }
 
 impl DetectionMethod {
-    /// The description of the method in `--help`.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Concordance => "The method of mpwatch: concordance of queueing delays, and competing rates",
-            Self::Ese => "Extra subflow elimination of MPTCP-D; keeps the subflow whose RTT is the reference",
-            Self::EseLiteral => "Extra subflow elimination as printed; closes the reference subflow as well",
-            Self::Rfc8382 => "Statistics of the delay over 17.5 s",
-            Self::Dcw => "Correlation of delays over 13 s, denoised with wavelets",
-            Self::Dwc => "Coincidence of losses on several subflows within one round trip",
-        }
-    }
-
     /// Whether this is the default method.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

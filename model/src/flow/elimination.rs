@@ -18,19 +18,9 @@ json_words! {
     pub enum EliminationAction {
         /// The subflow's TCP socket is aborted (`SOCK_DESTROY`); MPTCP reinjects its data on the other subflows. The peer receives a RST.
         #[default]
-        Close = "close",
+        Close = "close" => "Abort the TCP socket of the subflow; the peer receives a RST",
         /// Both ends use the subflow only if no other subflow works (`MP_PRIO`, RFC 8684 section 3.3.8).
-        Backup = "backup",
-    }
-}
-
-impl EliminationAction {
-    /// The effect of the action, for `--help`.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Close => "Abort the TCP socket of the subflow; the peer receives a RST",
-            Self::Backup => "Use only if no other subflow works (MP_PRIO); needs the userspace path manager",
-        }
+        Backup = "backup" => "Use only if no other subflow works (MP_PRIO); needs the userspace path manager",
     }
 }
 
@@ -235,10 +225,7 @@ impl Removal {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} Mbit/s", self.goodput.0 as f64 / 1e6)?;
-        match self.srtt {
-            Some(srtt) => write!(f, ", RTT {:.1} ms", srtt.0 as f64 / 1e3),
-            None => Ok(()),
-        }
+        self.srtt.map_or(Ok(()), |srtt| write!(f, ", RTT {:.1} ms", srtt.0 as f64 / 1e3))
     }
 }
 

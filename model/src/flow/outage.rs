@@ -137,10 +137,15 @@ fn between(from: Timestamp, to: Timestamp) -> i128 {
     to.as_nanosecond() - from.as_nanosecond()
 }
 
+/// When the path of a subflow failed. `None`: it did not fail, or works again.
+pub fn lasting_failure(connection: &Connection, subflow: &Subflow) -> Option<Timestamp> {
+    let failure = path_failure(connection, subflow)?;
+    failure.recovered.is_none().then_some(failure.at)
+}
+
 /// Whether the path of a subflow failed and has not recovered.
 pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
-    subflow.is_failed()
-        || path_failure(connection, subflow).is_some_and(|failure| failure.recovered.is_none())
+    subflow.is_failed() || lasting_failure(connection, subflow).is_some()
 }
 
 /// Whether the reset of this subflow ended the whole connection, or came after its end. Such a reset does not indicate a failed path.

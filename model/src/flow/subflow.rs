@@ -161,15 +161,11 @@ impl Subflow {
         self.progress == Progress::Failed
     }
 
-    /// Whether the subflow ended before it was a path, because its handshake failed or no SYN was sent.
-    pub fn never_joined(&self) -> bool {
-        self.closed.is_some_and(|closed| closed.reason.is_failed_handshake())
-    }
-
     /// Whether the subflow is or was a path: its handshake completed, or it is older than mpwatch.
     pub fn is_path(&self) -> bool {
         let is_connecting = self.state == TcpState::SynSent;
-        !self.never_joined() && !is_connecting && (self.created_at.is_none() || self.was_answered())
+        let never_joined = self.closed.is_some_and(|closed| closed.reason.is_failed_handshake());
+        !never_joined && !is_connecting && (self.created_at.is_none() || self.was_answered())
     }
 
     /// Fraction of the observed wire bytes (estimated) that was not payload. `None`: there were no wire bytes.

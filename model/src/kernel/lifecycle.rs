@@ -74,71 +74,56 @@ json_words! {
     /// Why a subflow ended.
     pub enum CloseReason {
         /// Both ends closed the subflow with a FIN, as part of closing the connection.
-        Fin = "fin",
+        Fin = "fin" => "closed normally (FIN)",
         /// This host sent a reset.
-        ResetSent = "reset_sent",
+        ResetSent = "reset_sent" => "reset by this host (RST sent)",
         /// The peer, or something on the path, sent a reset.
-        ResetReceived = "reset_received",
+        ResetReceived = "reset_received" => "reset by the peer or the path (RST received)",
         /// Retransmissions went unanswered until the kernel gave up.
-        Timeout = "timeout",
+        Timeout = "timeout" => "timed out",
         /// An ICMP error: the peer cannot be reached.
-        Unreachable = "unreachable",
+        Unreachable = "unreachable" => "peer unreachable",
         /// This host removed the subflow on purpose: an endpoint was deleted, a user-space path manager asked for the removal, or the socket was
         /// destroyed (`ss --kill`, `mpwatch control eliminate`).
-        RemovedByAdmin = "removed_by_admin",
+        RemovedByAdmin = "removed_by_admin" => "removed by this host (endpoint deleted, or socket destroyed)",
         /// The peer withdrew the address (REMOVE_ADDR, RFC 8684 section 3.4.2).
-        RemovedByPeer = "removed_by_peer",
+        RemovedByPeer = "removed_by_peer" => "address withdrawn by the peer (REMOVE_ADDR)",
         /// The peer closed only this subflow, without withdrawing its address.
-        ClosedByPeer = "closed_by_peer",
+        ClosedByPeer = "closed_by_peer" => "closed by the peer, address not withdrawn",
         /// The SYN was answered with a reset.
-        Refused = "refused",
+        Refused = "refused" => "refused (the handshake was answered with RST)",
         /// The SYN was not answered before the subflow was closed.
-        Unanswered = "unanswered",
+        Unanswered = "unanswered" => "unanswered (no answer to the SYN)",
         /// The SYN failed: there is no route, the host does not exist on the link (no ARP answer), or an ICMP error answered.
-        HostUnreachable = "host_unreachable",
+        HostUnreachable = "host_unreachable" => "host unreachable (no route, no ARP answer, or an ICMP error)",
         /// Connect failed on this host before a SYN was sent: the local address and port were in use (`EADDRNOTAVAIL`), or there was no route
         /// (`ENETUNREACH`).
-        NotSent = "not_sent",
+        NotSent = "not_sent" => "no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)",
         /// The SYN was answered without MP_JOIN: a device on the path removed the option.
-        OptionRemoved = "option_removed",
+        OptionRemoved = "option_removed" => "MP_JOIN removed on the path",
         /// The kernel does not report the reason.
-        Unknown = "unknown",
+        Unknown = "unknown" => "unknown",
     }
 }
 
 impl CloseReason {
-    /// A short description.
-    pub fn description(self) -> &'static str {
-        self.words().0
-    }
-
     /// A description of at most 16 characters, for tables.
     pub fn short(self) -> &'static str {
-        self.words().1
-    }
-
-    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Fin => ("closed normally (FIN)", "FIN"),
-            Self::ResetSent => ("reset by this host (RST sent)", "RST sent"),
-            Self::ResetReceived => ("reset by the peer or the path (RST received)", "RST received"),
-            Self::Timeout => ("timed out", "timed out"),
-            Self::Unreachable => ("peer unreachable", "unreachable"),
-            Self::RemovedByAdmin => {
-                ("removed by this host (endpoint deleted, or socket destroyed)", "removed here")
-            }
-            Self::RemovedByPeer => ("address withdrawn by the peer (REMOVE_ADDR)", "removed by peer"),
-            Self::ClosedByPeer => ("closed by the peer, address not withdrawn", "closed by peer"),
-            Self::Refused => ("refused (the handshake was answered with RST)", "refused"),
-            Self::Unanswered => ("unanswered (no answer to the SYN)", "unanswered"),
-            Self::HostUnreachable => {
-                ("host unreachable (no route, no ARP answer, or an ICMP error)", "host unreachable")
-            }
-            Self::NotSent => {
-                ("no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)", "no SYN sent")
-            }
-            Self::OptionRemoved => ("MP_JOIN removed on the path", "MP_JOIN removed"),
-            Self::Unknown => ("unknown", "cause unknown"),
+            Self::Fin => "FIN",
+            Self::ResetSent => "RST sent",
+            Self::ResetReceived => "RST received",
+            Self::Timeout => "timed out",
+            Self::Unreachable => "unreachable",
+            Self::RemovedByAdmin => "removed here",
+            Self::RemovedByPeer => "removed by peer",
+            Self::ClosedByPeer => "closed by peer",
+            Self::Refused => "refused",
+            Self::Unanswered => "unanswered",
+            Self::HostUnreachable => "host unreachable",
+            Self::NotSent => "no SYN sent",
+            Self::OptionRemoved => "MP_JOIN removed",
+            Self::Unknown => "cause unknown",
         }
     }
 
@@ -159,27 +144,14 @@ json_words! {
     pub enum FallbackReason {
         /// The SYN went out without MP_CAPABLE: the kernel had switched MPTCP off for this connection (for example
         /// after a blackhole was detected, or because TCP MD5 is in use).
-        NotAttempted = "not_attempted",
+        NotAttempted = "not_attempted" => "MPTCP was not asked for in the SYN",
         /// The SYN-ACK had no MP_CAPABLE (`MPCapableFallbackSYNACK`): the peer has no MPTCP, or a middlebox removed the option.
-        NoMpCapableInSynAck = "no_mp_capable_in_syn_ack",
+        NoMpCapableInSynAck = "no_mp_capable_in_syn_ack" => "no MP_CAPABLE in the SYN-ACK",
         /// The SYNs with MP_CAPABLE were not answered, and the kernel sent the next SYN without the option (`MPCapableSYNTXDrop`).
-        OptionOmitted = "option_omitted",
+        OptionOmitted = "option_omitted" => "SYNs with MP_CAPABLE were not answered, so the kernel omitted the option",
         /// After the handshake. The kernel reports the reason only per namespace (`DSSFallback`, `MPFailRx`, ...).
-        AfterHandshake = "after_handshake",
+        AfterHandshake = "after_handshake" => "after the handshake, cause not reported by the kernel",
         /// The connection had fallen back before mpwatch first traced it.
-        Unknown = "unknown",
-    }
-}
-
-impl FallbackReason {
-    /// A short description.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::NotAttempted => "MPTCP was not asked for in the SYN",
-            Self::NoMpCapableInSynAck => "no MP_CAPABLE in the SYN-ACK",
-            Self::OptionOmitted => "SYNs with MP_CAPABLE were not answered, so the kernel omitted the option",
-            Self::AfterHandshake => "after the handshake, cause not reported by the kernel",
-            Self::Unknown => "cause unknown",
-        }
+        Unknown = "unknown" => "cause unknown",
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The metrics of connections and subflows. A value that is computed from other values has its column after `=>`.
 
-use super::row::{HasEnergy, InfoMetric, has_energy, metrics};
+use super::row::{HasEnergy, InfoMetric, metrics};
 use crate::flow::connection::Connection;
 use crate::flow::outage;
 use crate::flow::subflow::Subflow;
@@ -11,7 +11,18 @@ use crate::unit::{BitsPerSecond, Bytes, Microjoules, Micros};
 
 tabled!(Connection, CONNECTION);
 tabled!(Subflow, SUBFLOW);
-has_energy!(Connection, Subflow);
+
+impl HasEnergy for Connection {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
+    }
+}
+
+impl HasEnergy for Subflow {
+    fn energy(&self) -> Option<&FlowEnergy> {
+        self.energy.as_ref()
+    }
+}
 
 fn bytes(value: Bytes) -> f64 {
     value.0 as f64

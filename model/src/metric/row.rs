@@ -23,18 +23,6 @@ pub trait HasEnergy {
     fn energy(&self) -> Option<&FlowEnergy>;
 }
 
-/// Implements [`HasEnergy`] for types with a field `energy`.
-macro_rules! has_energy {
-    ($($subject:ty),*) => {
-        $(impl $crate::metric::row::HasEnergy for $subject {
-            fn energy(&self) -> Option<&$crate::host::energy::FlowEnergy> {
-                self.energy.as_ref()
-            }
-        })*
-    };
-}
-pub(crate) use has_energy;
-
 /// One row of the table.
 pub struct Metric<T> {
     /// Full name, `mpwatch_<subject>_<thing>_<unit>[_total]`.

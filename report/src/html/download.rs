@@ -49,18 +49,12 @@ fn style(body: &str) -> String {
     rules.lines().filter(is_used).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) fn links(name: &str, drawing: &str, data: &str) -> String {
-    let csv = link(name, "csv", "text/csv;charset=utf-8", data);
-    format!("<p class=\"save\">Save as {} {csv}</p>", svg(name, drawing))
-}
-
-pub(super) fn drawing_link(name: &str, drawing: &str) -> String {
-    format!("<p class=\"save\">Save as {}</p>", svg(name, drawing))
-}
-
-fn svg(name: &str, drawing: &str) -> String {
+/// `data`: the values of the drawing as CSV, if they can be saved too.
+pub(super) fn links(name: &str, drawing: &str, data: Option<&str>) -> String {
     // Texts have quotes as entities, so all quotes of a drawing delimit attributes.
-    link(name, "svg", "image/svg+xml;charset=utf-8", &drawing.replace('"', "'"))
+    let svg = link(name, "svg", "image/svg+xml;charset=utf-8", &drawing.replace('"', "'"));
+    let csv = data.map(|data| format!(" {}", link(name, "csv", "text/csv;charset=utf-8", data)));
+    format!("<p class=\"save\">Save as {svg}{}</p>", csv.unwrap_or_default())
 }
 
 fn link(name: &str, extension: &str, kind: &str, content: &str) -> String {
@@ -101,7 +95,7 @@ mod tests {
 
     #[test]
     fn nothing_in_a_link_ends_it() {
-        let link = links("plot", "<svg a=\"b\">100 %</svg>", "a,b\r\n\"x\",<&>#\r\n");
+        let link = links("plot", "<svg a=\"b\">100 %</svg>", Some("a,b\r\n\"x\",<&>#\r\n"));
         let uri = link.split("href=\"").nth(2).unwrap().split('"').next().unwrap();
         assert_eq!(uri, "data:text/csv;charset=utf-8,a,b%0D%0A%22x%22,%3C%26%3E%23%0D%0A");
         assert!(link.contains("%3Csvg a='b'%3E100 %25%3C%2Fsvg%3E"), "{link}");

@@ -33,7 +33,7 @@ pub(super) fn figure(class: &str, caption: &str, drawings: &str) -> String {
 /// A drawing below its caption, with links that save it and its data under the name `file`.
 pub(super) fn plot(file: &str, caption: &str, (size, body): ((f64, f64), String), csv: &str) -> String {
     let caption = escape(caption);
-    let links = download::links(file, &download::standalone(size, &caption, &body), csv);
+    let links = download::links(file, &download::standalone(size, &caption, &body), Some(csv));
     figure("plot", &caption, &format!("{}{links}", svg("", &caption, size, &body)))
 }
 

@@ -85,7 +85,7 @@ pub(super) fn lanes(connection: &Connection, samples: &CounterSeries) -> String 
         drawn.iter().map(|((size, body), layout)| svg(layout.class, &caption, *size, body)).collect();
     let (size, body) = &drawn[0].0;
     let file = format!("lanes-{}", connection.id.short());
-    let link = download::drawing_link(&file, &download::standalone(*size, &caption, body));
+    let link = download::links(&file, &download::standalone(*size, &caption, body), None);
     figure("lanes", &caption, &format!("{drawings}{link}"))
 }
 
@@ -131,11 +131,8 @@ impl LaneData<'_> {
 
     /// The period in which a subflow could carry data: begin and end, in seconds.
     fn span(&self, subflow: &Subflow) -> (f64, f64) {
-        let failure = outage::path_failure(self.connection, subflow);
-        let end = failure
-            .filter(|failure| failure.recovered.is_none())
-            .map(|failure| failure.at)
-            .or(subflow.closed.map(|closed| closed.at));
+        let failure = outage::lasting_failure(self.connection, subflow);
+        let end = failure.or(subflow.closed.map(|closed| closed.at));
         let begin = subflow.created_at.map_or(0.0, |at| self.clock.at(at));
         (begin, end.map_or(self.clock.end, |at| self.clock.at(at)).max(begin))
     }

@@ -66,15 +66,9 @@ impl<'a> Sampled<'a> {
         Self { connection, subflow, samples, clock }
     }
 
-    /// When the path of the subflow failed. `None`: the path did not fail, or works again.
-    fn failure(self) -> Option<Timestamp> {
-        let failure = outage::path_failure(self.connection, self.subflow)?;
-        failure.recovered.is_none().then_some(failure.at)
-    }
-
     /// At most about [`MAX_STEPS`] values over time. Values after a failure of the path are omitted, because the kernel keeps the last values.
     pub(super) fn values(self, read: impl Fn(&CounterSample) -> Option<f64>) -> Vec<(f64, f64)> {
-        let end = self.failure();
+        let end = outage::lasting_failure(self.connection, self.subflow);
         let samples = self.samples.iter().step_by(self.samples.len() / MAX_STEPS as usize + 1);
         let known = samples.filter(|sample| end.is_none_or(|end| sample.at <= end));
         known.filter_map(|sample| Some((self.clock.at(sample.at), read(sample)?))).collect()
@@ -82,7 +76,7 @@ impl<'a> Sampled<'a> {
 
     /// The traffic of the subflow between its samples, from its SYN to its end. Empty: there are no samples.
     pub(super) fn steps(self) -> Vec<Step> {
-        let Self { subflow, samples, clock, .. } = self;
+        let Self { connection, subflow, samples, clock } = self;
         if samples.is_empty() {
             return Vec::new();
         }
@@ -107,7 +101,7 @@ impl<'a> Sampled<'a> {
             }
             before = (at, bytes);
         }
-        if let Some(failure) = self.failure() {
+        if let Some(failure) = outage::lasting_failure(connection, subflow) {
             end_at(clock.at(failure), &mut steps);
         }
         steps

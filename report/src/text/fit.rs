@@ -24,17 +24,15 @@ fn wrapped_line(line: &str, width: usize) -> String {
     };
     let mut wrapped = format!("{}{label}", " ".repeat(indent));
     let mut used = wrapped.width();
-    let mut is_first = true;
+    let mut gap = "";
     for word in words.split_whitespace() {
-        if !is_first && used + 1 + word.width() > width {
+        if !gap.is_empty() && used + 1 + word.width() > width {
             wrapped = format!("{wrapped}\n{}", " ".repeat(hanging));
-            used = hanging;
-            is_first = true;
+            (used, gap) = (hanging, "");
         }
-        let gap = if is_first { "" } else { " " };
         wrapped = format!("{wrapped}{gap}{word}");
         used += gap.len() + word.width();
-        is_first = false;
+        gap = " ";
     }
     wrapped
 }

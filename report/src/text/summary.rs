@@ -45,7 +45,8 @@ pub(crate) fn summary(report: &Report) -> String {
         |of_end: fn(&Connection) -> bool| flows.iter().filter(|flow| flow.ends().any(of_end)).count();
     let several = number(|end| established_paths(end) > 1);
     let carried = number(|end| paths_with_payload(end) > 1);
-    let mptcp = number(used_mptcp);
+    let mptcp =
+        number(|end| end.carried_by() == CarriedBy::Mptcp && end.subflows.iter().any(Subflow::was_answered));
     let fell_back = number(|end| end.carried_by() == CarriedBy::Fallback);
     let fell_back = if fell_back > 0 { format!(" ({fell_back} fell back to TCP)") } else { String::new() };
     let complete = match (&report.run.cut_short, report.losses.any()) {
@@ -60,11 +61,6 @@ pub(crate) fn summary(report: &Report) -> String {
         "{mptcp} of {} used MPTCP{fell_back}, {several} had more than one subflow, {carried} carried payload over more than one subflow; {complete}",
         count(all, "connection")
     )
-}
-
-fn used_mptcp(connection: &Connection) -> bool {
-    let was_answered = connection.subflows.iter().any(Subflow::was_answered);
-    connection.carried_by() == CarriedBy::Mptcp && was_answered
 }
 
 /// Subflows that carried data or could have carried data.

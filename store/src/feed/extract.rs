@@ -8,10 +8,8 @@ use rusqlite::Connection as Database;
 use crate::error::StoreError;
 use crate::read::archive::{Archive, Period};
 use crate::schema::tables::{ViewColumn, column_names};
-use crate::schema::values::{cell, nanos};
+use crate::schema::values::{DAY_NS, cell, nanos};
 use crate::schema::views::{connection_columns, subflow_columns};
-
-const DAY_NS: i64 = 86_400_000_000_000;
 
 /// A table that can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,14 +17,13 @@ use crate::lock::{identity, is_still};
 use crate::open;
 use crate::schema::record::MAX_PAIRS;
 use crate::schema::tables::{ViewColumn, listed};
-use crate::schema::values::{cell, nanos, timestamp};
+use crate::schema::values::{DAY_NS, cell, nanos, timestamp};
 use crate::schema::views;
 
 /// How long a transaction of the exporter waits for the writer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of days in a batch. Targets partition tables by day, and ClickHouse refuses an insertion into more than 100 parts.
 const MAX_DAYS: usize = 100;
-const DAY_NS: i64 = 86_400_000_000_000;
 /// Total size of the cells, in bytes, at which a batch ends. Most connections have 10 kB; an attacker can cause connections with megabytes.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 

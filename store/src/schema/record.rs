@@ -98,7 +98,11 @@ pub(crate) fn pair_rows(connection: &Connection, id: i64) -> impl Iterator<Item 
     let pairs = connection.bottlenecks.as_ref().map_or(&[][..], |found| &found.pairs);
     let with_evidence = |wanted| pairs.iter().filter(move |pair| pair.evidence.is_some() == wanted);
     let first = with_evidence(true).chain(with_evidence(false)).take(MAX_PAIRS);
-    first.filter_map(move |pair| pair_row(pair, &connection.subflows, id))
+    first.filter_map(move |&PairVerdict { a, b, verdict, probability, since, evidence }| {
+        // `None`: a subflow does not belong to this connection.
+        let (a, b) = (place(&connection.subflows, a)?, place(&connection.subflows, b)?);
+        Some(PairRow { connection: id, a, b, verdict, probability, since, evidence })
+    })
 }
 
 /// A sample of each open subflow.
@@ -167,13 +171,6 @@ fn bottleneck_columns(found: &Bottlenecks, subflows: &[Subflow]) -> BottleneckCo
         groups: Groups(found.groups.iter().map(places).collect()),
         shared_caps: Some(found.shared_caps.clone()).filter(|caps| !caps.is_empty()),
     }
-}
-
-/// The row of a verdict. `None`: a subflow does not belong to this connection.
-fn pair_row(pair: &PairVerdict, subflows: &[Subflow], connection: i64) -> Option<PairRow> {
-    let PairVerdict { a, b, verdict, probability, since, evidence } = *pair;
-    let (a, b) = (place(subflows, a)?, place(subflows, b)?);
-    Some(PairRow { connection, a, b, verdict, probability, since, evidence })
 }
 
 /// The bottlenecks, with pairs in the order of the subflows.

@@ -55,7 +55,7 @@ pub(crate) struct ViewColumn {
     pub(crate) name: String,
     pub(crate) kind: ColumnType,
     /// The expression of its value.
-    sql: String,
+    pub(crate) sql: String,
 }
 
 impl ViewColumn {

@@ -46,6 +46,8 @@ macro_rules! one_column {
     )*};
 }
 
+pub(crate) const DAY_NS: i64 = 86_400_000_000_000;
+
 /// SQLite has no unsigned integers. A counter above 2^63 - 1 is stored as 2^63 - 1.
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)

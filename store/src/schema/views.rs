@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The views, a stable interface (docs/store.md). They show the columns of the tables, and ids, sums and times that follow from these columns.
 
-use mpwatch_model::table::ColumnType::{self, Integer, Real, Text};
+use mpwatch_model::table::ColumnType::{Integer, Real, Text};
 
 use super::rows::{ConnectionRow, EventRow, PairRow, SampleRow, SubflowRow};
 use super::tables::{TableInfo, ViewColumn, listed};
@@ -67,32 +67,25 @@ pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
     columns
 }
 
-/// An aggregate over the subflows `s` of a connection.
-struct Sum {
-    name: &'static str,
-    kind: ColumnType,
-    sql: String,
-}
-
-fn sums() -> [Sum; 8] {
-    let sum = |name, kind, sql: &str| Sum { name, kind, sql: sql.to_owned() };
+/// Aggregates over the subflows `s` of a connection.
+fn sums() -> [ViewColumn; 8] {
     let cpu = format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END");
     let source = "CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END";
     [
-        sum("bytes_retransmitted", Integer, "sum(s.bytes_retransmitted)"),
-        sum("subflows", Integer, "count(*)"),
-        sum("cpu_ns", Integer, &cpu),
+        ViewColumn::new("bytes_retransmitted", Integer, "sum(s.bytes_retransmitted)"),
+        ViewColumn::new("subflows", Integer, "count(*)"),
+        ViewColumn::new("cpu_ns", Integer, cpu),
         energy("active_uj"),
         energy("lo_uj"),
         energy("hi_uj"),
         energy("full_uj"),
-        sum("energy_source", Text, source),
+        ViewColumn::new("energy_source", Text, source),
     ]
 }
 
-fn energy(name: &'static str) -> Sum {
+fn energy(name: &str) -> ViewColumn {
     let sql = format!("CASE WHEN count(s.{name}) = count(s.energy_source) THEN sum(s.{name}) END");
-    Sum { name, kind: Integer, sql }
+    ViewColumn::new(name, Integer, sql)
 }
 
 /// The columns of `v_connection`. Sums are subqueries. A join with grouped subflows would read the subflows of all connections for each
@@ -109,15 +102,15 @@ pub(crate) fn one_connection() -> (Vec<ViewColumn>, String) {
 }
 
 /// `value` returns the expression of a sum.
-fn columns_with(value: &dyn Fn(&Sum) -> String) -> Vec<ViewColumn> {
+fn columns_with(value: &dyn Fn(&ViewColumn) -> String) -> Vec<ViewColumn> {
     let payload = "coalesce(c.observed_bytes, ifnull(c.bytes_sent, 0) + ifnull(c.bytes_received, 0))";
     let active = value(&energy("active_uj"));
     let per_gb = format!("CASE WHEN {payload} > 0 THEN {active} * 1000.0 / {payload} END");
-    let summed = |sum: &Sum| {
+    let summed = |sum: &ViewColumn| {
         let number = value(sum);
         let sql =
             if sum.kind == Text { format!("(SELECT text FROM name WHERE id = {number})") } else { number };
-        ViewColumn::new(sum.name, sum.kind, sql)
+        ViewColumn::new(&sum.name, sum.kind, sql)
     };
     let mut columns = vec![
         ViewColumn::new("connection", Integer, "c.id"),

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Values;
 
 use mpwatch_model::kernel::clock;
 
@@ -11,22 +10,11 @@ use super::changes::Change;
 
 /// The last change of each connection, by the number of its row, without its sample.
 #[derive(Default)]
-pub(crate) struct Backlog(BTreeMap<i64, Change<'static>>);
+pub(crate) struct Backlog(pub(super) BTreeMap<i64, Change<'static>>);
 
 impl Backlog {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Removes the connections whose newer state is in `changes`.
-    pub(crate) fn remove_older(&mut self, changes: &[Change<'_>]) {
-        for change in changes {
-            self.0.remove(&change.number);
-        }
-    }
-
-    pub(crate) fn changes(&self) -> Values<'_, i64, Change<'static>> {
-        self.0.values()
     }
 
     /// Adds changes. Beyond `limit` connections, the oldest rows are dropped; returns their number.

@@ -166,12 +166,6 @@ impl Changes {
         changes
     }
 
-    /// The states of all connections that the last snapshot lists as open.
-    pub(crate) fn open_states<'a>(&self, last: &'a Snapshot) -> Vec<Change<'a>> {
-        let open = last.connections.iter().filter(|connection| connection.is_open());
-        open.filter_map(|connection| self.last_state(Cow::Borrowed(connection), last.at)).collect()
-    }
-
     /// The last state of a connection, if it is tracked.
     pub(crate) fn last_state<'a>(
         &self,

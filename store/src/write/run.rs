@@ -8,10 +8,9 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::limits::{Status, StoreLosses};
 use crate::schema::rows::{RunRow, UNFINISHED};
-use crate::schema::values::nanos;
 
 /// Time between two updates of the row.
-const ROW_INTERVAL_NS: i64 = 10_000_000_000;
+pub(super) const ROW_INTERVAL_NS: i64 = 10_000_000_000;
 
 #[derive(Default)]
 pub(crate) struct Run {
@@ -36,10 +35,6 @@ impl Run {
         self.boot_epoch_ns = Some(snapshot.boot_epoch_ns);
         self.began = self.began.map(|at| clock::shifted(at, by_ns));
         self.row_written_ns = None;
-    }
-
-    pub(crate) fn is_row_due(&self, now: Timestamp) -> bool {
-        self.row_written_ns.is_none_or(|last| nanos(now) - last >= ROW_INTERVAL_NS)
     }
 
     pub(crate) fn row(&self, id: i64, snapshot: &Snapshot, status: &Status) -> RunRow {

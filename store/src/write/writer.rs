@@ -15,7 +15,7 @@ use super::earlier::{RowNumbers, RunStart};
 use super::file::DatabaseFile;
 use super::limits::{Limits, SharedStatus};
 use super::queue::Batch;
-use super::run::Run;
+use super::run::{ROW_INTERVAL_NS, Run};
 use crate::error::{is_full, reason};
 use crate::schema::values::nanos;
 
@@ -66,7 +66,8 @@ impl Writer {
         let snapshot = &batch.snapshot;
         let previous = self.previous.replace(Arc::clone(snapshot));
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
-        let can_delete = self.save(&found, snapshot, self.run.is_row_due(snapshot.at));
+        let is_due = |written_ns| nanos(snapshot.at) - written_ns >= ROW_INTERVAL_NS;
+        let can_delete = self.save(&found, snapshot, self.run.row_written_ns.is_none_or(is_due));
         self.changes = Some(changes);
         if can_delete {
             let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
@@ -149,7 +150,9 @@ impl Writer {
     /// Writes the last states of the connections that are still open. After the deadline, idle connections keep the state of their last row.
     fn write_last_states(&mut self, last: &Snapshot, deadline: Instant) {
         let Some(changes) = self.changes.take() else { return };
-        self.save(&changes.open_states(last), last, true);
+        let open = last.connections.iter().filter(|connection| connection.is_open());
+        let states = open.filter_map(|open| changes.last_state(Cow::Borrowed(open), last.at));
+        self.save(&states.collect::<Vec<_>>(), last, true);
         let idle: Vec<_> = last.idle.iter().collect();
         for part in idle.chunks(WRITTEN_AT_ONCE).take_while(|_| Instant::now() < deadline) {
             let states = part.iter().map(|flow| flow.connection(last.boot_time(), last.boot_epoch_ns));
@@ -161,14 +164,16 @@ impl Writer {
 
     /// Writes the changes and the backlog, or adds the changes to the backlog. Returns whether rows can be deleted now.
     fn save(&mut self, changes: &[Change<'_>], snapshot: &Snapshot, with_run: bool) -> bool {
-        self.backlog.remove_older(changes);
+        for newer in changes {
+            self.backlog.0.remove(&newer.number);
+        }
         let row = self.status.with(|status| with_run.then(|| self.run.row(self.file.run, snapshot, status)));
         let limits = self.status.with(|status| status.limits);
         let mut changes = changes;
         loop {
             let waiting = self.backlog.len().min(WRITTEN_AT_ONCE);
             let (now, later) = changes.split_at(changes.len().min(WRITTEN_AT_ONCE - waiting));
-            let part = self.backlog.changes().take(waiting).chain(now);
+            let part = self.backlog.0.values().take(waiting).chain(now);
             if let Err(error) = self.file.commit(snapshot.at, row.as_ref(), part, &limits) {
                 self.postpone(changes, &error);
                 return is_full(&error);

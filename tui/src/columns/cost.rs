@@ -9,7 +9,7 @@ use mpwatch_model::unit::Microjoules;
 
 use super::column::{Column, RowKind, Value, numbers, shown, sum, words};
 use super::order::Order;
-use super::row::Row;
+use super::row::{Row, Subject};
 use crate::text::Text;
 use crate::theme::Ink;
 
@@ -42,7 +42,7 @@ pub(super) const COLUMNS: &[Column] = &[
         RowKind::Flows,
         Value::Cell(
             |row, _| {
-                let Some(connection) = row.own_connection() else { return Text::default() };
+                let Subject::Connection(connection, _) = row.subject else { return Text::default() };
                 let joules = wasted(connection);
                 if joules.is_some_and(|joules| joules > 0.0) {
                     shown(row, Unit::Joules, joules).all(Ink::Warning)

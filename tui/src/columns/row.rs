@@ -58,11 +58,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The connection, unless the row is one of its subflows.
-    pub(super) fn own_connection(&self) -> Option<&'a Connection> {
-        if let Subject::Connection(connection, _) = self.subject { Some(connection) } else { None }
-    }
-
     pub(super) fn sums(&self) -> Option<&'a Aggregate> {
         if let Subject::Aggregate { sums, .. } = self.subject { Some(sums) } else { None }
     }

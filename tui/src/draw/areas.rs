@@ -41,10 +41,6 @@ impl Areas {
     }
 }
 
-pub(super) fn is_too_small((columns, rows): (u16, u16)) -> bool {
-    columns < SMALLEST.0 || rows < SMALLEST.1
-}
-
 pub(crate) fn areas(app: &App) -> Areas {
     let (columns, rows) = app.size;
     let mut take = stack(Rect::new(0, 0, columns, rows));

@@ -13,7 +13,7 @@ use ratatui::layout::Rect;
 use super::areas::areas;
 use super::frame::{put_lines, rule, stack};
 use super::{charts, findings};
-use crate::columns::{Row, Subject, Table, full_names};
+use crate::columns::{Choice, DETAIL, Row, Subject, Table, full_names};
 use crate::state::app::App;
 use crate::text::{Text, pad};
 use crate::theme::Ink;
@@ -101,7 +101,8 @@ fn subflows(app: &App, frame: &mut Frame<'_>, area: Rect, connection: &Connectio
     let row = |(index, subflow)| Row { context, subject: Subject::Subflow { connection, index, subflow } };
     let shown = connection.subflows.iter().enumerate().take(usize::from(area.height.saturating_sub(1)));
     let rows: Vec<Row<'_>> = shown.map(row).collect();
-    let table = Table::new(&app.detail_columns(), area.width.into(), &rows).with_title("flow", "SUBFLOW");
+    let columns: Vec<Choice> = DETAIL.iter().copied().filter(|column| app.has_values(*column)).collect();
+    let table = Table::new(&columns, area.width.into(), &rows).with_title("flow", "SUBFLOW");
     let lines = std::iter::once(table.titles(None)).chain(rows.iter().map(|row| table.row(row)));
     put_lines(app, frame, area, lines);
 }

@@ -3,18 +3,11 @@
 
 use mpwatch_model::host::energy::{EnergySource, IdleSource, SnapshotEnergy, ZoneEnergy};
 use mpwatch_model::metric::watts;
-use ratatui::Frame;
-use ratatui::layout::Rect;
 
-use super::frame::put_lines;
 use crate::digest::Totals;
 use crate::state::app::App;
 use crate::text::{Text, count, glyph, stacked, wrapped};
 use crate::theme::Ink;
-
-pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    put_lines(app, frame, area, lines(app, area.width.into()));
-}
 
 pub(super) fn lines(app: &App, width: usize) -> Vec<Text> {
     let Some(snapshot) = app.snapshot() else { return Vec::new() };

@@ -87,7 +87,7 @@ fn hanging(line: &str, width: usize) -> Vec<String> {
 }
 
 /// All lines of the help, on a wide screen in two columns.
-fn help_lines(app: &App) -> Vec<Text> {
+pub(crate) fn help_lines(app: &App) -> Vec<Text> {
     let width = usize::from(app.size.0).saturating_sub(4);
     if width < TWO_COLUMNS {
         return below_each_other(help_sections(app, width));
@@ -116,10 +116,6 @@ fn below_each_other(sections: Vec<Vec<Text>>) -> Vec<Text> {
     let mut lines: Vec<Text> = lines.collect();
     lines.pop();
     lines
-}
-
-pub(crate) fn help_height(app: &App) -> usize {
-    help_lines(app).len()
 }
 
 pub(super) fn help(app: &App, frame: &mut Frame<'_>, scroll: usize) {

@@ -3,7 +3,7 @@
 
 use ratatui::Frame;
 
-use super::areas::{Areas, SMALLEST, areas, is_too_small};
+use super::areas::{Areas, SMALLEST, areas};
 use super::frame::put_lines;
 use super::{charts, detail, energy, findings, footer, header, health, placeholder, popup, table};
 use crate::ascii;
@@ -25,7 +25,7 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
 }
 
 fn parts(app: &App, frame: &mut Frame<'_>) {
-    if is_too_small(app.size) {
+    if app.size.0 < SMALLEST.0 || app.size.1 < SMALLEST.1 {
         too_small(app, frame);
         return;
     }
@@ -51,7 +51,7 @@ fn parts(app: &App, frame: &mut Frame<'_>) {
 
 fn view(app: &App, frame: &mut Frame<'_>, areas: &Areas) {
     if app.tab == Tab::Energy {
-        energy::draw(app, frame, areas.energy);
+        put_lines(app, frame, areas.energy, energy::lines(app, areas.energy.width.into()));
     }
     if app.tab == Tab::Health {
         health::draw(app, frame, areas.body);

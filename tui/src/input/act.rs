@@ -43,8 +43,10 @@ impl App {
             Action::Connections | Action::Paths | Action::Energy | Action::Peers | Action::Health => {
                 self.show_tab(Tab::ALL[action as usize - Action::Connections as usize]);
             }
-            Action::NextView => self.show_tab(self.tab.after(1)),
-            Action::PreviousView => self.show_tab(self.tab.after(Tab::ALL.len() - 1)),
+            Action::NextView => self.show_tab(self.tab.next()),
+            Action::PreviousView => {
+                self.show_tab(Tab::ALL[(self.tab as usize + Tab::ALL.len() - 1) % Tab::ALL.len()]);
+            }
             Action::Pause | Action::StepBack | Action::StepForward | Action::Slower | Action::Faster => {
                 return self.time(action);
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Actions while the help, or a list from which the user chooses, is open.
 
-use crate::draw::popup::help_height;
+use crate::draw::popup::help_lines;
 use crate::state::app::App;
 use crate::state::choices::{Mark, choices, columns_of, mark_of};
 use crate::state::key::Action;
@@ -11,7 +11,7 @@ use crate::state::view::{Mode, Pick};
 impl App {
     pub(super) fn in_help(&mut self, scroll: usize, action: Action) -> Option<Request> {
         let page = usize::from(self.size.1).saturating_sub(4).max(1);
-        let max = help_height(self).saturating_sub(page);
+        let max = help_lines(self).len().saturating_sub(page);
         if let Some(scroll) = moved(scroll, action, page, max) {
             self.mode = Mode::Help(scroll);
             return None;

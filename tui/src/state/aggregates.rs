@@ -8,11 +8,11 @@ use mpwatch_model::finding;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::unit::BitsPerSecond;
 
-use crate::aggregate::{Aggregate, AggregateKey, Grouping, Member, SharedPath, ShownAggregate};
+use crate::aggregate::{Aggregate, AggregateKey, Grouping, Member, SharedPath, ShownAggregate, TREND};
 use crate::columns::{Column, Order, Row, find, ranks};
 use crate::context::{Context, Location};
 use crate::digest::Entry;
-use crate::history::{Activity, Tick};
+use crate::history::{Activity, Series, Tick};
 use crate::state::view::{ClosedFilter, Tab};
 
 /// Which flows are aggregated, and by which property. If the scope changes, aggregates get new numbers.
@@ -92,7 +92,10 @@ impl Aggregates {
     /// A row with its sums.
     pub(crate) fn shown(&self, context: Context<'_>, row: usize) -> Option<ShownAggregate> {
         let number = *self.order.get(row)?;
-        Some(ShownAggregate::new(context, self.sums(context, number), self.members_of(number)))
+        let subflows = self.members_of(number).iter().filter_map(|member| member.digest(context));
+        let ids = subflows.map(|subflow| subflow.id);
+        let rates = context.history.subflows.sums(ids, Series::Rate, context.tick, TREND);
+        Some(ShownAggregate { sums: self.sums(context, number), rates })
     }
 
     /// A row with its names but without its sums, for the search.

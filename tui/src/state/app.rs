@@ -11,7 +11,7 @@ use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
 
 use crate::aggregate::Grouping;
-use crate::columns::{Choice, DETAIL, Fold, Row, Subject, chosen, find, is_of_energy, known};
+use crate::columns::{Choice, Fold, Row, Subject, chosen, find, is_of_energy, known};
 use crate::context::{Context, Location};
 use crate::digest::{Digested, Totals};
 use crate::history::{History, Tick};
@@ -33,8 +33,7 @@ pub(crate) struct FlowRow {
 impl FlowRow {
     /// The row with the data that its cells read. `None`: the connection is no longer remembered.
     pub(crate) fn row(self, context: Context<'_>, fold: Fold) -> Option<Row<'_>> {
-        let found = context.connection(self.location).filter(|connection| connection.id == self.id);
-        let connection = found.or_else(|| context.find(self.id))?;
+        let connection = context.find(self.id, Some(self.location))?;
         let subject = match self.subflow {
             None => Subject::Connection(connection, fold),
             Some(index) => Subject::Subflow { connection, index, subflow: connection.subflows.get(index)? },
@@ -157,12 +156,8 @@ impl App {
         choices
     }
 
-    /// The columns of the subflows in the detail view, without energy columns while energy is unknown.
-    pub(crate) fn detail_columns(&self) -> Vec<Choice> {
-        DETAIL.iter().copied().filter(|column| self.has_values(*column)).collect()
-    }
-
-    fn has_values(&self, column: Choice) -> bool {
+    /// Whether a column has values: energy columns have none while energy is unknown.
+    pub(crate) fn has_values(&self, column: Choice) -> bool {
         !is_of_energy(column.key) || self.knows_energy()
     }
 
@@ -188,12 +183,8 @@ impl App {
             (None, Some(RowKey::Flow(id, _))) => id,
             (None, Some(RowKey::Aggregate(_)) | None) => return None,
         };
-        // The selected row usually has the location of the connection, so that no search is necessary.
         let row = self.rows.flow(self.table().index).filter(|row| row.id == id);
-        let found = row
-            .and_then(|row| self.context().connection(row.location))
-            .filter(|connection| connection.id == id);
-        found.or_else(|| self.context().find(id))
+        self.context().find(id, row.map(|row| row.location))
     }
 
     pub(crate) fn is_replay(&self) -> bool {

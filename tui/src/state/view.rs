@@ -26,11 +26,6 @@ mpwatch_model::words! {
 }
 
 impl Tab {
-    /// The tab that is `places` to the right; the first tab follows the last.
-    pub(crate) fn after(self, places: usize) -> Self {
-        Self::ALL[(self as usize + places) % Self::ALL.len()]
-    }
-
     /// The columns that the table of this tab has by default.
     pub(crate) fn columns(self) -> &'static [Choice] {
         match self {

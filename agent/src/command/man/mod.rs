@@ -66,10 +66,15 @@ pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
     // By default, the title would have the name and version of the command instead of the program.
     let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).title(page_name(manual.command).to_uppercase()).source(source);
+    let synopses: Vec<String> = if command.is_subcommand_required_set() {
+        subcommands(command).map(synopsis).collect()
+    } else {
+        vec![synopsis(command)]
+    };
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
-    text.extend(section("SYNOPSIS", &synopses(command)).into_bytes());
+    text.extend(section("SYNOPSIS", &synopses.join(".br\n")).into_bytes());
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     let mut text = String::from_utf8_lossy(&text).into_owned();
@@ -95,7 +100,9 @@ pub fn page_of(mut program: Command, manual: &Manual) -> io::Result<String> {
     text += &section("FILES", &manual.files.iter().map(|(file, what)| entry(file, what)).collect::<String>());
     text += &section("ENVIRONMENT", &variables(manual.environment));
     text += &section("EXIT STATUS", &verbatim(&exit_codes(manual)));
-    text += &section("SEE ALSO", &see_also(manual));
+    let others = MANUALS.iter().map(|other| other.command).filter(|other| *other != manual.command);
+    let pages: Vec<String> = others.map(|command| format!("{}(1)", bold(&page_name(command)))).collect();
+    text += &section("SEE ALSO", &format!("{}\n", pages.join(",\n")));
     Ok(text)
 }
 
@@ -103,14 +110,6 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
         .filter(|subcommand| subcommand.get_name() != "help" && !subcommand.is_hide_set())
-}
-
-/// The synopsis of the command, or the synopses of its subcommands if it requires one.
-fn synopses(command: &Command) -> String {
-    if !command.is_subcommand_required_set() {
-        return synopsis(command);
-    }
-    subcommands(command).map(synopsis).collect::<Vec<_>>().join(".br\n")
 }
 
 /// The commands of the program, with the pages that describe them.
@@ -160,12 +159,6 @@ fn exit_codes(manual: &Manual) -> String {
         code.is_none_or(|code: u8| code == 0 || manual.exit.contains(&code))
     };
     EXIT_CODES.lines().filter(concerns).collect::<Vec<_>>().join("\n")
-}
-
-fn see_also(manual: &Manual) -> String {
-    let others = MANUALS.iter().map(|other| other.command).filter(|other| *other != manual.command);
-    let pages: Vec<String> = others.map(|command| format!("{}(1)", bold(&page_name(command)))).collect();
-    format!("{}\n", pages.join(",\n"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use caps::CapsHashSet;
 use mpwatch_ebpf::support::core_check::CoreReport;
 use mpwatch_ebpf::support::hook::{Attach, HOOKS, Hook};
 use mpwatch_ebpf::support::plan::AttachPlan;
-use mpwatch_ebpf::support::{CongestionSupport, KernelField, KernelSupport, OPTIONAL_FIELDS};
+use mpwatch_ebpf::support::{CongestionSupport, OPTIONAL_FIELDS};
 
 use super::check::Check;
 use super::facts::{Energy, Facts};
@@ -42,7 +42,12 @@ pub(super) fn kernel(report: &CoreReport) -> Vec<Check> {
     // Without MPTCP all of its fields are missing; the first check reports that.
     if report.support.mptcp {
         checks.push(fields(report));
-        checks.extend(OPTIONAL_FIELDS.iter().filter_map(|field| optional_field(field, &report.support)));
+        let fields = &report.support.fields;
+        let lacked = OPTIONAL_FIELDS.iter().filter(|field| !fields.contains(&field.path()));
+        checks.extend(lacked.map(|field| {
+            let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
+            Check::warn(format!("fields/{}", field.path()), message)
+        }));
     }
     checks
 }
@@ -107,12 +112,6 @@ fn fields(report: &CoreReport) -> Check {
         format!("the kernel would reject the BPF programs because it lacks {}", names.join(", ")),
     )
     .fix("report this as a bug of mpwatch, with the kernel release")
-}
-
-/// A warning about a missing field. `None`: the kernel has the field.
-fn optional_field(field: &KernelField, support: &KernelSupport) -> Option<Check> {
-    let message = format!("this kernel lacks it. Unknown without it: {}", field.costs);
-    (!support.has_field(field)).then(|| Check::warn(format!("fields/{}", field.path()), message))
 }
 
 fn mptcp_enabled(facts: &Facts) -> Check {
@@ -205,10 +204,8 @@ fn energy(facts: &Energy) -> Vec<Check> {
         // In the name of a check, a slash ends the name of its group. The passed checks of a group share one line.
         let name = format!("energy zone {}", zone.label.replace('/', " "));
         let counts = if zone.counted { "part of the total" } else { "not part of the total" };
-        match &zone.reason {
-            Some(reason) => Check::ok(name, format!("{counts}: {reason} ({})", zone.device)),
-            None => Check::ok(name, format!("{counts} ({})", zone.device)),
-        }
+        let reason = zone.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        Check::ok(name, format!("{counts}{reason} ({})", zone.device))
     }));
     checks.extend(facts.notes.iter().map(|note| {
         let check = Check::warn("energy counters", note.what.clone());

@@ -118,13 +118,6 @@ struct Scaled {
     window: u64,
 }
 
-impl Scaled {
-    /// A short window counts less: the first seconds of two links are often alike.
-    fn weighted_odds(&self) -> f64 {
-        (self.odds * self.steps as f64 / WINDOW as f64).clamp(-MAX_ODDS, MAX_ODDS)
-    }
-}
-
 /// The rates of the paths of all connections.
 #[derive(Default)]
 pub struct Pool {
@@ -184,7 +177,9 @@ impl Pool {
         for ((a, b), scaled) in self.compare(&compared, began, to) {
             let paths = (compared[a], compared[b]);
             let known = self.pairs.get(&paths);
-            let odds = running_mean(known.map(|known| known.odds), scaled.weighted_odds());
+            // A short window counts less: the first seconds of two links are often alike.
+            let odds = (scaled.odds * scaled.steps as f64 / WINDOW as f64).clamp(-MAX_ODDS, MAX_ODDS);
+            let odds = running_mean(known.map(|known| known.odds), odds);
             let mut decision = known.map_or_else(Decision::default, |known| known.decision);
             decision.update(Some(odds), Verdict::Unknown, at);
             let is_against = match decision.verdict {
