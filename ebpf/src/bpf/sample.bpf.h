@@ -18,7 +18,7 @@
  * Long plain TCP flows and connections with one subflow are sampled as well, because they use the same links: at most at this interval, once
  * this many segments are delivered. The interval is also the time between two checks.
  */
-#define SINGLE_INTERVAL_US 50000
+#define SINGLE_INTERVAL_US  50000
 #define SINGLE_MIN_SEGMENTS 1000
 
 /* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */
@@ -103,7 +103,7 @@ static __always_inline bool is_sample_due(struct subflow_state *state, struct tc
  * for plain TCP.
  */
 static __noinline void sample_delay(struct subflow_state *state, struct sock *sk,
-					 struct tcp_sock *tp, struct mptcp_sock *msk)
+				    struct tcp_sock *tp, struct mptcp_sock *msk)
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;

@@ -188,7 +188,7 @@ impl Tracker {
         let is_charged = self.energy.as_ref().is_none_or(|energy| energy.are_settled(flow.subflow_ids()));
         let is_deferred = self.energy.as_ref().is_some_and(Energy::is_deferred);
         let waits = |closed: Nanos| is_deferred && self.tick.at.since(closed) < MAX_DEFERRED;
-        // After so many ticks, missing CPU charges no longer arrive.
+        // Missing CPU charges no longer arrive after this many ticks.
         let is_late = flow.complete_ticks >= MIN_MISSED_TICKS && !flow.closed_at().is_some_and(waits);
         // The final record of another subflow may arrive one tick later.
         flow.complete_ticks >= 2 && (is_charged || is_late)
