@@ -83,9 +83,10 @@ static __always_inline bool is_window_closed(struct tcp_sock *tp, struct mptcp_s
 
 /*
  * Called before the kernel processes a segment, so progress found now was made by this subflow's previous segment, or on another subflow. Two
- * intervals do not count as a wait: (1) from the previous segment until data is in flight, if all data sent before that segment is acknowledged or
- * all data written before it is sent (a peer that has all data may send the last DATA_ACK late); (2) from the closing of the peer's window until
- * data sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another subflow has recorded the wait.
+ * intervals do not count as a wait: (1) from the previous segment until data is in flight, if all data sent before that segment is acknowledged,
+ * or all data written before it is sent or does not fit into the peer's window (a peer that has all data may send the last DATA_ACK late); (2) from
+ * the closing of the peer's window until data sent into it, which the peer may have discarded, is acknowledged. If no data waits now, another
+ * subflow has recorded the wait.
  */
 static __always_inline void update_progress(struct subflow_state *state, struct tcp_sock *tp,
 					    struct mptcp_sock *msk, __u64 now)
@@ -99,7 +100,9 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	 */
 	__s64 beyond = state->next_seq ? snd_una - state->next_seq : 1;
 	__u64 snd_nxt = READ(msk, snd_nxt);
-	bool is_sent = state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0;
+	bool is_full = (__s64)(READ(msk, wnd_end) - snd_nxt) < tp->mss_cache;
+	bool is_sent =
+		is_full || (state->written_seq && (__s64)(snd_nxt - state->written_seq) >= 0);
 	bool was_limited =
 		state->limited_seq && (__s64)(state->limited_seq - state->progress_seq) > 0;
 	__u64 since = 0;

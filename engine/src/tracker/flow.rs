@@ -70,8 +70,9 @@ pub(super) struct Flow {
     /// Time of the last tick at which no data waited for a path, and of the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,
-    /// Time of the last tick before the peer's window closed, for the latest period in which it was closed.
+    /// Times of the last tick before the peer's window closed, and of the first tick at which it was open again (until then: the maximum).
     pub(super) limited_since: Nanos,
+    pub(super) limited_until: Nanos,
     /// Payload acknowledged on all subflows together, at the last tick.
     pub(super) acked: Bytes,
     /// Payload with a DATA_ACK (`None`: not counted by the kernel), and time of the last tick at which it grew or no DATA_ACK was missing.

@@ -33,10 +33,14 @@ impl Flow {
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
+            // The subflows keep few stalls: the record of the outage before this stall was overwritten.
+            if let Some(since) = self.outage_since.take_if(|since| *since + MIN_STALL <= from) {
+                self.end_outage(since, from, suspensions);
+            }
             let mut from = from.max(self.stalls_until);
             self.stalls_until = to;
             // While the peer's window was closed, and until the data that the peer discarded is retransmitted, data did not wait for a path.
-            if from <= self.limited_at && self.limited_since <= to {
+            if from <= self.limited_until && self.limited_since <= to {
                 from = self.limited_at + LIMIT_ENDS;
             }
             let gap = suspensions.awake(from, to);
@@ -63,7 +67,9 @@ impl Flow {
             if self.limited_at < ticks.previous {
                 self.limited_since = ticks.previous;
             }
-            self.limited_at = now;
+            (self.limited_at, self.limited_until) = (now, Nanos(u64::MAX));
+        } else {
+            self.limited_until = self.limited_until.min(now);
         }
         let has_data =
             unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy);

@@ -20,8 +20,8 @@ const JOIN_DEADLINE: f64 = 3.0;
 
 /// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest median RTT. A slow path can slow
 /// the connection down: the receiver buffers data of the other paths until the slow path has delivered its data, and the buffer fills.
-const SLOW_RTT: Micros = Micros(150_000);
-const SLOW_FACTOR: u64 = 10;
+const SLOW_RTT: Micros = Micros(100_000);
+const SLOW_FACTOR: u64 = 5;
 
 /// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {

@@ -86,6 +86,18 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
 }
 
+#[test]
+fn an_outage_whose_record_was_overwritten_is_reported_until_the_next_stall() {
+    let mut tracker = tracker(Closed::Keep);
+    for now in (9_000..10_800).step_by(200) {
+        apply(&mut tracker, now, &[]);
+    }
+    let stall =
+        Stall { from: Nanos((ANSWERED + 10) * MS), to: Nanos((ANSWERED + 210) * MS), unacked: Some(true) };
+    apply(&mut tracker, 11_300, &[stall]);
+    assert_eq!(outages(tracker), [(SENT, ANSWERED + 10), (ANSWERED + 10, ANSWERED + 210)]);
+}
+
 /// A peer with Linux 6.18 and a full receive buffer: TCP acknowledges each segment, MPTCP acknowledges none.
 #[test]
 fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
@@ -119,6 +131,37 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
     assert_eq!(ended, [(12_000, 17_990)]);
     // No outage is reported if the receiver has closed its window.
     assert_eq!(state(100).0, [None; 10]);
+}
+
+/// The peer discarded data while its window was closed. The stall until that data is retransmitted begins after the last tick with a closed window.
+#[test]
+fn a_stall_between_the_last_closed_window_and_the_next_tick_is_no_outage() {
+    let stalls = |opened: u64| {
+        let mut tracker = tracker(Closed::Keep);
+        for second in 10..16 {
+            let at = second * 1_000 * MS;
+            let mut record = subflow(11, at, second * 500);
+            let is_closed = second < opened;
+            record.msk = Some(MskView {
+                unsent: Bytes(9_000),
+                window: Some(Bytes(if is_closed { 0 } else { 90_000 })),
+                ..msk(second * 500)
+            });
+            (record.waiting.in_flight, record.waiting.last_ack) = (1, Some(Nanos(at)));
+            record.waiting.window = Bytes(if is_closed { 0 } else { 90_000 });
+            record.progress = Some(Nanos(at));
+            if second >= 13 {
+                let (from, to) = (Nanos(12_200 * MS), Nanos(12_761 * MS));
+                record.stalls = vec![Stall { from, to, unacked: Some(true) }];
+            }
+            tracker.apply(&KernelEvent::Connection(connection(at, second * 500)));
+            tracker.apply(&KernelEvent::Subflow(record));
+            tick(&mut tracker, at);
+        }
+        outages(tracker)
+    };
+    assert_eq!(stalls(13), []);
+    assert_eq!(stalls(0), [(12_200, 12_761)], "the window was always open");
 }
 
 #[test]
