@@ -67,6 +67,8 @@ pub(super) struct Flow {
     pub(super) fell_back: bool,
     /// Start of the current outage. `None`: there is no outage.
     pub(super) outage_since: Option<Nanos>,
+    /// Time of the last tick at which progress was evaluated.
+    pub(super) evaluated_at: Nanos,
     /// Time of the last tick at which no data waited for a path, and of the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,

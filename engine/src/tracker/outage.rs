@@ -53,6 +53,11 @@ impl Flow {
     /// Evaluates the states of the paths, and whether the connection is in an outage.
     pub(super) fn evaluate_progress(&mut self, ticks: Interval<'_>) {
         let (now, is_open) = (ticks.now, self.closed_at().is_none());
+        // An idle connection is not evaluated, and no data waits.
+        if (1..ticks.previous.0).contains(&self.evaluated_at.0) {
+            self.calm_at = ticks.previous;
+        }
+        self.evaluated_at = now;
         let msk = self.msk.as_ref().filter(|msk| !msk.fallback);
         let [unacked, unsent] = msk.map_or([Bytes(0); 2], |msk| [unacked_payload(msk), msk.unsent]);
         let window = msk.and_then(|msk| msk.window);
@@ -71,8 +76,10 @@ impl Flow {
         } else {
             self.limited_until = self.limited_until.min(now);
         }
-        let has_data =
-            unacked + unsent > Bytes(0) || paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy);
+        let has_data = match msk {
+            Some(_) => unacked + unsent > Bytes(0),
+            None => paths.iter().any(|(path, _)| path.in_flight > 0 || path.is_busy),
+        };
         if !is_open || !has_data || (is_window_closed && is_answered) {
             self.calm_at = now;
         }

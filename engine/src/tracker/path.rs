@@ -50,9 +50,10 @@ pub(super) struct PathState {
     pub(super) acked_at: Option<Nanos>,
     /// Consecutive timeouts that do not count against the path: the peer's window was closed, or the peer answered without accepting the data.
     excused: u8,
-    /// Time of the last ACK of any kind, and the peer's window at the last evaluation.
+    /// Time of the last ACK of any kind, the peer's window, and the number of received segments with data, at the last evaluation.
     answered: Option<Nanos>,
     window: Bytes,
+    segments: u32,
 }
 
 /// Whether an open socket with this record can have data in flight.
@@ -96,8 +97,8 @@ impl PathState {
         let is_closed = is_limited || (is_known && record.waiting.window < MIN_WINDOW);
         let backoff = record.waiting.backoff;
         // A peer with a closed window answers each probe and retransmission. A peer without memory drops data within its window;
-        // its ACK counts as an answer only if no path makes progress and the peer sends neither data nor a FIN nor a larger window.
-        let has_no_news = self.carried.1 == record.tcp.bytes_received
+        // its ACK counts as an answer only if no path makes progress and the peer sends neither data (even again) nor a FIN nor a larger window.
+        let has_no_news = self.segments == record.tcp.data_segments_in
             && record.waiting.window <= self.window
             && !has_peer_closed(record.state);
         let before = self.answered.or(is_closed.then_some(Nanos(0)));
@@ -107,6 +108,7 @@ impl PathState {
             self.acked_at = record.waiting.last_ack;
         }
         (self.answered, self.window) = (record.waiting.last_ack, record.waiting.window);
+        self.segments = record.tcp.data_segments_in;
         self.excused = if is_answered { backoff } else { self.excused.min(backoff) };
         let evidence = self.evidence(record, interval);
         let evidence = PathEvidence {

@@ -10,23 +10,23 @@ use crate::tracker::suspension::Suspensions;
 
 /// Of three timeouts of a path, the number that do not count against it after an ACK with a window of `window` bytes. At the tick before, the
 /// window was 100 000 bytes.
-fn excused(window: u64, bytes_received: u64, state: TcpState) -> u8 {
+fn excused(window: u64, segments: u32, state: TcpState) -> u8 {
     let (mut path, suspensions) = (PathState::default(), Suspensions::default());
     let mut record = subflow(1, SECOND, 0);
     record.waiting.in_flight = 10;
     record.state = state;
-    let mut evaluate = |second: u64, backoff: u8, window: u64, bytes_received: u64| {
+    let mut evaluate = |second: u64, backoff: u8, window: u64, segments: u32| {
         record.at = Nanos(second * SECOND);
         record.waiting.backoff = backoff;
         record.waiting.window = Bytes(window);
         record.waiting.last_ack = Some(Nanos(second * SECOND - 100_000_000));
-        record.tcp.bytes_received = Bytes(bytes_received);
+        record.tcp.data_segments_in = segments;
         let now = Nanos(second * SECOND);
         let interval = Interval { previous: Nanos(now.0 - SECOND), now, suspensions: &suspensions };
         path.evaluate(&record, false, true, interval).0.excused
     };
     evaluate(10, 2, 100_000, 0);
-    evaluate(11, 3, window, bytes_received)
+    evaluate(11, 3, window, segments)
 }
 
 #[test]
