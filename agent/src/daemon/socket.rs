@@ -274,7 +274,7 @@ impl Output {
     }
 }
 
-/// The size of a snapshot in bytes. Its idle connections are counted as if they were not shared, because a reader gets all of them.
+/// The size of a snapshot in bytes. Idle connections, which consecutive snapshots share, count in each snapshot, because a reader gets all of them.
 fn size(snapshot: &Snapshot) -> usize {
     let lists = |flow: &Connection| {
         let pairs = flow.bottlenecks.as_ref().map_or(0, |found| size_of_val(&*found.pairs));

@@ -133,8 +133,12 @@ int BPF_PROG(on_segment, struct sock *sk)
 		return 0;
 	count_payload(state, tp);
 	count_rtt(state, tp);
-	/* Without data in flight there is neither stall nor progress, but a closed window must be recorded: waiting for it is not a stall. */
-	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
+	/*
+	 * Without data in flight there is neither stall nor progress. But a closed window must be recorded, because waiting for it is not a stall,
+	 * and so must the first segment after all data was acknowledged: the segment that acknowledged it may not have been sampled.
+	 */
+	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW ||
+		  state->observed.flags & MPW_SF_UNACKED;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP)) {
 		if (sending && settings.samples)

@@ -133,6 +133,8 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	if (is_window_closed(tp, msk)) {
 		observed->progress_ns = now;
 		state->limited_seq = snd_nxt;
+	} else if (!tp->packets_out && !is_payload_unacked(msk, snd_una)) {
+		observed->progress_ns = now;
 	}
 }
 

@@ -19,7 +19,7 @@ pub(super) fn colour(index: usize) -> usize {
     index % COLOURS + 1
 }
 
-/// A drawing as SVG. `class`: an attribute that selects the screens that show the drawing.
+/// A drawing as SVG. `class`: an attribute that selects the window widths that show it.
 pub(super) fn svg(class: &str, caption: &str, (width, height): (f64, f64), body: &str) -> String {
     format!(
         "<svg{class} viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{caption}\">\n{body}</svg>"

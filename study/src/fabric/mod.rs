@@ -215,7 +215,7 @@ fn spray(namespace: &Namespace, paths: usize) -> Result<()> {
         (FIRST_MARK..=paths).map(|mark| format!("rule add fwmark {mark} table {}", TABLE_OFFSET + mark));
     namespace.ip(&rules.collect::<Vec<_>>())?;
     let mut table =
-        String::from("table ip spray { chain random { type filter hook prerouting priority mangle; ");
+        String::from("table ip spray { chain prerouting { type filter hook prerouting priority mangle; ");
     let _ = write!(table, "meta mark set numgen random mod {paths} offset {FIRST_MARK}; }}; }}");
     namespace.nft(&table)
 }

@@ -109,7 +109,7 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         ("DIR/subflows/day=*/host=*/*.parquet", "Subflows: the columns of v_subflow."),
     ],
         #[cfg(feature = "parquet")]
-        "Write the last two days as Parquet files": "mpwatch export parquet --since 1d --out flows",
+        "Write yesterday and today as Parquet files": "mpwatch export parquet --since 1d --out flows",
         #[cfg(feature = "clickhouse")]
         "Print the tables of a ClickHouse server": "mpwatch export clickhouse --schema",
         #[cfg(feature = "clickhouse")]
