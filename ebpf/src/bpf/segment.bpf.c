@@ -112,7 +112,7 @@ SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_segment, struct sock *sk)
 {
 	struct subflow_state *state = NULL;
-	bool wanted_effective, sending;
+	bool wanted_effective, sending, observes;
 	struct mptcp_sock *msk;
 	struct tcp_sock *tp;
 	__u64 now;
@@ -134,29 +134,29 @@ int BPF_PROG(on_segment, struct sock *sk)
 	count_payload(state, tp);
 	count_rtt(state, tp);
 	/*
-	 * Without data in flight there is neither stall nor progress. But a closed window must be recorded, because waiting for it is not a stall,
-	 * and so must the first segment after all data was acknowledged: the segment that acknowledged it may not have been sampled.
+	 * Without data in flight there is neither stall nor progress on this subflow, except that a closed window must be recorded, because waiting
+	 * for it is not a stall. But a segment may acknowledge data of another subflow, which the first segment of a timer tick checks.
 	 */
-	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW ||
-		  state->observed.flags & MPW_SF_UNACKED;
+	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
+	observes = sending || state->in_tick == 1 || state->observed.flags & MPW_SF_UNACKED;
 	wanted_effective = !state->observed.effective_ns;
 	if (!(state->observed.flags & MPW_SF_MPTCP)) {
 		if (sending && settings.samples)
 			sample_delay(state, sk, tp, NULL);
 		return 0;
 	}
-	if (!sending && !wanted_effective)
+	if (!observes && !wanted_effective)
 		return 0;
 	msk = connection_of(state, tp);
 	if (!msk)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
-	if (sending) {
+	if (observes) {
 		update_progress(state, tp, msk, now);
 		state->received_ns = now;
-		if (settings.samples)
-			sample_delay(state, sk, tp, msk);
 	}
+	if (sending && settings.samples)
+		sample_delay(state, sk, tp, msk);
 	if (wanted_effective)
 		update_effective(state, tp, msk, now);
 	return 0;

@@ -129,6 +129,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		if (beyond > 0)
 			note_stall(observed, since, MPW_STALL_UNUSED);
 		observed->progress_ns = since;
+		observed->flags |= MPW_SF_UNACKED;
 	}
 	if (is_window_closed(tp, msk)) {
 		observed->progress_ns = now;

@@ -87,7 +87,9 @@ impl Flow {
         let read_at = self.in_flight().map(|subflow| ticks.read_at(&subflow.record)).max().unwrap_or(now);
         let silent = since.map(|since| ticks.suspensions.awake(since, read_at)).unwrap_or_default();
         let acked = msk.and_then(|msk| msk.bytes).map(|bytes| bytes.acked);
-        if acked.is_none() || acked != self.delivered || unacked == Bytes(0) {
+        // Payload that was not unacknowledged at the previous tick has waited since an unknown time after it.
+        let is_new = self.calm_at >= ticks.previous;
+        if acked.is_none() || acked != self.delivered || unacked == Bytes(0) || is_new {
             (self.delivered, self.delivered_at) = (acked, now);
         }
         let delivered_at = self.delivered_at.max(self.calm_at);

@@ -164,6 +164,36 @@ fn a_stall_between_the_last_closed_window_and_the_next_tick_is_no_outage() {
     assert_eq!(stalls(0), [(12_200, 12_761)], "the window was always open");
 }
 
+/// A request every 6 s, in flight at one tick. No payload waited at the tick before, which was idle or 5 s ago.
+#[test]
+fn payload_waits_only_since_it_was_sent() {
+    for interval in [1, 5] {
+        let mut tracker = tracker(Closed::Keep);
+        for second in (10..70).step_by(interval) {
+            let is_waiting = second == 40;
+            let at = second as u64 * 1_000 * MS;
+            let view = MskView {
+                window: Some(Bytes(90_000)),
+                unacked: Bytes(if is_waiting { 100 } else { 0 }),
+                ..msk(if second <= 40 { 1_000 } else { 1_100 })
+            };
+            let mut record = subflow(11, at, if second <= 40 { 1_000 } else { 1_100 });
+            record.msk = Some(view.clone());
+            record.waiting.in_flight = u32::from(is_waiting);
+            record.waiting.window = Bytes(90_000);
+            record.waiting.last_ack = Some(Nanos(if second <= 40 { 10_000 } else { 40_040 } * MS));
+            record.waiting.busy_since = is_waiting.then_some(Nanos(at - 40 * MS));
+            let mut socket = connection(at, 0);
+            socket.msk = view;
+            tracker.apply(&KernelEvent::Connection(socket));
+            tracker.apply(&KernelEvent::Subflow(record));
+            let snapshot = tick(&mut tracker, at);
+            assert_eq!(snapshot.connections[0].outage_since, None, "{second} s");
+        }
+        assert_eq!(outages(tracker), [], "a tick every {interval} s");
+    }
+}
+
 #[test]
 fn a_path_that_worked_when_it_was_read_works_at_a_tick_seconds_later() {
     let mut tracker = tracker(Closed::Keep);
