@@ -125,6 +125,11 @@ impl Flow {
         let is_frozen =
             self.acked == acked && !self.msk.as_ref().is_some_and(|msk| has_peer_closed(msk.state));
         self.acked = acked;
+        for subflow in self.subflows.iter_mut().filter(|subflow| subflow.end.is_some()) {
+            if let Some((at, event)) = subflow.path.end(&subflow.record) {
+                self.timeline.sampled(at, event);
+            }
+        }
         for subflow in self.subflows.iter_mut().filter(|subflow| is_open && subflow.is_open_path()) {
             // The BPF programs skip an unchanged socket without data in flight (snapshot.bpf.c), so its record is current.
             if subflow.seen.is_current() || subflow.record.waiting.in_flight == 0 {

@@ -142,6 +142,14 @@ impl PathState {
         }
     }
 
+    /// Applies the last counters of a path that has ended. Returns time and event if the path recovered after the previous tick.
+    pub(super) fn end(&mut self, record: &SubflowRecord) -> Option<(Nanos, TimelineEvent)> {
+        let at = record.waiting.last_ack?;
+        self.failed.take_if(|(acked, last_ack)| record.tcp.bytes_acked > *acked && Some(at) > *last_ack)?;
+        (self.progress, self.recovered) = (Progress::Idle, Some(at));
+        Some((at, TimelineEvent::SubflowStale { subflow: record.id, stale: false, silent: None }))
+    }
+
     /// Applies the state at a tick. Returns the time and the event if the path has failed or recovered.
     fn change(
         &mut self,

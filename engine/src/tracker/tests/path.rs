@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests which ACKs without new data count as answers to retransmissions.
 
+use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
@@ -53,4 +55,22 @@ fn an_idle_path_waits_since_the_last_answered_probe() {
     assert_eq!(path.waits_since(&record), Some(Nanos(40 * SECOND)));
     record.waiting.in_flight = 1;
     assert_eq!(path.waits_since(&record), Some(Nanos(SECOND)), "data waits");
+}
+
+#[test]
+fn a_path_that_recovers_just_before_it_ends_works_again() {
+    let (mut path, suspensions) = (PathState::default(), Suspensions::default());
+    let mut record = subflow(1, SECOND, 1_000);
+    record.waiting.window = Bytes(100_000);
+    (record.waiting.in_flight, record.waiting.last_ack) = (10, Some(Nanos(9 * SECOND)));
+    for (second, backoff) in [(10, 1), (11, 3)] {
+        (record.at, record.waiting.backoff) = (Nanos(second * SECOND), backoff);
+        let (previous, now) = (Nanos((second - 1) * SECOND), Nanos(second * SECOND));
+        path.evaluate(&record, false, false, Interval { previous, now, suspensions: &suspensions });
+    }
+    assert_eq!((path.progress, path.end(&record)), (Progress::Failed, None), "nothing was acknowledged");
+    (record.tcp.bytes_acked, record.waiting.last_ack) = (Bytes(5_000), Some(Nanos(12 * SECOND)));
+    let works = TimelineEvent::SubflowStale { subflow: record.id, stale: false, silent: None };
+    assert_eq!(path.end(&record), Some((Nanos(12 * SECOND), works)));
+    assert_eq!(path.end(&record), None, "reported once");
 }
