@@ -204,7 +204,7 @@ fn received_payload_belongs_to_the_interface_through_which_it_arrived() {
     let received = |interface: &str| InterfaceCounters::read(lab.server(), interface).unwrap().rx_bytes;
     let before = received(first.server_interface());
     let observer = Observer::start(&[]);
-    traffic::run(lab.client(), lab.server(), &lab.traffic(Workload::upload(4_000_000)).unwrap()).unwrap();
+    traffic::run(lab.client(), lab.server(), &lab.traffic(Workload::upload(12_000_000)).unwrap()).unwrap();
     let on_first = received(first.server_interface()) - before;
     assert!(on_first < 1_000_000, "{on_first} bytes did not take the detour");
     let report = observer.finish_after_close(&lab);
