@@ -169,9 +169,9 @@ fn a_stall_between_the_last_closed_window_and_the_next_tick_is_no_outage() {
 fn payload_waits_only_since_it_was_sent() {
     for interval in [1, 5] {
         let mut tracker = tracker(Closed::Keep);
-        for second in (10..70).step_by(interval) {
+        for second in (10..70_u64).step_by(interval) {
             let is_waiting = second == 40;
-            let at = second as u64 * 1_000 * MS;
+            let at = second * 1_000 * MS;
             let view = MskView {
                 window: Some(Bytes(90_000)),
                 unacked: Bytes(if is_waiting { 100 } else { 0 }),
