@@ -14,12 +14,8 @@
 #define SAMPLES_PER_RTT 16
 /* A batch whose first sample is this old is sent even if it is not full. */
 #define MAX_BATCH_AGE_US 100000
-/*
- * Long plain TCP flows and connections with one subflow are sampled as well, because they use the same links: at most at this interval, once
- * this many segments are delivered. The interval is also the time between two checks.
- */
-#define SINGLE_INTERVAL_US  50000
-#define SINGLE_MIN_SEGMENTS 1000
+/* Interval between checks whether a connection with one subflow has a second one. */
+#define RECHECK_US 50000
 
 /* The batch that a subflow fills. Only sampled subflows have a batch. Freed with the socket. */
 STORAGE(batches, SK_STORAGE, struct mpw_sample_batch);
@@ -98,31 +94,23 @@ static __always_inline bool is_sample_due(struct subflow_state *state, struct tc
 	       tp->delivered_mstamp - tp->rack.rtt_us > state->sample_due_us;
 }
 
-/*
- * The tracepoint fires before the kernel processes the segment, so state and time belong to the previous segment, as in count_rtt(). `msk`: NULL
- * for plain TCP.
- */
-static __noinline void sample_delay(struct subflow_state *state, struct sock *sk,
-				    struct tcp_sock *tp, struct mptcp_sock *msk)
+/* The tracepoint fires before the kernel processes the segment, so state and time belong to the previous segment, as in count_rtt(). */
+static __always_inline void sample_delay(struct subflow_state *state, struct sock *sk,
+					 struct tcp_sock *tp, struct mptcp_sock *msk)
 {
 	__u64 at = tp->delivered_mstamp;
 	__u32 rtt_us = tp->rack.rtt_us;
 	/* Intervals are between times of sending, because acknowledgements that arrive together measured the queue at different times. */
 	__u64 sent = at - rtt_us;
-	__u64 interval = sampling_interval(tp);
 	struct mpw_sample_batch *batch;
 
 	if (sent <= state->sample_due_us || !rtt_us)
 		return;
-	if (!msk || !has_several_subflows(msk)) {
-		if (interval < SINGLE_INTERVAL_US)
-			interval = SINGLE_INTERVAL_US;
-		if (tp->delivered < SINGLE_MIN_SEGMENTS) {
-			state->sample_due_us = sent + interval;
-			return;
-		}
+	if (!has_several_subflows(msk)) {
+		state->sample_due_us = sent + RECHECK_US;
+		return;
 	}
-	state->sample_due_us = sent + interval - 1;
+	state->sample_due_us = sent + sampling_interval(tp) - 1;
 	batch = bpf_sk_storage_get(&batches, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!batch)
 		return;

@@ -140,12 +140,7 @@ int BPF_PROG(on_segment, struct sock *sk)
 	sending = tp->packets_out || tp->snd_wnd < MPW_MIN_WINDOW;
 	observes = sending || state->in_tick == 1 || state->observed.flags & MPW_SF_UNACKED;
 	wanted_effective = !state->observed.effective_ns;
-	if (!(state->observed.flags & MPW_SF_MPTCP)) {
-		if (sending && settings.samples)
-			sample_delay(state, sk, tp, NULL);
-		return 0;
-	}
-	if (!observes && !wanted_effective)
+	if (!(state->observed.flags & MPW_SF_MPTCP) || (!observes && !wanted_effective))
 		return 0;
 	msk = connection_of(state, tp);
 	if (!msk)
@@ -154,9 +149,9 @@ int BPF_PROG(on_segment, struct sock *sk)
 	if (observes) {
 		update_progress(state, tp, msk, now);
 		state->received_ns = now;
+		if (sending && settings.samples)
+			sample_delay(state, sk, tp, msk);
 	}
-	if (sending && settings.samples)
-		sample_delay(state, sk, tp, msk);
 	if (wanted_effective)
 		update_effective(state, tp, msk, now);
 	return 0;

@@ -303,10 +303,7 @@ impl Tracker {
         let detection = Detection { other: self.other_method, backoff: self.start.backoff };
         match self.index.by_subflow(batch.id) {
             Some(key) => {
-                // One subflow has no pair, but its traffic counts in the pool.
-                if self.flows.active(key).is_none_or(|flow| flow.subflows.len() > 1) {
-                    self.flows.add_samples(key, batch, detection, self.tick.at);
-                }
+                self.flows.add_samples(key, batch, detection, self.tick.at);
                 if let Some(flow) = self.flows.active(key).filter(|_| self.other_method.is_none()) {
                     bottleneck::add_to_pool(&mut self.pool, flow, batch);
                 }

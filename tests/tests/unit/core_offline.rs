@@ -117,7 +117,7 @@ fn linux_7_2_lacks_nothing() {
 fn a_field_that_is_read_without_a_check_is_found_and_named() {
     let report = check_bytes(&without(btf_of("6.12"), "srtt_us"));
     let unguarded: Vec<_> = report.unguarded_missing.iter().map(ToString::to_string).collect();
-    let readers = ["fill_tcp", "handle_state_change", "sample_delay"];
+    let readers = ["fill_tcp", "handle_state_change", "on_segment"];
     assert_eq!(unguarded, readers.map(|function| format!("tcp_sock.srtt_us (read by {function})")));
     assert_eq!(report.guarded_missing, [STORAGE_STATE, RENAMED_PARENT, EXTRA_SUBFLOWS]);
 }
