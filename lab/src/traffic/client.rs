@@ -35,7 +35,7 @@ fn run(spec: &TrafficSpec, control: &Control) -> Result<TrafficReport> {
     let parts = with_workers(spec.workers(), "lab-client", || {
         timed(spec.cpus.is_some(), || {
             let mut part = TrafficReport::default();
-            while !control.cancelled() && Instant::now() < deadline {
+            while !control.cancelled() && !control.opening_stopped() && Instant::now() < deadline {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= spec.connections {
                     break;

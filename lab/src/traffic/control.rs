@@ -14,6 +14,7 @@ pub struct Control {
     opened: AtomicU32,
     held: AtomicU32,
     listening: AtomicBool,
+    opening_stopped: AtomicBool,
     client_finished: AtomicBool,
     gate: Mutex<Gate>,
     changed: Condvar,
@@ -59,6 +60,15 @@ impl Control {
     /// Lets held and later connections close.
     pub fn release(&self) {
         self.change(|gate| gate.holds = false);
+    }
+
+    /// Makes the client open no further connections. Those that are open go on.
+    pub fn stop_opening(&self) {
+        self.opening_stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn opening_stopped(&self) -> bool {
+        self.opening_stopped.load(Ordering::Relaxed)
     }
 
     /// Makes both ends stop soon.
