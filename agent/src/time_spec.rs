@@ -83,8 +83,8 @@ impl FromStr for TimeSpec {
         let clock = || text.contains(':').then(|| text.parse().ok().map(Self::Clock)).flatten();
         let found = ago().or_else(|| day().map(|(_, days)| Self::DaysAgo(days)));
         found.or_else(zoned).or_else(date).or_else(clock).ok_or_else(|| {
-            "use a number with s, m, h, d or w, for example 2h or 7d (before now), a time of the day (14:05), today, \
-             yesterday, or a date (2026-03-01, 2026-03-01T12:00); local time unless it ends in Z (UTC) or an offset"
+            "use a number with s, m, h, d or w, for example 2h or 7d (before now), a time of the day (14:05 or \
+             14:05:09), today, yesterday, or a date (2026-03-01, 2026-03-01T12:00); local time unless it ends in Z (UTC) or an offset"
                 .to_owned()
         })
     }
@@ -123,6 +123,7 @@ mod tests {
             ("2026-02-28 13:00:05Z", "2026-02-28T13:00:05Z"),
             ("2026-02-28T13:00+03:00", "2026-02-28T10:00:00Z"),
             ("11:59", "2026-03-01T10:59:00Z"),
+            ("11:59:58", "2026-03-01T10:59:58Z"),
             // Today's 14:05 is in the future, so yesterday's is meant.
             ("14:05", "2026-02-28T13:05:00Z"),
             ("today", "2026-02-28T23:00:00Z"),
@@ -138,6 +139,7 @@ mod tests {
         for (since, until, end) in [
             ("14:05", "14:10", "2026-02-28T13:10:00Z"),
             ("23:50", "00:10", "2026-02-28T23:10:00Z"),
+            ("23:50:30", "00:10:05", "2026-02-28T23:10:05Z"),
             ("yesterday", "08:00", "2026-02-28T07:00:00Z"),
         ] {
             let period = period(parse(since).ok(), parse(until).ok(), &now()).unwrap();

@@ -21,9 +21,11 @@ const TIMES: &[Unit] = &[
 /// Units of size in bytes, the largest first.
 pub const SIZES: &[Unit] = &[("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
 
-/// Parses a duration: numbers with units from `ns` to `w`, such as `500ms`, `1.5h` or `1d 12h`. A day has 24 hours. `None`: invalid.
+/// Parses a duration: numbers with units from `ns` to `w`, such as `500ms`, `1.5h` or `1d 12h`. A day has 24 hours. `None`: invalid. A time such
+/// as `03:15:44`, which a [`Span`] accepts too, is not a duration.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let duration = text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let span = (!text.contains(':')).then(|| text.parse::<Span>())?;
+    let duration = span.ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     Duration::try_from(duration).ok()
 }
 
@@ -66,6 +68,9 @@ mod tests {
         }
         for written in ["500ms", "100500us", "333333333ns", "1m"] {
             assert_eq!(parse(written).map(in_time_units).as_deref(), Ok(written));
+        }
+        for clock in ["03:15:44", "00:00:05", "00:00:01.5", "1d 02:00:00"] {
+            assert!(parse_duration(clock).is_none() && parse(clock).is_err(), "{clock} was accepted");
         }
         for (written, hours) in [("36h", 36), ("7d", 7 * 24), ("1w", 7 * 24), ("1d 12h", 36)] {
             assert_eq!(parse_duration(written), Some(Duration::from_hours(hours)));

@@ -59,7 +59,7 @@ pub(super) const LONG_INTERVAL: Form<Duration> = Form {
     parse: |text| {
         let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
         let time = parse_duration(text).filter(|time| allowed.contains(time));
-        time.ok_or_else(|| "use a duration between 1s and 1h".to_owned())
+        time.ok_or_else(|| "use a duration between 1s and 1h, for example 30s".to_owned())
     },
     show: time,
 };
