@@ -60,14 +60,13 @@ fn a_stale_path_says_when_it_was_noticed() {
 }
 
 #[test]
-fn several_stalls_are_one_outage_and_a_longer_outage_is_named() {
+fn several_stalls_are_one_outage_and_the_longest_outage_is_named() {
     let mut connection = fixture::failover(1);
     connection.timeline.extend([stall(6_050_200, 162_000), stall(6_260_200, 163_000)]);
-    connection.timeline.push(stall(14_600_200, 900_000));
+    connection.timeline.push(stall(14_600_200, 700_000));
     assert_eq!(
         texts(&connection)[2],
-        "✗ 823 ms outage from 2026-03-01 12:00:05Z (+5.600200 s): no path made progress for 737 ms of it (3 stalls); 2 outages in total, \
-         the longest 900 ms from +14.600200 s"
+        "✗ 823 ms outage from 2026-03-01 12:00:05Z (+5.600200 s): no path made progress for 737 ms of it (3 stalls); the longest of 2 outages"
     );
 }
 

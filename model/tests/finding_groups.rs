@@ -6,6 +6,7 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::finding::{Format, Peer, ProblemGroup, Severity, problems_of_report};
 use mpwatch_model::flow::connection::{Connection, Fallback};
 use mpwatch_model::flow::subflow::Closed;
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 use mpwatch_model::unit::Micros;
@@ -13,6 +14,14 @@ use mpwatch_model::unit::Micros;
 fn lines(connections: Vec<Connection>) -> Vec<String> {
     let groups = problems_of_report(&fixture::report(connections));
     groups.iter().map(|group| group.line(&Format::default())).collect()
+}
+
+fn entry(micros: i64, event: TimelineEvent) -> TimelineEntry {
+    TimelineEntry { at: fixture::at(micros), source: ObservedBy::Tracepoint, event }
+}
+
+fn stall(micros: i64, gap: u64) -> TimelineEntry {
+    entry(micros, TimelineEvent::Stalled { gap: Micros(gap) })
 }
 
 fn fallen_back(token: u32, port: u16) -> Connection {
@@ -88,17 +97,38 @@ fn failed_paths_are_grouped_by_path_with_their_durations() {
 }
 
 #[test]
-fn outages_are_one_line_with_their_range() {
+fn outages_are_one_line_with_the_range_of_the_longest() {
     let mut connections: Vec<Connection> = (1..=2).map(fixture::failover).collect();
-    for entry in &mut connections[1].timeline {
-        if let mpwatch_model::flow::timeline::TimelineEvent::Stalled { gap } = &mut entry.event {
-            *gap = Micros(1_200_000);
+    connections[1].timeline.push(stall(20_000_000, 1_200_000));
+    let begin = "2 connections of iperf3 to 10.0.1.2:5201 had an outage: no path made progress, for";
+    let outage = |connections: &[Connection]| {
+        lines(connections.to_vec()).into_iter().find_map(|line| line.strip_prefix(begin).map(str::to_owned))
+    };
+    let ids = "(00000001, 00000002)";
+    let range = " 412 ms to 1.20 s, the longest of up to 2 outages each";
+    assert_eq!(outage(&connections), Some(format!("{range} {ids}")));
+    connections[0].timeline.push(stall(20_000_000, 1_200_000));
+    assert_eq!(outage(&connections), Some(format!(" 1.20 s, the longest of 2 outages each {ids}")));
+}
+
+#[test]
+fn a_path_that_works_again_is_named_with_the_time_in_which_it_did_not_work() {
+    let connections = (1..=2).map(|token| {
+        let mut connection = fixture::connection(token, 2);
+        let subflow = connection.subflows[0].id;
+        for (second, stale) in [(4, true), (7, false), (14, true), (27, false)] {
+            let event = TimelineEvent::SubflowStale { subflow, stale, silent: None };
+            connection.timeline.push(entry(second * 1_000_000, event));
         }
-    }
-    let lines = lines(connections);
-    let outage =
-        "2 connections of iperf3 to 10.0.1.2:5201 had an outage: no path made progress, for 412 ms to 1.20 s";
-    assert!(lines.iter().any(|line| line.starts_with(outage)), "{lines:#?}");
+        connection
+    });
+    let path = "10.0.1.1 -> 10.0.1.2 over eth1: no acknowledgements";
+    assert_eq!(
+        lines(connections.collect()),
+        [format!(
+            "2 connections of iperf3 to 10.0.1.2:5201 lost the path {path}, for 16.0 s in 2 intervals each; it works again (00000001, 00000002)"
+        )]
+    );
 }
 
 #[test]

@@ -6,16 +6,15 @@ mod orders;
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::finding::{Format, of_connection};
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationStep;
-use mpwatch_model::flow::outage::{
-    has_failed, is_failure, longest, main_outage, outages, path_failure, path_failures,
-};
+use mpwatch_model::flow::outage::{has_failed, is_failure, longest, outages, path_failure, path_failures};
 use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::unit::Micros;
 
-use Sign::{Stale, Works};
+use Sign::{Stale, Stall, Works};
 use orders::{CASES, FAILED, Sign, connection_with};
 
 fn stall(micros: i64, gap: u64) -> TimelineEntry {
@@ -103,18 +102,47 @@ fn sampled_stalls_in_quick_succession_are_several_outages() {
     assert_eq!(found, [1_700_000, 1_800_000, 400_000].map(|micros| (Micros(micros), 1)));
 }
 
+/// Each path fails for 3 s and, 7 s after it works again, for 13 s: one failure in two intervals, and two outages.
+fn failed_twice() -> Connection {
+    let mut connection = connection_with(&[
+        (4_000, Stall(3_400)),
+        (5_000, Stale),
+        (7_400, Works),
+        (14_000, Stall(13_500)),
+        (15_000, Stale),
+        (27_500, Works),
+    ]);
+    connection.timeline.sort_by_key(|entry| entry.at);
+    connection
+}
+
 #[test]
-fn an_outage_with_a_path_failure_outranks_a_longer_one() {
-    let mut connection = fixture::failover(1);
-    connection.timeline.push(stall(14_000_000, 900_000));
+fn time_in_which_a_path_works_does_not_count_as_failed() {
+    let mut connection = failed_twice();
+    let [failure] = path_failures(&connection, &connection.subflows[0])[..] else { panic!("one failure") };
+    let down = failure.down(failure.recovered.unwrap());
+    assert_eq!((failure.intervals, down), (2, Micros(3_400_000 + 13_500_000)));
+    let text = of_connection(&connection)[1].sentence(&Format::default());
+    let end = "; works again since +27.500000 s, after 16.9 s in 2 intervals";
+    assert!(text.starts_with(FAILED) && text.ends_with(end), "{text}");
+    connection.timeline.pop();
+    connection.closed_at = Some(fixture::at(20_000_000));
+    let text = of_connection(&connection)[0].sentence(&Format::default());
+    assert!(text.ends_with("; down for 9.40 s in 2 intervals until the connection closed"), "{text}");
+}
+
+#[test]
+fn the_longest_outage_is_named_with_the_number_of_outages() {
+    let mut connection = failed_twice();
     let found = outages(&connection);
-    assert_eq!(main_outage(&connection, &found).unwrap().duration, Micros(412_300));
-    assert_eq!(longest(&found).unwrap().duration, Micros(900_000));
-    let mut healthy = connection.clone();
-    healthy.subflows[0].closed = None;
-    healthy.timeline.retain(|entry| !matches!(entry.event, TimelineEvent::SubflowStale { .. }));
-    assert_eq!(main_outage(&healthy, &found).unwrap().duration, Micros(900_000), "no path failed");
-    assert_eq!(main_outage(&healthy, &[]), None);
+    assert_eq!((found.len(), longest(&found).unwrap().duration), (2, Micros(13_500_000)));
+    let text = |connection: &Connection| of_connection(connection)[0].sentence(&Format::default());
+    let outage = "13.5 s outage from 2026-03-01 12:00:14Z (+14.000000 s): no path made progress; the longest of 2 outages";
+    assert_eq!(text(&connection), outage);
+    (connection.outage_since, connection.age_s) = (Some(fixture::at(30_000_000)), 31.0);
+    let lasts = "3 outages; the latest, since +30.000000 s, has not ended";
+    assert_eq!(text(&connection), outage.replace("2 outages", lasts));
+    assert_eq!(longest(&[]), None);
 }
 
 #[test]
@@ -163,9 +191,9 @@ fn a_sentence_says_how_long_a_path_failed() {
     assert_eq!(
         sentence(&repeated),
         format!(
-            "{FAILED}: no acknowledgements, noticed at 2026-03-01 12:00:00Z (+0.620000 s); works again since +8.050000 s, after 7.43 s, worked for a short time once"
+            "{FAILED}: no acknowledgements, noticed at 2026-03-01 12:00:00Z (+0.620000 s); works again since +8.050000 s, after 6.62 s in 2 intervals"
         )
     );
     let open = sentence(&repeated[..3]);
-    assert!(open.contains("; worked for a short time once; down for "), "{open}");
+    assert!(open.ends_with("; down for 11.1 s in 2 intervals so far, at +12.5 s"), "{open}");
 }

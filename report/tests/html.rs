@@ -10,6 +10,7 @@ use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::series::{CounterSample, CounterSeries};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -114,6 +115,13 @@ fn a_drawing_says_when_a_path_failed_and_how_long_the_outage_was() {
     let failures = ["failed at 5.60 s", "failed", "412 ms outage"];
     assert_eq!(words(&text, "failure"), [failures, failures].concat(), "on wide and on narrow screens");
     assert_eq!(words(&text, "name")[..2], ["1 eth1", "2 eth2"]);
+    let mut twice = fixture::closed(1);
+    let (path, source) = (twice.subflows[0].id, ObservedBy::Tracepoint);
+    for (second, stale) in [(2, true), (3, false), (5, true), (9, false)] {
+        let event = TimelineEvent::SubflowStale { subflow: path, stale, silent: None };
+        twice.timeline.push(TimelineEntry { at: fixture::at(second * 1_000_000), source, event });
+    }
+    assert_eq!(words(&page(vec![twice]), "failure"), ["failed at 2.00 s to 9.00 s (2 intervals)"; 2]);
     let healthy = page(vec![fixture::closed(1)]);
     assert_eq!(words(&healthy, "failure"), Vec::<String>::new());
     assert!(words(&healthy, "soft").iter().any(|words| words.starts_with("joined at ")), "no joining time");

@@ -67,21 +67,18 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
         at: failure.map(|failure| connection.offset(failure.at)),
         noticed: failure.map(|failure| connection.offset(failure.noticed)),
         recovered: failure.and_then(|failure| failure.recovered).map(|at| connection.offset(at)),
-        recoveries: failure.map_or(0, |failure| failure.recoveries),
+        intervals: failure.map_or(0, |failure| failure.intervals),
         down: failure.and_then(|failure| down_time(connection, failure)),
         ended: ended.map(|closed| (closed.reason, connection.offset(closed.at))),
     }))
 }
 
-/// How long a path has been down. `None`: it has recovered, or the time is unknown.
+/// How long a path did not work. `None`: unknown.
 fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> {
-    if failure.recovered.is_some() {
-        return None;
+    if let Some(recovered) = failure.recovered {
+        return Some(DownTime::UntilRecovery(failure.down(recovered)));
     }
-    let since = |end: Timestamp| {
-        let micros = (end.as_nanosecond() - failure.at.as_nanosecond()) / 1_000;
-        u64::try_from(micros).ok().map(Micros).filter(|_| end > failure.noticed)
-    };
+    let since = |end: Timestamp| (end > failure.noticed).then(|| failure.down(end));
     if let Some(closed) = connection.closed_at {
         return since(closed).map(DownTime::UntilClose);
     }
@@ -150,8 +147,8 @@ fn limited_by_receiver(connection: &Connection) -> Option<Fact> {
 
 fn outage(connection: &Connection) -> Option<Fact> {
     let outages = outage::outages(connection);
-    let main = outage::main_outage(connection, &outages)?;
-    let longest = outage::longest(&outages).filter(|longest| **longest != main);
+    let main = outage::longest(&outages)?;
+    let lasting = outages.iter().find(|outage| outage.lasts && *outage != main);
     Some(Fact::Outage(MainOutage {
         from: connection.offset(main.from),
         duration: main.duration,
@@ -159,7 +156,7 @@ fn outage(connection: &Connection) -> Option<Fact> {
         stalls: main.stalls,
         lasts: main.lasts,
         outages: outages.len(),
-        longest: longest.map(|longest| (connection.offset(longest.from), longest.duration)),
+        shorter_lasts_since: lasting.map(|outage| connection.offset(outage.from)),
     }))
 }
 

@@ -98,12 +98,14 @@ pub enum Fact {
     },
 }
 
-/// How long a path is down.
+/// How long a path did not work, in total if it worked for short times in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DownTime {
-    /// Time from the failure of the path to the close of the connection.
+    /// Until the path worked again.
+    UntilRecovery(Micros),
+    /// Until the connection closed.
     UntilClose(Micros),
-    /// Time from the failure of the path to this instant, at which the open connection was read.
+    /// Until this instant, at which the open connection was read.
     SoFar(Micros, Offset),
 }
 
@@ -133,28 +135,24 @@ pub struct FailedPath {
     pub noticed: Option<Offset>,
     /// When the path recovered without failing again. `None`: it did not recover.
     pub recovered: Option<Offset>,
-    /// Number of recoveries, including short ones.
-    pub recoveries: usize,
-    /// How long the path has been down. `None`: it has recovered, or the time is unknown.
+    /// Number of intervals in which the path failed. 0: unknown.
+    pub intervals: usize,
+    /// How long the path did not work. `None`: unknown.
     pub down: Option<DownTime>,
     /// Why and when the subflow ended. `None`: it is open, but gets no acknowledgements.
     pub ended: Option<(CloseReason, Offset)>,
 }
 
 impl FailedPath {
-    /// How long the path was down, or has been down so far. `None`: unknown.
+    /// How long the path did not work, or has not worked so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
-        match (self.down, self.at, self.recovered) {
-            (Some(DownTime::UntilClose(time) | DownTime::SoFar(time, _)), ..) => Some(time),
-            (None, Some(at), Some(end)) => {
-                u64::try_from(end.micros.saturating_sub(at.micros)).ok().map(Micros)
-            }
-            _ => None,
-        }
+        self.down.map(|down| match down {
+            DownTime::UntilRecovery(time) | DownTime::UntilClose(time) | DownTime::SoFar(time, _) => time,
+        })
     }
 }
 
-/// The most important outage of a connection: a time in which no path made progress.
+/// The longest outage of a connection: a time in which no path made progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MainOutage {
     pub from: Offset,
@@ -166,8 +164,8 @@ pub struct MainOutage {
     pub lasts: bool,
     /// Number of outages of the connection.
     pub outages: usize,
-    /// Start and duration of the longest outage. `None`: this outage is the longest.
-    pub longest: Option<(Offset, Micros)>,
+    /// Start of a shorter outage that had not ended when the connection was read. `None`: there is none.
+    pub shorter_lasts_since: Option<Offset>,
 }
 
 /// Subflows that share a bottleneck. All but the first are extra subflows, which add no throughput.

@@ -213,45 +213,58 @@ impl ProblemGroup {
         if more > 0 { format!("{names} and {more} more") } else { names }
     }
 
-    /// Range of the durations of outages or path failures, or the cost of extra subflows. `None`: the cause has no such figure, or the
-    /// figure is unknown.
+    /// Range of the durations of the longest outages or of path failures, with the number of outages or failed intervals, or the cost of
+    /// extra subflows. `None`: the cause has no such figure, or the figure is unknown.
     fn extent(&self, format: &Format<'_>) -> Option<String> {
         let facts = || self.findings.iter().map(|finding| &finding.fact);
         let times = facts().filter_map(|fact| match fact {
-            Fact::Outage(main) => Some(main.duration),
-            Fact::PathFailed(path) => path.duration(),
+            Fact::Outage(main) => Some((main.duration, main.outages)),
+            Fact::PathFailed(path) => Some((path.duration()?, path.intervals)),
             _ => None,
         });
+        let (times, counts): (Vec<Micros>, Vec<usize>) = times.unzip();
         let extra = facts().map(|fact| match fact {
             Fact::SharedBottleneck(shared) => shared.extra_energy,
             _ => None,
         });
-        let range = times.fold(None, |range: Option<(Micros, Micros)>, time| {
-            Some(range.map_or((time, time), |(low, high)| (low.min(time), high.max(time))))
-        });
         let cost = || format.cost(&FlowEnergy::sum(&extra.collect::<Option<Vec<FlowEnergy>>>()?));
+        let Some((low, high)) = range(&times) else { return Some(format!("cost {}", cost()?)) };
         let lasts = facts().any(|fact| match fact {
             Fact::Outage(main) => main.lasts,
             Fact::PathFailed(path) => matches!(path.down, Some(DownTime::SoFar(..))),
             _ => false,
         });
-        let times = range.map(|range| between(range) + if lasts { " so far" } else { "" });
-        times.or_else(|| Some(format!("cost {}", cost()?)))
+        let (several, works) = match &self.first()?.fact {
+            Fact::PathFailed(path) => (several(&counts, " in", "intervals"), path.recovered.is_some()),
+            _ => (several(&counts, ", the longest of", "outages"), false),
+        };
+        let again = if works { "; it works again" } else { "" };
+        let so_far = if lasts { " so far" } else { "" };
+        let [shortest, longest] = [low, high].map(|time| display(Unit::Seconds, Some(time.seconds())));
+        let range = if shortest == longest { longest } else { format!("{shortest} to {longest}") };
+        Some(format!("for {range}{several}{so_far}{again}"))
     }
 }
 
-fn between((low, high): (Micros, Micros)) -> String {
-    let [low, high] = [low, high].map(|micros| display(Unit::Seconds, Some(micros.seconds())));
-    if low == high { format!("for {low}") } else { format!("for {low} to {high}") }
+/// The smallest and the largest of these values. `None`: there are none.
+fn range<T: Ord + Copy>(values: &[T]) -> Option<(T, T)> {
+    Some((*values.iter().min()?, *values.iter().max()?))
+}
+
+/// The number of outages or failed intervals of each connection. Empty: at most one.
+fn several(counts: &[usize], before: &str, name: &str) -> String {
+    match range(counts) {
+        None | Some((_, 0 | 1)) => String::new(),
+        Some((low, high)) => format!("{before} {}{high} {name} each", if low < high { "up to " } else { "" }),
+    }
 }
 
 /// The problem as a predicate, after "N connections". With `has_remote`, it includes the remote address of a failed path.
 fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {
-            let again = if path.recovered.is_some() { "; it works again" } else { "" };
             let name = path_name(path.local, has_remote.then_some(path.remote), path.interface, format);
-            format!("lost the path {name}: {}{again}", path_cause(path))
+            format!("lost the path {name}: {}", path_cause(path))
         }
         Fact::ClosedLate { reason, .. } => format!(
             "closed a subflow later than the others: {}; its path may have failed, which only the sender notices",

@@ -113,9 +113,9 @@ fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {
     // If no stall gives the start of the failure, `at` is the time of the sample that showed the failure.
     let known = path.at.filter(|at| path.ended.is_some() || path.noticed != Some(*at));
     let at = known.map(|at| format!(" at {at:#}")).unwrap_or_default();
-    let again = recovered(path);
+    let down = down_time(path);
     let name = path_name(path.local, Some(path.remote), path.interface, format);
-    format!("path {} ({name}) failed{at}: {how}{again}", path.subflow)
+    format!("path {} ({name}) failed{at}: {how}{down}", path.subflow)
 }
 
 /// `10.0.1.1 -> 10.0.1.2 over eth1`; without a remote address, `from 10.0.1.1 over eth1`.
@@ -149,28 +149,19 @@ pub(super) fn path_cause(path: &FailedPath) -> &'static str {
     }
 }
 
-/// How long the path was down, and how often it worked for a short time in between.
-fn recovered(path: &FailedPath) -> String {
-    let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
-    if let (Some(time), Some(end)) = (path.duration(), path.recovered) {
-        let briefly = match path.recoveries {
-            0 | 1 => String::new(),
-            several => format!(", worked for a short time {}", times(several - 1)),
-        };
-        return format!("; works again since {end}, after {}{briefly}", seconds(time));
-    }
-    let briefly = match path.recoveries {
-        0 => String::new(),
-        several => format!("; worked for a short time {}", times(several)),
-    };
-    let rest = match path.down {
-        Some(DownTime::UntilClose(rest)) => {
-            format!("; did not work again in the {} until the connection closed", seconds(rest))
+/// How long the path did not work, and in how many intervals.
+fn down_time(path: &FailedPath) -> String {
+    let several = (path.intervals > 1).then(|| format!(" in {} intervals", path.intervals));
+    let time = path.duration().map(seconds).unwrap_or_default() + several.as_deref().unwrap_or_default();
+    match (path.down, path.recovered) {
+        (Some(DownTime::UntilRecovery(_)), Some(end)) => format!("; works again since {end}, after {time}"),
+        (Some(DownTime::UntilClose(_)), _) => {
+            let was = if several.is_some() { "down for" } else { "did not work again in the" };
+            format!("; {was} {time} until the connection closed")
         }
-        Some(DownTime::SoFar(time, now)) => format!("; down for {} so far, at {now:.1}", seconds(time)),
-        None => String::new(),
-    };
-    briefly + &rest
+        (Some(DownTime::SoFar(_, now)), _) => format!("; down for {time} so far, at {now:.1}"),
+        _ => String::new(),
+    }
 }
 
 const NO_ACKS: &str = "no acknowledgements";
@@ -180,18 +171,20 @@ fn outage(main: &MainOutage) -> String {
         1 => String::new(),
         several => format!(" for {} of it ({several} stalls)", seconds(main.stalled)),
     };
-    let all = if main.outages > 1 { format!("; {} outages in total", main.outages) } else { String::new() };
-    let longest =
-        main.longest.map(|(from, duration)| format!(", the longest {} from {from}", seconds(duration)));
-    let (duration, longest) = (seconds(main.duration), longest.unwrap_or_default());
+    let duration = seconds(main.duration);
+    let mut all = match main.outages {
+        0 | 1 => String::new(),
+        several => format!("; the longest of {several} outages"),
+    };
+    all.extend(main.shorter_lasts_since.map(|from| format!("; the latest, since {from}, has not ended")));
     // "At least", because a connection in a database was read at its last change.
     if main.lasts {
         return format!(
-            "outage since {:#}, at least {duration}: no path makes progress{stalls}{all}{longest}",
+            "outage since {:#}, at least {duration}: no path makes progress{stalls}{all}",
             main.from
         );
     }
-    format!("{duration} outage from {:#}: no path made progress{stalls}{all}{longest}", main.from)
+    format!("{duration} outage from {:#}: no path made progress{stalls}{all}", main.from)
 }
 
 fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {

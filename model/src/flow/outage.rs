@@ -35,8 +35,20 @@ pub struct PathFailure {
     pub noticed: Timestamp,
     /// When the path recovered without failing again. `None`: it did not recover.
     pub recovered: Option<Timestamp>,
-    /// Number of recoveries, including short ones.
-    pub recoveries: usize,
+    /// Number of intervals in which the path failed. In between, it worked for less than 10 s.
+    pub intervals: usize,
+    /// Total length of the intervals before the latest.
+    earlier: Micros,
+    /// Start of the latest interval.
+    latest: Timestamp,
+}
+
+impl PathFailure {
+    /// Total time in which the path did not work, without the recoveries in between, if the latest interval ended at `end`.
+    pub fn down(&self, end: Timestamp) -> Micros {
+        let latest = u64::try_from(between(self.latest, end) / 1_000).unwrap_or_default();
+        Micros(self.earlier.0.saturating_add(latest))
+    }
 }
 
 /// The latest failure of a subflow's path, even if the path works again. `None`: the path did not fail, or no event reports the failure.
@@ -49,21 +61,21 @@ pub fn path_failures(connection: &Connection, subflow: &Subflow) -> Vec<PathFail
     let mut failures: Vec<PathFailure> = Vec::new();
     for (at, sign) in signs(connection, subflow) {
         match (failures.last_mut(), sign) {
-            (Some(last), Sign::Works) => {
-                last.recovered = Some(at);
-                last.recoveries += 1;
-            }
-            (Some(last), Sign::Failed { .. })
+            (Some(last), Sign::Works) => last.recovered = last.recovered.or(Some(at)),
+            (Some(last), Sign::Failed { silent })
                 if last.recovered.is_none_or(|worked| between(worked, at) < MIN_RECOVERY) =>
             {
-                last.recovered = None;
+                if let Some(worked) = last.recovered.take() {
+                    last.earlier = last.down(worked);
+                    last.latest = start(connection, at, silent).max(worked);
+                    last.intervals += 1;
+                }
             }
-            (_, Sign::Failed { silent }) => failures.push(PathFailure {
-                at: start(connection, at, silent),
-                noticed: at,
-                recovered: None,
-                recoveries: 0,
-            }),
+            (_, Sign::Failed { silent }) => {
+                let (at, noticed) = (start(connection, at, silent), at);
+                let (recovered, intervals, earlier, latest) = (None, 1, Micros(0), at);
+                failures.push(PathFailure { at, noticed, recovered, intervals, earlier, latest });
+            }
             (None, Sign::Works) => {}
         }
     }
@@ -289,13 +301,6 @@ fn merged_stalls(connection: &Connection, rtt: Micros) -> Vec<Outage> {
         last.longest = last.longest.max(gap);
     }
     outages
-}
-
-/// The longest outage in which a path failed or, if no path failed in an outage, the longest of all outages.
-pub fn main_outage(connection: &Connection, outages: &[Outage]) -> Option<Outage> {
-    let failures = failures(connection);
-    let with_failure = outages.iter().filter(|outage| outage.has_one_of(&failures));
-    with_failure.max_by_key(|outage| outage.duration).or_else(|| longest(outages)).copied()
 }
 
 /// The longest of these outages. `None`: there are no outages.

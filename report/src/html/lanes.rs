@@ -195,10 +195,10 @@ impl Drawing<'_> {
         text
     }
 
-    /// The outages. The main outage is labelled with its duration.
+    /// The outages. The longest is labelled with its duration.
     fn outages(&self) -> String {
         let outages = outage::outages(self.data.connection);
-        let main = outage::main_outage(self.data.connection, &outages);
+        let longest = outage::longest(&outages);
         each(&outages, |outage| {
             let from = self.data.clock.at(outage.from);
             let duration = outage.duration.seconds();
@@ -209,7 +209,7 @@ impl Drawing<'_> {
                 (end - x).max(1.0),
                 self.bottom() - self.band
             );
-            if main.as_ref() == Some(outage) {
+            if longest == Some(outage) {
                 let anchor = match (x - self.layout.left) / (self.layout.width - self.layout.left) {
                     part if part < 0.25 => "start",
                     part if part > 0.75 => "end",
@@ -292,10 +292,12 @@ fn joined_or_failed(
 ) -> Option<(&'static str, String)> {
     if let Some(failure) = outage::path_failure(connection, subflow) {
         let at = seconds(clock.at(failure.at));
-        return Some(match failure.recovered {
-            Some(again) => ("failure", format!("failed at {at} to {}", seconds(clock.at(again)))),
-            None => ("failure", format!("failed at {at}")),
-        });
+        let until = failure.recovered.map(|again| format!(" to {}", seconds(clock.at(again))));
+        let several = (failure.intervals > 1).then(|| format!(" ({} intervals)", failure.intervals));
+        return Some((
+            "failure",
+            format!("failed at {at}{}{}", until.unwrap_or_default(), several.unwrap_or_default()),
+        ));
     }
     if outage::has_failed(connection, subflow) {
         return Some(("failure", "failed".to_owned()));
