@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Snapshots on a Unix socket, for `top`, `ls` and `show`. Input is never read. A reader that is too slow loses snapshots, which are
 //! counted; it delays neither the tracker nor other readers. If there are too many readers, a new reader replaces a reader that has left, reads
-//! nothing, or reads too little to catch up.
+//! nothing, or reads too little to catch up. If unread snapshots take too much memory, all such readers are disconnected.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -40,11 +40,13 @@ const QUEUE_LENGTH: usize = 2;
 const MAX_KEPT: usize = 120;
 /// Maximum total size of these snapshots in bytes (two minutes of 50 connections), without the latest, which is in memory anyway.
 const MAX_KEPT_BYTES: usize = 16 << 20;
+/// Size of all snapshots in memory as text, in bytes, from which readers that are stalled or behind are disconnected.
+const MAX_UNREAD_BYTES: usize = 64 << 20;
 /// Send buffer of a reader in bytes: small, so that a reader that does not read is noticed after a few snapshots.
 const SEND_BUFFER: usize = 16 << 10;
-/// A reader that has read nothing for this long is disconnected when a new reader needs its place.
+/// A reader that has read nothing for this long is disconnected when a new reader needs its place, or when memory is short.
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
-/// A reader that has had unread data for this long is disconnected when a new reader needs its place.
+/// A reader that has had unread data for this long is disconnected in the same cases.
 const BEHIND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Send buffer in bytes between two writes. The kernel raises it to its minimum. With a buffer this small, `poll` reports the socket as
 /// writable only after the reader has read the whole snapshot. (The ioctl SIOCOUTQ would return the unread bytes, but needs `unsafe`.)
@@ -101,6 +103,10 @@ struct Shared {
     readers: Mutex<Vec<Reader>>,
     /// The snapshots that are kept, the latest last, each with its size.
     recent: Mutex<VecDeque<(usize, Arc<Snapshot>)>>,
+    /// The latest snapshot as text, which all readers share. `None`: no reader has needed it.
+    latest: Mutex<Option<Line>>,
+    /// All texts that were created. Those that have been read by all their readers are no longer in memory.
+    texts: Mutex<Vec<Weak<String>>>,
 }
 
 pub(super) struct Socket {
@@ -122,7 +128,7 @@ impl Socket {
         if let Some(group) = group(&config.socket_group) {
             nix::unistd::chown(path, None, Some(group)).map_err(io::Error::from).with_context(failed)?;
         }
-        let shared = Arc::new(Shared { status, readers: Mutex::default(), recent: Mutex::default() });
+        let shared = Arc::new(Shared::new(status));
         let (snapshots, incoming) = mpsc::sync_channel(1);
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let (for_writer, for_listener) = (Arc::clone(&shared), Arc::clone(&shared));
@@ -158,15 +164,26 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
 }
 
 impl Shared {
+    fn new(status: Arc<Status>) -> Self {
+        let (readers, recent, latest, texts) = <_>::default();
+        Self { status, readers, recent, latest, texts }
+    }
+
     /// Formats each snapshot once and queues it for all readers.
     fn distribute(&self, incoming: &Receiver<Arc<Snapshot>>) {
         for snapshot in incoming {
             let has_readers = !lock(&self.readers).is_empty();
-            let line = has_readers.then(|| line(&*snapshot.complete())).flatten();
+            let line = has_readers.then(|| self.line(&*snapshot.complete())).flatten();
             self.keep(snapshot);
             let Some(line) = line else { continue };
+            *lock(&self.latest) = Some(Arc::clone(&line));
+            let is_full = self.unread() > MAX_UNREAD_BYTES;
             lock(&self.readers).retain_mut(|reader| {
                 reader.note_progress();
+                if is_full && reader.idle_since().is_some() {
+                    self.disconnect(reader);
+                    return false;
+                }
                 match reader.lines.try_send(Arc::clone(&line)) {
                     Ok(()) => true,
                     Err(TrySendError::Full(_)) => {
@@ -183,6 +200,9 @@ impl Shared {
 
     /// Keeps a snapshot for new readers.
     fn keep(&self, snapshot: Arc<Snapshot>) {
+        // Locked until the snapshot is kept, so that no reader stores the text of an older one.
+        let mut latest = lock(&self.latest);
+        *latest = None;
         let mut recent = lock(&self.recent);
         let mut before: usize = recent.iter().map(|(size, _)| size).sum();
         while recent.len() >= MAX_KEPT || before > MAX_KEPT_BYTES {
@@ -229,26 +249,50 @@ impl Shared {
             readers.iter_mut().for_each(Reader::note_progress);
             let idle = |(index, reader): (usize, &Reader)| Some((reader.idle_since()?, index));
             let Some((_, index)) = readers.iter().enumerate().filter_map(idle).min() else { return false };
-            // The thread of the replaced reader ends: its `write` fails, or its queue is closed.
-            let _ = readers.swap_remove(index).output.stream.shutdown(Shutdown::Both);
-            self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+            self.disconnect(&readers.swap_remove(index));
         }
         readers.push(reader);
         true
+    }
+
+    /// Disconnects a reader. Its thread ends: its `write` fails, or its queue is closed.
+    fn disconnect(&self, reader: &Reader) {
+        let _ = reader.output.stream.shutdown(Shutdown::Both);
+        self.status.clients_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A line of JSON, which counts as unread as long as it is in memory. `None`: a bug, which is logged.
+    fn line(&self, value: &impl Serialize) -> Option<Line> {
+        let line = line(value)?;
+        let mut texts = lock(&self.texts);
+        texts.retain(|text| text.strong_count() > 0);
+        texts.push(Arc::downgrade(&line));
+        Some(line)
+    }
+
+    /// Size of all snapshots in memory as text, in bytes.
+    fn unread(&self) -> usize {
+        lock(&self.texts).iter().filter_map(Weak::upgrade).map(|text| text.len()).sum()
     }
 
     fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {
         output.write(&(serde_json::to_string(&Greeting::default())? + "\n"))?;
         // The queue exists already, so the latest snapshot may be sent twice, but none is missed.
         // A slow reader must not keep snapshots in memory: it misses every snapshot that is discarded before it is written.
+        let mut shared = lock(&self.latest);
         let recent: Vec<_> =
             lock(&self.recent).iter().map(|(_, snapshot)| Arc::downgrade(snapshot)).collect();
         let mut recent = recent.iter().filter_map(Weak::upgrade);
-        let latest = recent.next_back().and_then(|latest| line(&*latest.complete()));
+        let newest = recent.next_back();
+        let latest = shared.take().or_else(|| self.line(&*newest?.complete()));
+        shared.clone_from(&latest);
+        drop(shared);
         // The latest snapshot is sent first: `ls` and `show` need no other.
         latest.or_else(|| lines.recv().ok()).map_or(Ok(()), |line| output.write(&line))?;
-        let earlier = recent.map(Some).chain([None]);
-        let earlier = earlier.map(|kept| line(&Earlier { earlier: kept.as_deref().map(Snapshot::complete) }));
+        // The earlier snapshots have texts of their own for each reader, so they are omitted while memory is short.
+        let earlier = recent.filter(|_| self.unread() <= MAX_UNREAD_BYTES).map(Some).chain([None]);
+        let earlier =
+            earlier.map(|kept| self.line(&Earlier { earlier: kept.as_deref().map(Snapshot::complete) }));
         earlier.flatten().chain(lines).try_for_each(|line| output.write(&line))
     }
 }
@@ -330,48 +374,5 @@ impl Drop for Socket {
 mod history_tests;
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read as _;
-
-    use super::*;
-
-    #[test]
-    fn a_slow_reader_is_idle_until_it_has_read_everything() {
-        let (stream, mut peer) = UnixStream::pair().unwrap();
-        let (mut reader, _lines) = Reader::new(stream);
-        let output = Arc::clone(&reader.output);
-        reader.note_progress();
-        assert!(reader.behind_since.is_none(), "nothing was written");
-        // The snapshot of a quiet machine fits into the kernel's buffer: no write ever waits.
-        output.write(&"x".repeat(1_300)).unwrap();
-        reader.note_progress();
-        let behind = reader.behind_since.unwrap();
-        for _ in 0..10 {
-            peer.read_exact(&mut [0; 100]).unwrap();
-            reader.note_progress();
-        }
-        assert_eq!(reader.behind_since, Some(behind), "a partial read does not count");
-        assert!(reader.idle_since().is_none(), "the timeout has not elapsed");
-        reader.behind_since = behind.checked_sub(BEHIND_TIMEOUT);
-        assert!(reader.idle_since().is_some());
-        peer.read_exact(&mut [0; 300]).unwrap();
-        reader.note_progress();
-        assert!(reader.idle_since().is_none(), "the reader has read everything");
-    }
-    #[test]
-    fn a_reader_that_has_left_gives_up_its_place_before_the_next_snapshot() {
-        let status = Arc::new(Status::new(&Config::default()));
-        let shared = Shared { status, readers: Mutex::default(), recent: Mutex::default() };
-        let mut peers = Vec::new();
-        let mut admit = || {
-            let (stream, peer) = UnixStream::pair().unwrap();
-            peers.push(peer);
-            shared.admit(Reader::new(stream).0)
-        };
-        assert!((0..MAX_READERS).all(|_| admit()) && !admit());
-        peers.clear();
-        let (stream, _peer) = UnixStream::pair().unwrap();
-        assert!(shared.admit(Reader::new(stream).0));
-        assert_eq!(lock(&shared.readers).len(), 1);
-    }
-}
+#[path = "tests/readers.rs"]
+mod reader_tests;

@@ -11,8 +11,7 @@ use super::*;
 use crate::client::Daemon;
 
 fn shared() -> Arc<Shared> {
-    let status = Arc::new(Status::new(&Config::default()));
-    Arc::new(Shared { status, readers: Mutex::default(), recent: Mutex::default() })
+    Arc::new(Shared::new(Arc::new(Status::new(&Config::default()))))
 }
 
 /// The snapshot of a second, with this number of connections.
@@ -103,4 +102,16 @@ fn a_client_that_does_not_read_keeps_no_snapshot_in_memory() {
     drop((view, lines));
     // The client has left.
     let _ = serving.join().unwrap();
+}
+
+#[test]
+fn a_client_gets_no_earlier_snapshots_while_unread_ones_take_too_much_memory() {
+    let shared = shared();
+    (1..=4).for_each(|second| shared.keep(snapshot(second, 1)));
+    let unread = shared.line(&"x".repeat(MAX_UNREAD_BYTES)).unwrap();
+    let (mut view, ..) = attach(&shared);
+    assert_eq!(seconds(&view.history(Timestamp::MIN).unwrap()), [4]);
+    drop(unread);
+    let (mut view, ..) = attach(&shared);
+    assert_eq!(seconds(&view.history(Timestamp::MIN).unwrap()), [1, 2, 3, 4]);
 }
