@@ -144,11 +144,12 @@ impl Sender {
 
     /// Sends the batch without a retry. `Ok`: the server has confirmed it.
     pub fn send(&mut self) -> Result<Option<Rejected>, SendError> {
-        let Some((post, _)) = &self.pending else { return Ok(None) };
+        let Some((post, connections)) = &self.pending else { return Ok(None) };
         let answer = post_confirmed(&self.client, &*self.engine, post);
         // A server that refuses a batch may have other tables now, so they are checked again.
         self.is_checked = answer.as_ref().err().is_none_or(SendError::is_temporary);
-        Ok(answer?.1.map(|(count, why)| (count, shown(&why))))
+        // The count is the server's claim: it cannot reject more connections than it was sent.
+        Ok(answer?.1.map(|(count, why)| (count.min(*connections), shown(&why))))
     }
 
     /// Counts and discards the batch. Call it after the database has recorded that the server has the batch; without that record, mpwatch sends

@@ -14,8 +14,8 @@ use super::headers::Scheme;
 use super::sender::{Engine, Record, Rejected, Sender, Sent};
 use crate::options::TargetOptions;
 
-/// Puts one byte per connection into a request. The server rejects one connection of each request.
-struct Bytes;
+/// Puts one byte per connection into a request. The server claims to reject this number of connections of each request.
+struct Bytes(u64);
 
 impl Engine for Bytes {
     fn encode(&self, records: Vec<Record>, _: &EndColumns) -> io::Result<Option<(Post, u64)>> {
@@ -26,7 +26,7 @@ impl Engine for Bytes {
     }
 
     fn outcome(&self, _: &Answer) -> Result<Option<Rejected>, String> {
-        Ok(Some((1, "too old".to_owned())))
+        Ok(Some((self.0, "too old".to_owned())))
     }
 }
 
@@ -48,12 +48,24 @@ fn server(requests: usize, body: usize) -> String {
     format!("http://{address}")
 }
 
+/// A sender with a batch of three connections. The server claims to reject this number of them.
+fn sender(requests: usize, rejected: u64) -> Sender {
+    let options = TargetOptions { url: Some(server(requests, 3)), ..TargetOptions::default() };
+    let client = Client::new(&options, "/", Scheme::Basic).unwrap();
+    let mut sender = Sender::new("test".to_owned(), client, Box::new(Bytes(rejected)), EndColumns::default());
+    sender.prepare((0..3).map(|version| (End::default(), version))).unwrap();
+    sender
+}
+
+#[test]
+fn a_server_cannot_reject_more_connections_than_it_was_sent() {
+    let rejected = sender(1, 2_097_151).send().unwrap();
+    assert_eq!(rejected, Some((3, "too old".to_owned())));
+}
+
 #[test]
 fn a_batch_that_is_sent_again_counts_once() {
-    let options = TargetOptions { url: Some(server(2, 3)), ..TargetOptions::default() };
-    let client = Client::new(&options, "/", Scheme::Basic).unwrap();
-    let mut sender = Sender::new("test".to_owned(), client, Box::new(Bytes), EndColumns::default());
-    sender.prepare((0..3).map(|version| (End::default(), version))).unwrap();
+    let mut sender = sender(2, 1);
     // The database cannot record the first confirmation.
     sender.send().unwrap();
     assert_eq!((sender.sent, sender.has_pending()), (Sent::default(), true));

@@ -165,6 +165,28 @@ fn a_changed_password_is_required_immediately() {
 }
 
 #[test]
+fn a_file_that_is_being_written_does_not_switch_basic_auth_off() {
+    let rules = format!("{USERS}{}\n", hash("right"));
+    let folder = Folder::new(&rules);
+    let (server, pages) = start_with(folder.access());
+    let status = || get(&server, "/metrics", "").0[..12].to_owned();
+    for part in ["", "# users\n", "basic_auth_users:\n"] {
+        folder.write("web.yml", part);
+        assert_eq!(status(), "http/1.1 401", "{part:?}");
+    }
+    folder.write("web.yml", &rules);
+    assert_eq!(status(), "http/1.1 401");
+    folder.write("web.yml", "basic_auth_users: {}\n");
+    assert_eq!(status(), "http/1.1 200", "switched off on purpose");
+    let reloads = pages.reloads.lock().unwrap();
+    let advice = "write `basic_auth_users: {}`";
+    assert!(
+        matches!(&reloads[..], [Err(error), Err(_), Err(_), Ok(()), Ok(())] if error.contains(advice)),
+        "{reloads:?}"
+    );
+}
+
+#[test]
 fn with_tls_plain_http_is_refused() {
     let authority = Authority::new();
     let folder = Folder::new(TLS);

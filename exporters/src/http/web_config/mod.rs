@@ -72,7 +72,7 @@ impl Access {
     /// Loads a web-config file.
     pub fn from_file(path: &Path) -> Result<Self, WebConfigError> {
         let mut versions = Versions::new();
-        let rules = Arc::new(load(path, &mut versions)?);
+        let rules = Arc::new(load(path, false, &mut versions)?);
         let state = Mutex::new(State { rules, versions });
         Ok(Self { path: Some(path.to_owned()), state, ..Self::unrestricted() })
     }
@@ -87,19 +87,21 @@ impl Access {
         // After a failure, a change of any known file causes another attempt.
         let mut versions: Versions =
             state.versions.keys().map(|file| (file.clone(), version_of(file))).collect();
-        let loaded = load(path, &mut versions);
+        let is_restricted = state.rules.tls.is_some() || state.rules.users.is_some();
+        let loaded = load(path, is_restricted, &mut versions);
         state.versions = versions;
         let outcome = loaded.map(|rules| state.rules = Arc::new(rules));
         (Arc::clone(&state.rules), Some(outcome))
     }
 }
 
-fn load(path: &Path, versions: &mut Versions) -> Result<Rules, WebConfigError> {
+fn load(path: &Path, is_restricted: bool, versions: &mut Versions) -> Result<Rules, WebConfigError> {
     let mut note = |file: &Path| {
         versions.insert(file.to_owned(), version_of(file));
     };
+    let loaded = load::load(path, is_restricted, &mut note);
     let (tls, users, is_authenticated) =
-        load::load(path, &mut note).map_err(|reason| WebConfigError { path: path.to_owned(), reason })?;
+        loaded.map_err(|reason| WebConfigError { path: path.to_owned(), reason })?;
     Ok(Rules { tls, users, is_authenticated })
 }
 

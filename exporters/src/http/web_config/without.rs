@@ -24,6 +24,6 @@ impl Users {
 
 pub(super) type Loaded = (Option<TlsAcceptor>, Option<Users>, bool);
 
-pub(super) fn load(_: &Path, _: &mut dyn FnMut(&Path)) -> Result<Loaded, String> {
+pub(super) fn load(_: &Path, _: bool, _: &mut dyn FnMut(&Path)) -> Result<Loaded, String> {
     Err("this mpwatch was built without the cargo feature `web-config`".to_owned())
 }
