@@ -8,7 +8,7 @@ use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 
 use super::flow::Flow;
-use super::path::{ACK_ERROR, Interval, has_peer_closed};
+use super::path::{ACK_ERROR, Interval, has_peer_closed, has_waiting_data};
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -37,7 +37,9 @@ impl Flow {
             if let Some(since) = self.outage_since.take_if(|since| *since + MIN_STALL <= from) {
                 self.end_outage(since, from, suspensions);
             }
-            let mut from = from.max(self.stalls_until);
+            // The last DATA_ACK of a burst may come late, so that a record begins at the burst. At the ticks, data had waited only since `waited`.
+            let waited = self.outage_since.filter(|since| *since < to).unwrap_or_default();
+            let mut from = from.max(self.stalls_until).max(waited);
             self.stalls_until = to;
             // While the peer's window was closed, and until the data that the peer discarded is retransmitted, data did not wait for a path.
             if from <= self.limited_until && self.limited_since <= to {
@@ -165,9 +167,9 @@ impl Flow {
         self.subflows.iter().filter_map(|subflow| subflow.path.acked_at)
     }
 
-    /// Open subflows with data in flight.
+    /// Open subflows with data in flight, or with data that this host could not send.
     fn in_flight(&self) -> impl Iterator<Item = &SubflowState> {
-        let has_data = |subflow: &&SubflowState| subflow.record.waiting.in_flight > 0;
+        let has_data = |subflow: &&SubflowState| has_waiting_data(&subflow.record.waiting);
         self.subflows.iter().filter(|subflow| subflow.is_open_path()).filter(has_data)
     }
 

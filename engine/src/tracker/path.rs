@@ -3,7 +3,7 @@
 
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
-use mpwatch_model::kernel::event::{MIN_WINDOW, SubflowRecord};
+use mpwatch_model::kernel::event::{MIN_WINDOW, SubflowRecord, Waiting};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -72,13 +72,19 @@ pub(super) fn has_peer_closed(state: TcpState) -> bool {
     matches!(state, TcpState::CloseWait | TcpState::Closing | TcpState::LastAck)
 }
 
+/// Whether data is in flight, or could not be sent because this host refused it (a firewall, no route): the kernel then tries again at timeouts.
+pub(super) fn has_waiting_data(waiting: &Waiting) -> bool {
+    waiting.in_flight > 0
+        || (waiting.busy_since.is_some() && waiting.backoff > 0 && waiting.window >= MIN_WINDOW)
+}
+
 impl PathState {
     /// Time since which data waits: the last acknowledgement of data, or the sending of data in flight if that was later. `None`: unknown.
     pub(super) fn waits_since(&self, record: &SubflowRecord) -> Option<Nanos> {
         let waiting = &record.waiting;
         // The last ACK answered the last probe before the unanswered probes.
         let answered_at = waiting.last_ack.filter(|_| waiting.in_flight == 0 && waiting.probes > 0);
-        self.acked_at.max(answered_at).max(waiting.busy_since.filter(|_| waiting.in_flight > 0))
+        self.acked_at.max(answered_at).max(waiting.busy_since.filter(|_| has_waiting_data(waiting)))
     }
 
     /// Evaluates the path at a tick. `is_limited`: MPTCP data waits for the peer's window. `is_frozen`: since the previous tick, nothing was

@@ -86,6 +86,52 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
     assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
 }
 
+/// The last DATA_ACK of a burst came late, so that the record begins at the burst and not at the data that waited.
+#[test]
+fn idle_time_before_an_outage_does_not_belong_to_it() {
+    let mut tracker = tracker(Closed::Keep);
+    for now in (9_000..10_900).step_by(200) {
+        apply(&mut tracker, now, &[]);
+    }
+    let stall = Stall { from: Nanos(8_000 * MS), to: Nanos(ANSWERED * MS), unacked: Some(true) };
+    apply(&mut tracker, 11_000, &[stall]);
+    assert_eq!(outages(tracker), [(SENT, ANSWERED)]);
+}
+
+/// A firewall of this host drops what the only path sends: the data stays unsent, and the kernel tries again at timeouts.
+#[test]
+fn data_that_this_host_refuses_to_send_waits_since_it_was_written() {
+    let (written, answered) = (11_500, 16_100);
+    let mut tracker = tracker(Closed::Keep);
+    let mut since = Vec::new();
+    for now in (9_000..18_000).step_by(1_000) {
+        let waits = (written..answered).contains(&now);
+        let unacked = Bytes(if waits { 10_000 } else { 0 });
+        let acked = if now < answered { 1_000 } else { 11_000 };
+        let view = MskView { window: Some(Bytes(100_000)), unacked, ..msk(acked) };
+        let mut record = subflow(11, now * MS, acked);
+        record.tcp.srtt = Micros(5_000);
+        let missed = if waits { u8::try_from(now / 1_000 - 11).unwrap() } else { 0 };
+        record.waiting = Waiting {
+            in_flight: 0,
+            window: Bytes(100_000),
+            backoff: missed,
+            probes: missed,
+            last_ack: Some(Nanos(if now < answered { 7_000 } else { answered } * MS)),
+            busy_since: waits.then_some(Nanos(written * MS)),
+        };
+        record.msk = Some(view.clone());
+        let mut socket = connection(now * MS, 0);
+        socket.msk = view;
+        tracker.apply(&KernelEvent::Connection(socket));
+        tracker.apply(&KernelEvent::Subflow(record));
+        let found = tick(&mut tracker, now * MS).connections.remove(0);
+        since.push(found.outage_since.map(Timestamp::as_millisecond));
+    }
+    assert!(since.iter().flatten().all(|since| *since == 11_500), "{since:?}");
+    assert_eq!(outages(tracker), [(written, answered)]);
+}
+
 #[test]
 fn an_outage_whose_record_was_overwritten_is_reported_until_the_next_stall() {
     let mut tracker = tracker(Closed::Keep);
