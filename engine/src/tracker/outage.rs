@@ -33,13 +33,17 @@ impl Flow {
         let stalls: Vec<SubflowStalls<'_>> = stalls.collect();
         let reported_until = self.stalls_until;
         for (from, to) in stall::of_connection(&stalls).into_iter().filter(|&(_, to)| to > reported_until) {
-            // The subflows keep few stalls: the record of the outage before this stall was overwritten.
-            if let Some(since) = self.outage_since.take_if(|since| *since + MIN_STALL <= from) {
+            // At the last evaluation, the data had waited since the start of a known outage. A record may begin at other times: earlier if the last
+            // DATA_ACK of a burst came late, later if the peer's retransmissions counted as progress. The subflows keep few stalls: if the record
+            // begins after the last evaluation, the record of the known outage was overwritten, and the outage ended before.
+            let evaluated_at = self.evaluated_at;
+            let waited = self.outage_since.filter(|since| *since < to && from <= evaluated_at);
+            if let Some(since) =
+                self.outage_since.take_if(|since| *since + MIN_STALL <= from && from > evaluated_at)
+            {
                 self.end_outage(since, from, suspensions);
             }
-            // The last DATA_ACK of a burst may come late, so that a record begins at the burst. At the ticks, data had waited only since `waited`.
-            let waited = self.outage_since.filter(|since| *since < to).unwrap_or_default();
-            let mut from = from.max(self.stalls_until).max(waited);
+            let mut from = waited.unwrap_or(from).max(self.stalls_until);
             self.stalls_until = to;
             // While the peer's window was closed, and until the data that the peer discarded is retransmitted, data did not wait for a path.
             if from <= self.limited_until && self.limited_since <= to {
