@@ -12,15 +12,15 @@ use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
 use super::cap::{CapEvidence, Caps};
-use super::decision::{
-    DECISIVE_LOG_ODDS, Decision, EVALUATIONS_TO_WITHDRAW, VERDICT_LIFETIME, probability, running_mean,
-};
+use super::decision::{DECISIVE_LOG_ODDS, Decision, VERDICT_LIFETIME, probability, running_mean};
 use super::evaluation::{Cap, PairEvaluation, SubflowPair, pair_of};
 use super::feature::{Features, SubflowFeatures};
 use super::method::Method;
 use super::odds::log_odds;
 use super::series::{BIN_NS, Series, Window};
 
+/// Number of consecutive evaluations that must agree to withdraw a verdict.
+const EVALUATIONS_TO_WITHDRAW: u32 = 4;
 /// Minimum and maximum length of a window in bins: 1 s and 3 s.
 const MIN_WINDOW: u64 = 200;
 const MAX_WINDOW: u64 = 600;
@@ -219,7 +219,7 @@ impl Pair {
     fn decide(&mut self, implied: f64, at: Nanos) {
         self.implied = implied;
         let otherwise = if self.is_uncongested { Verdict::NoBottleneck } else { Verdict::Unknown };
-        self.decision.update(self.odds.map(|odds| odds + implied), otherwise, at);
+        self.decision.update(self.odds.map(|odds| odds + implied), otherwise, at, EVALUATIONS_TO_WITHDRAW);
     }
 
     fn evaluation(&self, a: SubflowId, b: SubflowId) -> PairEvaluation {

@@ -8,9 +8,8 @@ use mpwatch_model::unit::Nanos;
 const NEW_WEIGHT: f64 = 0.4;
 /// Absolute log-odds above which a verdict is reached: odds of 9 to 1.
 pub(super) const DECISIVE_LOG_ODDS: f64 = 2.2;
-/// Number of consecutive evaluations that must agree to reach a verdict, and to withdraw a verdict.
+/// Number of consecutive evaluations that must agree to reach a verdict.
 const EVALUATIONS_TO_DECIDE: u32 = 2;
-pub(super) const EVALUATIONS_TO_WITHDRAW: u32 = 4;
 /// A verdict without new samples is kept for this long: routes rarely change without traffic.
 pub(super) const VERDICT_LIFETIME: Nanos = Nanos(10_000_000_000);
 
@@ -35,8 +34,9 @@ pub(super) fn probability(odds: f64) -> f64 {
 }
 
 impl Decision {
-    /// Reaches or withdraws a verdict. `odds`: log-odds of sharing. `otherwise`: the verdict without odds.
-    pub(super) fn update(&mut self, odds: Option<f64>, otherwise: Verdict, at: Nanos) {
+    /// Reaches or withdraws a verdict. `odds`: log-odds of sharing. `otherwise`: the verdict without odds. `to_withdraw`: number of consecutive
+    /// evaluations that must agree to withdraw a verdict.
+    pub(super) fn update(&mut self, odds: Option<f64>, otherwise: Verdict, at: Nanos, to_withdraw: u32) {
         let candidate = match odds {
             None => otherwise,
             Some(odds) if odds > DECISIVE_LOG_ODDS => Verdict::Shared,
@@ -48,8 +48,7 @@ impl Decision {
         };
         self.agreeing = if candidate == self.candidate { self.agreeing + 1 } else { 1 };
         self.candidate = candidate;
-        let enough =
-            if self.verdict == Verdict::Unknown { EVALUATIONS_TO_DECIDE } else { EVALUATIONS_TO_WITHDRAW };
+        let enough = if self.verdict == Verdict::Unknown { EVALUATIONS_TO_DECIDE } else { to_withdraw };
         if candidate != self.verdict && self.agreeing >= enough {
             self.verdict = candidate;
             self.since = (candidate != Verdict::Unknown).then_some(at);

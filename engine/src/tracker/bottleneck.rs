@@ -66,7 +66,8 @@ pub(super) fn evaluate(detector: &mut Detector, flow: &Flow, pool: &Pool, now: N
     for (id, _) in ended.filter(|(id, at)| now.since(*at) > LINGER || !judged.contains(id)) {
         detector.forget(id);
     }
-    let is_pooled = |ids| shared_paths(flow, ids, pool).is_some_and(|paths| pool.pair(paths).is_some());
+    let is_pooled =
+        |ids| paths(flow, ids).is_some_and(|paths| pool.is_shared(paths) && pool.pair(paths).is_some());
     detector.defer(pairs(judged).into_iter().all(is_pooled), now);
     detector.advance(now);
 }
@@ -95,7 +96,8 @@ pub(super) fn add_to_pool(pool: &mut Pool, flow: &Flow, batch: &SampleBatch) {
 }
 
 /// The result for two subflows. If several connections use one of their paths, the traffic of all connections decides the verdict, because the
-/// traffic of this connection is a small part of the traffic of the links.
+/// traffic of this connection is a small part of the traffic of the links. Otherwise, this traffic decides if it disagrees with the samples of the
+/// connection, which take longer.
 fn evaluation(
     flow: &Flow,
     (a, b): (SubflowId, SubflowId),
@@ -103,24 +105,23 @@ fn evaluation(
     pool: &Pool,
 ) -> PairEvaluation {
     let own = detector.pair(a, b);
-    let Some(paths) = shared_paths(flow, (a, b), pool) else { return own };
+    let Some(paths) = paths(flow, (a, b)) else { return own };
+    let is_shared = pool.is_shared(paths);
     match pool.pair(paths) {
-        Some(pair) => pair.evaluation(&own),
-        None if own.verdict == Verdict::NoBottleneck => own,
-        None => PairEvaluation { verdict: Verdict::Unknown, since: None, ..own },
+        Some(pair) if is_shared || pair.disagrees_with(own.verdict) => pair.evaluation(&own),
+        None if is_shared && own.verdict != Verdict::NoBottleneck => {
+            PairEvaluation { verdict: Verdict::Unknown, since: None, ..own }
+        }
+        _ => own,
     }
 }
 
-/// The paths of two subflows. `None`: they use one path, or only this connection uses their paths.
-fn shared_paths(
-    flow: &Flow,
-    (a, b): (SubflowId, SubflowId),
-    pool: &Pool,
-) -> Option<(AddressPair, AddressPair)> {
+/// The paths of two subflows. `None`: they use one path.
+fn paths(flow: &Flow, (a, b): (SubflowId, SubflowId)) -> Option<(AddressPair, AddressPair)> {
     let path =
         |id| flow.subflows.iter().find(|subflow| subflow.record.id == id).map(|found| path(flow, found));
     let (a, b) = (path(a)?, path(b)?);
-    (a != b && pool.is_shared((a, b))).then_some((a, b))
+    (a != b).then_some((a, b))
 }
 
 /// Every pair of these subflows, in order of ids.

@@ -3,6 +3,7 @@
 //! link, so its own rates and delays are weak evidence. The sum of the rates of all subflows of a path shows which paths divide the rate of a
 //! link, and the lowest RTT of all these subflows shows which paths have the same queueing delay.
 
+pub(super) mod delays;
 pub(super) mod partition;
 mod steps;
 
@@ -14,14 +15,17 @@ use mpwatch_model::id::{NetnsCookie, SubflowId};
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
+use delays::Difference;
 use partition::Comparison;
 use steps::{STEP_NS, Steps};
 
 use super::decision::{Decision, VERDICT_LIFETIME, probability, running_mean};
 use super::evaluation::PairEvaluation;
 
-/// Time between two evaluations, as in the detector of a connection.
-const INTERVAL: u64 = 250_000_000;
+/// Time between two evaluations.
+const INTERVAL: u64 = 125_000_000;
+/// Number of consecutive evaluations that must agree to withdraw a verdict.
+const EVALUATIONS_TO_WITHDRAW: u32 = 8;
 /// Delay of an evaluation after its time: a batch arrives up to 100 ms after its samples, an ACK half an RTT after its segment left the queue.
 const DELAY: u64 = 250_000_000;
 /// Length of the window in steps: 2 s or, if the newest path has existed for less time, that time, but at least 0.8 s.
@@ -31,6 +35,8 @@ const MIN_WINDOW: u64 = 16;
 const SCALES: [u64; 3] = [1, 2, 4];
 /// Weight of the log-odds from the rates. This weight and the numbers in [`delay_log_odds`] were fitted to the training conditions of the corpus.
 const RATE_WEIGHT: f64 = 0.6;
+/// Delays with a larger [`Difference::ratio`] come from two queues.
+const SEPARATE_QUEUES: f64 = 0.75;
 /// Maximum absolute log-odds of an evaluation.
 const MAX_ODDS: f64 = 6.0;
 /// The first 300 ms of a path, in steps, are ignored: slow start does not fill a link.
@@ -91,6 +97,11 @@ pub struct PooledPair {
 }
 
 impl PooledPair {
+    /// Whether a verdict has been reached that differs from this one.
+    pub(crate) fn disagrees_with(&self, verdict: Verdict) -> bool {
+        self.decision.since.is_some() && self.decision.verdict != verdict
+    }
+
     /// The result for two subflows on these paths. `own`: the result of their connection alone.
     pub(crate) fn evaluation(&self, own: &PairEvaluation) -> PairEvaluation {
         PairEvaluation {
@@ -108,8 +119,7 @@ impl PooledPair {
 struct Scaled {
     /// Length of the window of the queueing delays, in steps.
     steps: u64,
-    /// Variance of the difference between the two queueing delays over the sum of their variances. 0: one queue; 1: independent queues.
-    difference: Option<f64>,
+    difference: Option<Difference>,
     /// Sum of the log-odds.
     odds: f64,
     /// The comparison with the strongest evidence, its log-odds, and the length of its steps and of its window in steps of 50 ms.
@@ -178,10 +188,12 @@ impl Pool {
             let paths = (compared[a], compared[b]);
             let known = self.pairs.get(&paths);
             // A short window counts less: the first seconds of two links are often alike.
-            let odds = (scaled.odds * scaled.steps as f64 / WINDOW as f64).clamp(-MAX_ODDS, MAX_ODDS);
-            let odds = running_mean(known.map(|known| known.odds), odds);
+            let weight = scaled.steps as f64 / WINDOW as f64;
+            let odds = (scaled.odds * weight).clamp(-MAX_ODDS, MAX_ODDS);
+            // A window that still grows contains all that was in the earlier ones.
+            let odds = running_mean(known.filter(|_| scaled.steps == WINDOW).map(|known| known.odds), odds);
             let mut decision = known.map_or_else(Decision::default, |known| known.decision);
-            decision.update(Some(odds), Verdict::Unknown, at);
+            decision.update(Some(odds), Verdict::Unknown, at, EVALUATIONS_TO_WITHDRAW);
             let is_against = match decision.verdict {
                 Verdict::Shared => scaled.odds <= 0.0,
                 Verdict::Disjoint => scaled.odds >= 0.0,
@@ -197,6 +209,9 @@ impl Pool {
     /// Compares every pair of these paths, at each step length for which the window is long enough.
     fn compare(&self, compared: &[AddressPair], began: u64, to: u64) -> BTreeMap<(usize, usize), Scaled> {
         let mut found: BTreeMap<(usize, usize), Scaled> = BTreeMap::new();
+        let steps = WINDOW.min(to - began.min(to));
+        let row = |path| Some(self.paths.get(path)?.steps.delays(to - steps, to));
+        let differences = delays::differences(&compared.iter().filter_map(row).collect::<Vec<_>>());
         for scale in SCALES {
             let from = began.max(to.saturating_sub(scale * WINDOW));
             if to - from < scale * MIN_WINDOW {
@@ -206,10 +221,18 @@ impl Pool {
             let rows: Vec<Vec<f64>> = compared.iter().filter_map(row).collect();
             for comparison in partition::compare(&rows) {
                 let odds = log_odds(&comparison);
-                let scaled = found
-                    .entry(comparison.rows)
-                    .or_insert_with_key(|(a, b)| self.delays((compared[*a], compared[*b]), from, to));
-                scaled.odds += RATE_WEIGHT * odds;
+                let scaled = found.entry(comparison.rows).or_insert_with_key(|pair| {
+                    let difference = differences.get(pair).copied();
+                    Scaled {
+                        steps,
+                        odds: difference.map_or(0.0, delay_log_odds),
+                        difference,
+                        ..Scaled::default()
+                    }
+                });
+                // Paths that divide a rate, but have different delays, share a rate limit and no queue.
+                let is_cap = scaled.difference.is_some_and(|difference| difference.ratio > SEPARATE_QUEUES);
+                scaled.odds += RATE_WEIGHT * if is_cap { odds.min(0.0) } else { odds };
                 if scaled.strongest.as_ref().is_none_or(|(_, strongest)| strongest.abs() <= odds.abs()) {
                     (scaled.strongest, scaled.scale, scaled.window) =
                         (Some((comparison, odds)), scale, to - from);
@@ -217,18 +240,6 @@ impl Pool {
             }
         }
         found
-    }
-
-    /// The evidence of the queueing delays of two paths in some steps.
-    fn delays(&self, (a, b): (AddressPair, AddressPair), from: u64, to: u64) -> Scaled {
-        let delays = |path| self.paths.get(&path).map(|path| path.steps.delays(from, to));
-        let difference = delays(a).zip(delays(b)).and_then(|(a, b)| steps::relative_difference(&a, &b));
-        Scaled {
-            steps: to - from,
-            odds: difference.map_or(0.0, delay_log_odds),
-            difference,
-            ..Scaled::default()
-        }
     }
 
     fn evidence(
@@ -249,7 +260,7 @@ impl Pool {
             busy_b: self.busy(b, to),
             coverage: 1.0,
             window: Nanos(scaled.window * STEP_NS).micros(),
-            queue_concordance: scaled.difference.map(|difference| 1.0 - difference),
+            queue_concordance: scaled.difference.map(|difference| 1.0 - difference.ratio),
             connections: number(self.connections(a).max(self.connections(b))),
             pooled_paths: number(paths),
             conservation_ratio: strongest.map(|comparison| comparison.conservation),
@@ -319,19 +330,24 @@ impl Member {
 fn log_odds(comparison: &Comparison) -> f64 {
     /// Coefficients of variation: `STEADY` is due to the granularity of segments, the other two to a link that other traffic uses as well.
     const STEADY: f64 = 0.02;
-    const VARYING_ALONE: f64 = 0.09;
-    const VARYING_TOGETHER: f64 = 0.12;
+    const VARYING_ALONE: f64 = 0.06;
+    const VARYING_TOGETHER: f64 = 0.16;
+    /// From this conservation on, the sum is as steady as expected of one link.
+    const CONSERVED: f64 = 0.3;
     let steadiness = |limit: f64| ((limit - comparison.variation) / (limit - STEADY)).clamp(0.0, 1.0);
     if comparison.rate.is_some() {
-        MAX_ODDS * steadiness(VARYING_TOGETHER)
+        let conserved = (partition::SPLIT - comparison.conservation) / (partition::SPLIT - CONSERVED);
+        MAX_ODDS * steadiness(VARYING_TOGETHER) * conserved.clamp(0.0, 1.0)
     } else {
         -MAX_ODDS * steadiness(VARYING_ALONE)
     }
 }
 
-/// Log-odds that two congested paths share a queue, from [`Scaled::difference`].
-fn delay_log_odds(difference: f64) -> f64 {
+/// Log-odds that two congested paths share a queue. The mean of many pairs is less noisy than one pair.
+fn delay_log_odds(difference: Difference) -> f64 {
     /// Delays alone give at most a probability of 0.989: two queues can fill in step.
     const MAX: f64 = 4.5;
-    (-4.0 * difference.max(0.01).ln() - 6.0).clamp(-MAX, MAX)
+    let pairs = difference.pairs as f64;
+    let undecided = 0.25 * pairs.powf(0.12);
+    (-4.0 * pairs.powf(0.25) * (difference.ratio / undecided).ln()).clamp(-MAX, MAX)
 }

@@ -4,12 +4,14 @@
 
 use mpwatch_model::statistics::mean;
 
+use super::delays::join;
+
 /// Rows with equal numbers of steps, one per path.
 type Rows = [Vec<f64>];
 
 /// Two sets of paths are split if the variance of the sum of both is at least this fraction of the sum of their variances. 0: they divide a
 /// constant rate; 1: they are independent.
-const SPLIT: f64 = 0.6;
+pub(super) const SPLIT: f64 = 0.6;
 
 /// The result of comparing the rates of two paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,20 +90,13 @@ impl Splitter<'_> {
         (side(1.0), side(-1.0))
     }
 
-    /// Repeatedly merges the two sets with the lowest covariance relative to their variances, until two sets are left. Returns one of them.
+    /// One of the two sets that are left after repeatedly joining the two sets with the lowest covariance relative to their variances.
     fn merge(&self, ids: &[usize]) -> Vec<usize> {
-        let mut sets: Vec<Vec<usize>> = ids.iter().map(|id| vec![*id]).collect();
-        while sets.len() > 2 {
-            let ratio = |a: &[usize], b: &[usize]| {
-                self.covariance(a, b) / (self.covariance(a, a) + self.covariance(b, b)).max(f64::MIN_POSITIVE)
-            };
-            let pairs = (0..sets.len()).flat_map(|a| (a + 1..sets.len()).map(move |b| (a, b)));
-            let rated = pairs.map(|(a, b)| (ratio(&sets[a], &sets[b]), a, b));
-            let Some((_, a, b)) = rated.min_by(|(x, ..), (y, ..)| x.total_cmp(y)) else { break };
-            let moved = sets.swap_remove(b);
-            sets[a].extend(moved);
-        }
-        sets.swap_remove(0)
+        let ratio = |a: &[usize], b: &[usize]| {
+            let variances = self.covariance(a, a) + self.covariance(b, b);
+            Some(self.covariance(a, b) / variances.max(f64::MIN_POSITIVE))
+        };
+        join(ids.to_vec(), 2, ratio, |_, _, _| {}).swap_remove(0)
     }
 
     /// Moves paths to the other side while that lowers the variance of the difference between the sums of both sides. Returns this variance.

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use mpwatch_model::statistics::variance;
 use mpwatch_model::unit::Nanos;
 
 /// Length of a step, nanoseconds.
@@ -97,15 +96,4 @@ impl Steps {
         let is_queued = |rtt_us: &&u32| **rtt_us - base_us > QUEUED_US.max(base_us / 10);
         rtts.iter().filter(is_queued).count() as f64 / rtts.len().max(1) as f64
     }
-}
-
-/// Variance of the difference between two delays over the sum of their variances: 0 in one queue, about 1 in two independent queues. `None`:
-/// too few common steps, or the delays are constant.
-pub(super) fn relative_difference(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    /// Minimum number of steps with both delays.
-    const MIN_COMMON: usize = 15;
-    let common: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
-    let variance = |value: fn(&(f64, f64)) -> f64| variance(&common.iter().map(value).collect::<Vec<f64>>());
-    let sum = variance(|(a, _)| *a)? + variance(|(_, b)| *b)?;
-    (common.len() >= MIN_COMMON && sum > 0.0).then_some(variance(|(a, b)| a - b)? / sum)
 }

@@ -3,6 +3,7 @@
 
 mod backoff;
 mod caps;
+mod delays;
 mod detection;
 mod invariants;
 mod partition;
