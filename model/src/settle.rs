@@ -2,6 +2,7 @@
 //! The fields of a connection that are computed from its other fields. Code that builds, merges or restores a connection must call [`settled`].
 
 use crate::flow::bottleneck::Bottlenecks;
+use crate::flow::class::FlowClass;
 use crate::flow::connection::Connection;
 use crate::flow::outage;
 use crate::flow::ratio::jain_index;
@@ -9,7 +10,7 @@ use crate::flow::subflow::Subflow;
 use crate::host::energy::FlowEnergy;
 use crate::unit::{Bytes, sum_if_all_known};
 
-/// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, and whether the whole connection was observed.
+/// Sorts the timeline, and computes sums over the subflows, path failures, shares, fairness, the size class, and whether the whole connection was observed.
 #[must_use]
 pub fn settled(mut connection: Connection) -> Connection {
     // Entries with the same time are sorted so that causes precede effects.
@@ -25,6 +26,8 @@ pub fn settled(mut connection: Connection) -> Connection {
     let cpu = subflows.iter().map(|subflow| subflow.cpu);
     connection.cpu = sum_if_all_known(cpu.chain(dropped.map(|dropped| dropped.cpu)));
     connection.jain_index = fairness(subflows);
+    connection.flow_class =
+        FlowClass::from_payload(connection.payload_sent(), connection.bytes_received.unwrap_or_default());
     connection.extra_subflows = connection.bottlenecks.as_ref().and_then(Bottlenecks::extra_subflows);
     connection
 }

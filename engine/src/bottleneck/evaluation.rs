@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results of an evaluation: a verdict for every pair of subflows, and the rate caps that subflows share.
 
-use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::{self, Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::unit::Nanos;
 
@@ -28,6 +28,11 @@ pub struct PairEvaluation {
     pub since: Option<Nanos>,
     /// The figures behind the verdict. `None`: the method exposes none, or has no samples.
     pub evidence: Option<Evidence>,
+}
+
+/// Groups the subflows by bottleneck: see [`bottleneck::groups`].
+pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<SubflowId>> {
+    bottleneck::groups(subflows, pairs.iter().map(|pair| (pair.a, pair.b, pair.verdict, pair.probability)))
 }
 
 /// A rate cap that subflows share without sharing a queue.

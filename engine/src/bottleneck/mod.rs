@@ -8,7 +8,6 @@ mod decision;
 mod detector;
 mod evaluation;
 mod feature;
-mod group;
 mod method;
 mod odds;
 mod pool;
@@ -21,8 +20,7 @@ mod tests;
 
 pub use concordance::Concordance;
 pub use detector::Detector;
-pub use evaluation::{Cap, Evaluation, PairEvaluation};
-pub use group::groups;
+pub use evaluation::{Cap, Evaluation, PairEvaluation, groups};
 pub use method::{Method, NewMethod};
 pub use odds::{TERMS, Term};
 pub use pool::{AddressPair, Pool, PooledPair};

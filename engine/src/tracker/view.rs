@@ -103,7 +103,6 @@ impl Context<'_> {
         let (local, remote) = flow.addresses().unzip();
         let (sent, received) = flow.bytes().unzip();
         let counted = flow.msk.as_ref().and_then(|msk| msk.bytes);
-        let unique = flow.sent_by_subflows();
         let subflows = flow.in_order().zip(self.energies);
         let subflows = subflows.map(|(state, energy)| self.subflow(flow, state, *energy));
         let connection = Connection {
@@ -137,7 +136,7 @@ impl Context<'_> {
             receive: rate(flow, |subflow| subflow.receive),
             observed: flow.observed(self.now),
             partly_observed: false,
-            flow_class: FlowClass::from_payload(sent.unwrap_or(unique), received.unwrap_or_default()),
+            flow_class: FlowClass::Query,
             cpu: None,
             energy: None,
             jain_index: None,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The reported bottlenecks of a connection: which subflows share a bottleneck, and the evidence.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -154,6 +156,72 @@ impl Bottlenecks {
         let is_undecided = self.pairs.iter().any(|pair| pair.verdict == Verdict::Unknown);
         (extra > 0 || !is_undecided).then(|| u32::try_from(extra).unwrap_or(u32::MAX))
     }
+}
+
+/// Minimum mean probability of sharing between two groups that are merged.
+const MIN_LINKAGE: f64 = 0.8;
+
+/// Partitions the subflows by average linkage, given the verdict and probability of pairs. Two groups are merged if a pair between them is
+/// `Shared`, no pair is `Disjoint` or `NoBottleneck`, and the mean probability is high, so that one wrong verdict does not join two bottlenecks.
+/// The result is in the order of `subflows`.
+pub fn groups(
+    subflows: &[SubflowId],
+    pairs: impl Iterator<Item = (SubflowId, SubflowId, Verdict, Option<f64>)>,
+) -> Vec<Vec<SubflowId>> {
+    let by_ids: ByIds = pairs.map(|(a, b, verdict, p)| ((a.min(b), a.max(b)), (verdict, p))).collect();
+    if !by_ids.values().any(|(verdict, _)| *verdict == Verdict::Shared) {
+        return subflows.iter().map(|subflow| vec![*subflow]).collect();
+    }
+    // Sorted by id, so that ties do not depend on the order of `subflows`.
+    let mut sorted = subflows.to_vec();
+    sorted.sort_unstable();
+    let mut groups: Vec<Vec<SubflowId>> = sorted.into_iter().map(|subflow| vec![subflow]).collect();
+    while let Some((into, from)) = closest(&groups, &by_ids) {
+        let moved = groups.remove(from);
+        groups[into].extend(moved);
+    }
+    let position = |subflow: &SubflowId| subflows.iter().position(|other| other == subflow);
+    for group in &mut groups {
+        group.sort_by_key(position);
+    }
+    groups.sort_by_key(|group| group.first().and_then(position));
+    groups
+}
+
+/// The verdict and probability of pairs, by the ids of their subflows, the lower id first.
+type ByIds = BTreeMap<(SubflowId, SubflowId), (Verdict, Option<f64>)>;
+
+/// Indices of the two groups with the highest linkage, the lower index first. `None`: no two groups can be merged.
+fn closest(groups: &[Vec<SubflowId>], by_ids: &ByIds) -> Option<(usize, usize)> {
+    let mut best: Option<(f64, usize, usize)> = None;
+    for (into, group) in groups.iter().enumerate() {
+        for (from, other) in groups.iter().enumerate().skip(into + 1) {
+            if let Some(linkage) = linkage(group, other, by_ids)
+                && best.is_none_or(|(highest, ..)| linkage > highest)
+            {
+                best = Some((linkage, into, from));
+            }
+        }
+    }
+    best.map(|(_, into, from)| (into, from))
+}
+
+/// Mean probability of sharing between two groups. `None`: they must not be merged.
+fn linkage(group: &[SubflowId], other: &[SubflowId], by_ids: &ByIds) -> Option<f64> {
+    let (mut sum, mut count, mut shared) = (0.0, 0.0, false);
+    let pairs = group.iter().flat_map(|a| other.iter().filter_map(|b| by_ids.get(&(*a.min(b), *a.max(b)))));
+    for (verdict, probability) in pairs.copied() {
+        let probability = match verdict {
+            Verdict::Disjoint | Verdict::NoBottleneck => return None,
+            Verdict::Shared => probability.or(Some(1.0)),
+            Verdict::Unknown => probability,
+        };
+        shared |= verdict == Verdict::Shared;
+        sum += probability.unwrap_or(0.0);
+        count += f64::from(u8::from(probability.is_some()));
+    }
+    let linkage = sum / count;
+    (shared && linkage > MIN_LINKAGE).then_some(linkage)
 }
 
 #[cfg(test)]

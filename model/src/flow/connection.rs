@@ -141,11 +141,15 @@ impl Connection {
         self.timeline.iter_mut().for_each(|entry| shift(&mut entry.at));
     }
 
-    /// Payload in both directions, each byte counted once. If the connection has no counter, the sum over its subflows.
-    pub fn payload(&self) -> Bytes {
+    /// Payload sent, each byte counted once. If the connection has no counter, the sum over its subflows.
+    pub fn payload_sent(&self) -> Bytes {
         let listed = || self.subflows.iter().map(Subflow::unique_sent).sum::<Bytes>();
-        let sent_by_subflows = || listed() + self.dropped().bytes_sent;
-        self.bytes_sent.unwrap_or_else(sent_by_subflows) + self.bytes_received.unwrap_or_default()
+        self.bytes_sent.unwrap_or_else(|| listed() + self.dropped().bytes_sent)
+    }
+
+    /// Payload in both directions, each byte counted once.
+    pub fn payload(&self) -> Bytes {
+        self.payload_sent() + self.bytes_received.unwrap_or_default()
     }
 
     /// Rate in both directions. `None`: unknown.
