@@ -33,6 +33,7 @@ mod clock;
 mod files;
 mod idle;
 mod knowledge;
+mod merge;
 mod outbox;
 mod runs;
 mod schema;

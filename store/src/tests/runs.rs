@@ -12,7 +12,7 @@ use mpwatch_model::unit::{Microjoules, Micros, Nanos};
 use super::*;
 
 /// The state that a restarted daemon observes: times are unknown, the kernel's counters continue, CPU time and energy start from 0.
-fn adopted(connection: &Connection) -> Connection {
+pub(super) fn adopted(connection: &Connection) -> Connection {
     let mut flow = connection.clone();
     (flow.opened_at, flow.seen_open, flow.second_path, flow.bytes_reinjected) = (None, false, None, None);
     flow.age_s = 1.0;
@@ -34,7 +34,7 @@ fn adopted(connection: &Connection) -> Connection {
     flow
 }
 
-fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Connection>>) {
+pub(super) fn run(file: &std::path::Path, second: i64, snapshots: Vec<Vec<Connection>>) {
     let store = Store::open(file, &Limits::none()).unwrap();
     for (flows, nth) in snapshots.into_iter().zip(0..) {
         store.deliver(&tick(second + nth, flows));

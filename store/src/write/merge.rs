@@ -4,17 +4,24 @@
 use std::mem::discriminant;
 
 use jiff::Timestamp;
-use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
+use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict, groups};
+use mpwatch_model::flow::connection::{Connection, SecondPath};
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::subflow::{Scheduler, Subflow};
-use mpwatch_model::flow::timeline::{TimelineEntry, TimelineEvent};
+use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
-use mpwatch_model::kernel::lifecycle::FallbackReason;
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::settle;
+use mpwatch_model::unit::Nanos;
 
 use crate::schema::columns::Columns as _;
 use crate::schema::record::whole_nanos;
 use crate::schema::values::{nanos, timestamp};
+
+/// Maximum difference between the times that two runs give an event, nanoseconds. Each run has probes of its own: 3 to 40 us were measured.
+const SAME_EVENT_NS: u64 = 1_000_000;
+/// The same for events that each run finds at its next sample: the default interval.
+const SAME_SAMPLED_NS: u64 = 1_000_000_000;
 
 /// The row of a connection that earlier runs observed.
 #[derive(Clone)]
@@ -41,62 +48,89 @@ impl EarlierRecord {
     /// The record of all runs, and when the connection closed or was last observed.
     pub(crate) fn merge(&self, current: &Connection, seen_at: Timestamp) -> (Connection, Timestamp) {
         let until_ns = nanos(current.closed_at.unwrap_or(seen_at));
-        // A recording may be imported after a later run.
-        let is_later = match (self.connection.closed_at, current.closed_at) {
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-            _ => until_ns >= self.until_ns,
-        };
-        let (old, new) = if is_later { (&self.connection, current) } else { (current, &self.connection) };
-        let mut merged = connection(old, new, self.overlaps);
-        let last_ns = if is_later { until_ns } else { self.until_ns };
-        let first_ns = self.began_ns.min(until_ns - whole_nanos(current.age_s));
-        let began_ns = merged.opened_at.map_or(first_ns, nanos);
+        // A recording may be imported after a later run. A record with the end of the connection is later than one without.
+        let is_later =
+            (current.closed_at.is_some(), until_ns) >= (self.connection.closed_at.is_some(), self.until_ns);
+        let first_ns = current.opened_at.map_or(until_ns - whole_nanos(current.age_s), nanos);
+        let opened_at = self.connection.opened_at.or(current.opened_at);
+        let began_ns = opened_at.map_or(self.began_ns.min(first_ns), nanos);
+        let earlier = aligned(&self.connection, self.began_ns, began_ns, current.closed_at);
+        let current = aligned(current, first_ns, began_ns, self.connection.closed_at);
+        let mut merged = connection(earlier, current, is_later, self.overlaps);
+        let last_ns = merged.closed_at.map_or(until_ns.max(self.until_ns), nanos);
         merged.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
         (settle::settled(merged), timestamp(last_ns))
     }
 }
 
+/// The record of a run that began at `from_ns`, to be merged into a record that begins at `began_ns`. `closed_at`: end of the connection as
+/// observed by the other run. If the run began later, it observed only the last subflows of a closed connection.
+fn aligned(record: &Connection, from_ns: i64, began_ns: i64, closed_at: Option<Timestamp>) -> Connection {
+    let mut record = record.clone();
+    let late = Nanos((from_ns - began_ns).max(0).unsigned_abs()).micros();
+    if let Some(found) = &mut record.bottlenecks {
+        let pairs = found.pairs.iter_mut().filter_map(|pair| pair.since.as_mut());
+        pairs.chain(found.shared_caps.iter_mut().map(|cap| &mut cap.since)).for_each(|since| *since += late);
+    }
+    if closed_at.is_some_and(|closed_at| nanos(closed_at) <= from_ns) {
+        record.observed = None;
+        record.subflows.iter_mut().for_each(|subflow| subflow.observed = Observed::default());
+    }
+    record
+}
+
 /// A known later value replaces an earlier value: counters of the kernel are totals over the life of a connection, but only the
 /// earlier run may have observed some times and names. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
-fn connection(old: &Connection, new: &Connection, overlaps: bool) -> Connection {
+fn connection(stored: Connection, current: Connection, is_later: bool, overlaps: bool) -> Connection {
+    let subflows = subflows(&stored.subflows, &current.subflows, is_later, overlaps);
+    let (old, new) = if is_later { (stored, current) } else { (current, stored) };
     let mut merged = new.clone();
-    merged.fill_unknown(old);
+    merged.fill_unknown(&old);
     // `None` is a known value: there is no outage.
     merged.outage_since = new.outage_since;
-    merged.subflows = subflows(&old.subflows, &new.subflows, overlaps);
     merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
     // The addresses of the initial subflow, which may have ended before the later run.
     (merged.local, merged.remote) = (old.local.or(new.local), old.remote.or(new.remote));
     merged.opened_at = old.opened_at.or(new.opened_at);
     merged.seen_open = merged.opened_at.is_some();
-    merged.fallback = fallback(old.fallback, new.fallback);
+    merged.fallback = known(old.fallback, new.fallback, |found| found.reason != FallbackReason::Unknown);
     merged.second_path = both(old.second_path, new.second_path, |old, new| SecondPath {
         after: old.after,
         after_bytes: old.after_bytes.or(new.after_bytes),
         effective_after_bytes: old.effective_after_bytes.or(new.effective_after_bytes),
     });
-    merged.bottlenecks = new.bottlenecks.clone().or_else(|| old.bottlenecks.clone());
+    // A run that began after the end dates the end of the last subflow.
+    merged.closed_at = old.closed_at.or(new.closed_at);
+    merged.bottlenecks = both(old.bottlenecks, new.bottlenecks, |old, new| verdicts(old, new, &subflows));
     merged.timeline = merged_timeline(&old.timeline, &new.timeline);
-    merged
+    Connection { subflows, ..merged }
 }
 
-fn fallback(old: Option<Fallback>, new: Option<Fallback>) -> Option<Fallback> {
-    old.filter(|old| old.reason != FallbackReason::Unknown).or(new).or(old)
+/// The earlier value, unless its reason is unknown.
+fn known<T: Copy>(old: Option<T>, new: Option<T>, is_known: fn(&T) -> bool) -> Option<T> {
+    old.filter(is_known).or(new).or(old)
 }
 
 fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
     subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
 
-/// Merges subflows in the order of the earlier run. New subflows follow; their places continue after the last one.
-fn subflows(old: &[Subflow], new: &[Subflow], overlaps: bool) -> Vec<Subflow> {
-    let known =
-        old.iter().map(|old| find(new, old).map_or_else(|| old.clone(), |new| subflow(old, new, overlaps)));
-    let (both, added): (Vec<_>, Vec<_>) = new.iter().partition(|new| find(old, new).is_some());
-    let last = old.iter().map(|old| old.place).max().unwrap_or(0);
-    let after = last.saturating_sub(u32::try_from(both.len()).unwrap_or(0));
-    let added = added.into_iter().map(|new| Subflow { place: new.place + after, ..new.clone() });
+/// Merges subflows in the order of the row. New subflows follow; their places continue after the last one.
+fn subflows(stored: &[Subflow], current: &[Subflow], is_later: bool, overlaps: bool) -> Vec<Subflow> {
+    let last = stored.iter().map(|stored| stored.place).max().unwrap_or(0);
+    let known = stored.iter().map(|stored| match find(current, stored) {
+        Some(found) if is_later => Subflow { place: stored.place, ..subflow(stored, found, overlaps) },
+        Some(found) => Subflow { place: stored.place, ..subflow(found, stored, overlaps) },
+        None => stored.clone(),
+    });
+    let added = current.iter().filter(|found| find(stored, found).is_none()).map(|found| {
+        let before =
+            current.iter().filter(|known| known.place < found.place && find(stored, known).is_some());
+        Subflow {
+            place: before.fold(last.saturating_add(found.place), |place, _| place.saturating_sub(1)),
+            ..found.clone()
+        }
+    });
     known.chain(added).collect()
 }
 
@@ -105,7 +139,6 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let mut merged = new.clone();
     merged.fill_unknown(old);
     Subflow {
-        place: old.place,
         progress_since: new.progress_since,
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
@@ -116,8 +149,36 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         observed: observed(old.observed, new.observed, overlaps),
+        closed: known(old.closed, new.closed, |closed| closed.reason != CloseReason::Unknown),
         ..merged
     }
+}
+
+/// Merges verdicts by pair. After a restart, the samples of the earlier run are missing, so a verdict stays until a run decides otherwise.
+fn verdicts(old: Bottlenecks, new: Bottlenecks, subflows: &[Subflow]) -> Bottlenecks {
+    let is_found =
+        new.pairs.iter().any(|pair| pair.verdict != Verdict::Unknown) || !new.shared_caps.is_empty();
+    if old.method != new.method {
+        return if is_found { new } else { old };
+    }
+    let mut pairs = new.pairs;
+    for known in old.pairs {
+        match pairs.iter_mut().find(|pair| (pair.a, pair.b) == (known.a, known.b)) {
+            None => pairs.push(known),
+            Some(pair) if pair.verdict == known.verdict => {
+                pair.since = known.since.or(pair.since);
+                pair.probability = pair.probability.or(known.probability);
+                pair.evidence = pair.evidence.or(known.evidence);
+            }
+            Some(pair) if pair.verdict == Verdict::Unknown => *pair = known,
+            Some(_) => {}
+        }
+    }
+    let ids = subflows.iter().map(|subflow| subflow.id);
+    let judged: Vec<_> = ids.filter(|id| pairs.iter().any(|pair| [pair.a, pair.b].contains(id))).collect();
+    let groups = groups(&judged, pairs.iter().map(|pair| (pair.a, pair.b, pair.verdict, pair.probability)));
+    let shared_caps = if is_found { new.shared_caps } else { old.shared_caps };
+    Bottlenecks { method: new.method, groups, pairs, shared_caps }
 }
 
 /// Adds the values of runs that do not overlap, because these observed different parts of the connection.
@@ -129,11 +190,8 @@ fn observed(old: Observed, new: Observed, overlaps: bool) -> Observed {
     }
 }
 
-fn both<T>(old: Option<T>, new: Option<T>, merge: impl FnOnce(T, T) -> T) -> Option<T> {
-    match (old, new) {
-        (Some(old), Some(new)) => Some(merge(old, new)),
-        (old, new) => old.or(new),
-    }
+fn both<T>(old: Option<T>, new: Option<T>, merge: impl Fn(T, T) -> T) -> Option<T> {
+    old.into_iter().chain(new).reduce(merge)
 }
 
 fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
@@ -161,7 +219,9 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
     let is_repeated = |entry: &TimelineEntry| {
         let is_kind = |other: &&TimelineEntry| discriminant(&other.event) == discriminant(&entry.event);
         let is_first = || new.iter().find(is_kind).is_some_and(|first| first.at == entry.at);
-        old.iter().any(|known| match (&known.event, &entry.event) {
+        let tolerance_ns = if entry.source == ObservedBy::Sampled { SAME_SAMPLED_NS } else { SAME_EVENT_NS };
+        let is_near = |known: &TimelineEntry| nanos(known.at).abs_diff(nanos(entry.at)) <= tolerance_ns;
+        old.iter().filter(is_kind).any(|known| match (&known.event, &entry.event) {
             (
                 SubflowStale { subflow, stale: true, .. },
                 SubflowStale { subflow: id, stale: true, silent },
@@ -169,11 +229,12 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
                 let silent = silent.map_or(0, |silent| silent.0.cast_signed() * 1_000);
                 subflow == id && nanos(entry.at) - silent <= nanos(known.at)
             }
-            (FellBack { .. }, FellBack { .. }) => true,
+            (FellBack { .. }, _) => true,
+            (TimelineEvent::Stalled { .. }, _) => is_near(known),
             (AddressAnnounced { .. } | PeerAddressAnnounced { .. } | PeerAddressRemoved { .. }, event) => {
-                known.event == *event && is_first()
+                known.event == *event && (is_near(known) || is_first())
             }
-            _ => known == entry,
+            (event, other) => event == other && is_near(known),
         })
     };
     old.iter().chain(new.iter().filter(|entry| !is_repeated(entry))).cloned().collect()
