@@ -28,6 +28,8 @@ const CHANGES_PER_RUN: i64 = 1 << 36;
 
 /// Size of a reserve file. When the disk is full, it is deleted to make room for merging the log, so that old connections can be deleted.
 const RESERVE_BYTES: i64 = 4 << 20;
+/// The part of the reserve that stays for the row of the run.
+const LAST_RESERVE_BYTES: i64 = 256 << 10;
 
 pub(crate) struct DatabaseFile {
     pub(crate) database: Database,
@@ -58,17 +60,24 @@ impl DatabaseFile {
             run,
             next_change: run.saturating_mul(CHANGES_PER_RUN),
         };
-        file.reserve_space();
+        file.reserve_space(RESERVE_BYTES);
         Ok(file)
     }
 
-    /// Creates the reserve, if there is room for it. A link that another user has put there is not followed.
-    fn reserve_space(&self) {
+    /// Replaces the reserve by one of this size, if there is room for it. A link that another user has put there is not followed.
+    pub(crate) fn reserve_space(&self, bytes: i64) {
         let _ = std::fs::remove_file(&self.reserve);
         let file = File::options().create_new(true).write(true).mode(0o600).open(&self.reserve);
-        if file.is_ok_and(|file| fallocate(file, FallocateFlags::empty(), 0, RESERVE_BYTES).is_err()) {
+        if file.is_ok_and(|file| fallocate(file, FallocateFlags::empty(), 0, bytes).is_err()) {
             let _ = std::fs::remove_file(&self.reserve);
         }
+    }
+
+    /// Makes room for the last connections. The log is merged after each transaction, so that it needs little of this room. Each attempt to write
+    /// ends soon after the deadline.
+    pub(crate) fn use_reserve(&self) {
+        self.reserve_space(LAST_RESERVE_BYTES);
+        let _ = self.database.execute_batch("PRAGMA wal_autocheckpoint = 1; PRAGMA busy_timeout = 50");
     }
 
     /// Writes changes in one transaction, together with the row of the run. Without `run_row`, updates only the end time of the run.
@@ -153,7 +162,7 @@ impl DatabaseFile {
         self.merge_log();
         let second = self.retention.enforce(&self.database, limits, now_ns, &mut self.names);
         self.merge_log();
-        self.reserve_space();
+        self.reserve_space(RESERVE_BYTES);
         second
     }
 

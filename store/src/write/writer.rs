@@ -92,16 +92,26 @@ impl Writer {
             }
         }
         self.run.has_ended = true;
-        if let Some(last) = self.previous.take() {
-            self.write_last_states(&last, deadline);
+        let previous = self.previous.take();
+        if let Some(last) = &previous {
+            self.write_last_states(last, deadline);
+            if self.backlog.len() > 0 {
+                self.file.use_reserve();
+            }
             while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
-                self.save(&[], &last, true);
+                self.file.merge_log();
+                self.save(&[], last, true);
             }
         }
         let unread = self.unread.as_ref().map_or(0, |batch| batch.finals.len() + batch.connections());
         let lost = (self.backlog.len() + unread) as u64;
         self.status.with(|status| status.losses.flows_lost += lost);
+        if let Some(last) = previous.filter(|_| lost > 0) {
+            self.file.reserve_space(0);
+            let row = self.status.with(|status| self.run.row(self.file.run, &last, status));
+            let _ = self.file.commit(last.at, Some(&row), std::iter::empty(), &Limits::none());
+        }
         self.file.merge_log();
     }
 
