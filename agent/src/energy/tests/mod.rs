@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "small random numbers")]
 
 mod calibrate;
+mod calibration;
 mod conservation;
 mod curves;
 mod faults;

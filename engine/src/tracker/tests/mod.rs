@@ -12,3 +12,4 @@ mod path;
 mod progress;
 mod records;
 mod reuse;
+mod stall;
