@@ -83,15 +83,15 @@ impl StoreError {
     pub(crate) fn duplicate(path: &Path, run: i64, began: Timestamp) -> Self {
         let path = path.display();
         let advice = "name another file to import it again";
-        let text = format!("{path} has this recording already: run {run}, which began at {began}; {advice}");
-        Self::lasting(text)
+        Self::lasting(format!(
+            "{path} has this recording already: run {run}, which began at {began}; {advice}"
+        ))
     }
 
     /// A program began to write the file while it was read without locks.
     pub(crate) fn changed(path: &Path) -> Self {
-        let cause = "was changed by another program while it was read";
-        let text = format!("{} {cause}; run this command again", path.display());
-        Self { text, kind: ErrorKind::Temporary }
+        let text = "was changed by another program while it was read; run this command again";
+        Self { text: format!("{} {text}", path.display()), kind: ErrorKind::Temporary }
     }
 
     /// Reading the open file failed.

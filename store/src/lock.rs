@@ -32,13 +32,9 @@ impl Lock {
         };
         loop {
             let mut options = File::options();
+            options.create(true).truncate(false).write(true).mode(0o600);
             // A link that another user has put there is not followed.
-            options
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .mode(0o600)
-                .custom_flags(OFlag::O_NOFOLLOW.bits());
+            options.custom_flags(OFlag::O_NOFOLLOW.bits());
             let file = options.open(&name).map_err(refuse)?;
             match file.try_lock() {
                 Ok(()) => {}

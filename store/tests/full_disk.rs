@@ -12,10 +12,12 @@ use jiff::SignedDuration;
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::SocketCookie;
 use mpwatch_store::{Archive, Limits, Period, Store, StoreError};
+use mpwatch_testkit::{poll_until, skip};
 
 /// Name of the variable with the small file system; set in the process that fills it.
 const DISK: &str = "MPWATCH_TEST_DISK";
 const PER_SNAPSHOT: u64 = 1_500;
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn deliver(store: &Store, turn: u64) {
     let connections = (1..=PER_SNAPSHOT).map(|nth| {
@@ -32,16 +34,13 @@ fn write_to_full_disk(disk: &Path) {
     let file = disk.join("flows.db");
     let store = Store::open(&file, &Limits::none()).unwrap();
     deliver(&store, 0);
-    while store.figures().written < PER_SNAPSHOT {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let are_written = || (store.figures().written == PER_SNAPSHOT).then_some(());
+    poll_until("the first connections", TIMEOUT, are_written).unwrap();
     let mut other = std::fs::File::create(disk.join("other")).unwrap();
     while other.write(&[1; 4_096]).is_ok() {}
     // More than the free space, the log and the reserve can take.
     (1..=6).for_each(|turn| deliver(&store, turn));
-    while store.figures().waiting == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    poll_until("a full disk", TIMEOUT, || (store.figures().waiting > 0).then_some(())).unwrap();
     let losses = store.close_within(Duration::from_secs(2));
     let (mut stored, mut lost, mut cut_short) = (0, 0, None);
     let parts = Archive::open(&file).unwrap().parts(Period::default(), None, usize::MAX, |report, _| {
@@ -71,8 +70,7 @@ fn the_reserve_takes_connections_that_wait_at_the_end() {
         unshare
     };
     if !isolated("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this user may not mount a file system in a namespace");
-        return;
+        return skip("this user may not mount a file system in a namespace");
     }
     let test = "exec \"$1\" the_reserve_takes_connections_that_wait_at_the_end --exact --nocapture";
     assert!(isolated(test).status().unwrap().success());

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection as Database;
 
-use super::tables::{INDEX, NAMES, TableInfo, VERSION, column_names, tables};
+use super::tables::{INDEX, NAMES, VERSION, column_names, tables};
 use super::views::views;
 
 /// Creates everything that the database lacks, in one transaction. `is_new`: it has no table.
@@ -15,22 +15,17 @@ pub(crate) fn create(database: &Database, is_new: bool) -> rusqlite::Result<()> 
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     for table in tables() {
-        add_missing_columns(&transaction, &table)?;
+        let existing = column_names(&transaction, table.name)?;
+        for column in table.columns.iter().filter(|column| !existing.contains(&column.name)) {
+            let declaration = column.declaration();
+            transaction.execute_batch(&format!("ALTER TABLE {} ADD COLUMN {declaration}", table.name))?;
+        }
     }
     transaction.execute_batch(INDEX)?;
     for (name, query) in views() {
         replace_view(&transaction, name, &query)?;
     }
     transaction.commit()
-}
-
-fn add_missing_columns(database: &Database, table: &TableInfo) -> rusqlite::Result<()> {
-    let existing = column_names(database, table.name)?;
-    for column in table.columns.iter().filter(|column| !existing.contains(&column.name)) {
-        let declaration = column.declaration();
-        database.execute_batch(&format!("ALTER TABLE {} ADD COLUMN {declaration}", table.name))?;
-    }
-    Ok(())
 }
 
 fn replace_view(database: &Database, name: &str, query: &str) -> rusqlite::Result<()> {

@@ -84,12 +84,12 @@ impl Tracked {
             stop_rates(connection.to_mut());
         }
         let is_new = !self.is_written && self.earlier.is_none();
-        let Some(earlier) = &self.earlier else {
-            return Change { number: self.number, is_new, connection, seen_at, sampled, runs: 1 };
-        };
-        let (merged, seen_at) = earlier.merge(&connection, seen_at);
-        let (connection, runs) = (Cow::Owned(merged), earlier.runs);
-        Change { number: self.number, is_new, connection, seen_at, sampled, runs }
+        let mut change = Change { number: self.number, is_new, connection, seen_at, sampled, runs: 1 };
+        if let Some(earlier) = &self.earlier {
+            let (merged, seen_at) = earlier.merge(&change.connection, seen_at);
+            change = Change { connection: Cow::Owned(merged), seen_at, runs: earlier.runs, ..change };
+        }
+        change
     }
 
     /// The change that its state in a snapshot requires. `before`: its state in the previous snapshot.

@@ -50,16 +50,9 @@ impl DatabaseFile {
         let path = PathBuf::from(database.path().unwrap_or_default());
         let identity = std::fs::metadata(&path).ok().map(|metadata| identity(&metadata));
         let run = next_number(&database, "run")?;
-        let file = Self {
-            reserve: with_suffix(&path, "-reserve"),
-            database,
-            path,
-            identity,
-            names: KnownNames::default(),
-            retention: Retention::default(),
-            run,
-            next_change: run.saturating_mul(CHANGES_PER_RUN),
-        };
+        let (reserve, next_change) = (with_suffix(&path, "-reserve"), run.saturating_mul(CHANGES_PER_RUN));
+        let (names, retention) = (KnownNames::default(), Retention::default());
+        let file = Self { database, path, identity, names, retention, reserve, run, next_change };
         file.reserve_space(RESERVE_BYTES);
         Ok(file)
     }
@@ -73,11 +66,12 @@ impl DatabaseFile {
         }
     }
 
-    /// Makes room for the last connections. The log is merged after each transaction, so that it needs little of this room. Each attempt to write
-    /// ends soon after the deadline.
+    /// Makes room for the last connections. The log is merged now and after each transaction, so that it needs little of this room. Later attempts
+    /// to write do not wait long for another program.
     pub(crate) fn use_reserve(&self) {
         self.reserve_space(LAST_RESERVE_BYTES);
-        let _ = self.database.execute_batch("PRAGMA wal_autocheckpoint = 1; PRAGMA busy_timeout = 50");
+        let _ = self.database.execute_batch("PRAGMA busy_timeout = 50; PRAGMA wal_autocheckpoint = 1");
+        self.merge_log();
     }
 
     /// Writes changes in one transaction, together with the row of the run. Without `run_row`, updates only the end time of the run.

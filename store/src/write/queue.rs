@@ -38,7 +38,7 @@ impl Batch {
         Self {
             snapshot: Arc::clone(snapshot),
             finals: VecDeque::new(),
-            now_idle: Vec::new(),
+            now_idle: vec![],
             has_replaced: false,
         }
     }

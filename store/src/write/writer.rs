@@ -38,15 +38,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(database: Database, status: Arc<SharedStatus>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            file: DatabaseFile::new(database)?,
-            run: Run::default(),
-            backlog: Backlog::default(),
-            status,
-            changes: None,
-            previous: None,
-            unread: None,
-        })
+        let (file, run, backlog) = (DatabaseFile::new(database)?, Run::default(), Backlog::default());
+        Ok(Self { file, run, backlog, status, changes: None, previous: None, unread: None })
     }
 
     /// Writes the changes of a batch.
@@ -95,12 +88,9 @@ impl Writer {
         let previous = self.previous.take();
         if let Some(last) = &previous {
             self.write_last_states(last, deadline);
-            if self.backlog.len() > 0 {
-                self.file.use_reserve();
-            }
             while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
-                self.file.merge_log();
+                self.file.use_reserve();
                 self.save(&[], last, true);
             }
         }
