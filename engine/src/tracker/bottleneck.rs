@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Passes delay samples to the detector of their connection, and reports the bottlenecks that it finds.
 
-use mpwatch_model::flow::bottleneck::{Bottlenecks, DetectionMethod, PairVerdict, SharedCap, Verdict};
+use mpwatch_model::flow::bottleneck::{
+    Bottlenecks, DetectionMethod, Evidence, PairVerdict, SharedCap, Verdict,
+};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
@@ -108,7 +110,13 @@ fn evaluation(
     let Some(paths) = paths(flow, (a, b)) else { return own };
     let is_shared = pool.is_shared(paths);
     match pool.pair(paths) {
-        Some(pair) if is_shared || pair.disagrees_with(own.verdict) => pair.evaluation(&own),
+        Some(pair) if is_shared => pair.evaluation(&own),
+        Some(pair) if pair.disagrees_with(own.verdict) => {
+            // Elimination closes a subflow over another path only if several connections were compared.
+            let found = pair.evaluation(&own);
+            let alone = |evidence| Evidence { connections: None, pooled_paths: None, ..evidence };
+            PairEvaluation { evidence: found.evidence.map(alone), ..found }
+        }
         None if is_shared && own.verdict != Verdict::NoBottleneck => {
             PairEvaluation { verdict: Verdict::Unknown, since: None, ..own }
         }

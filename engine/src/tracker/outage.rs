@@ -36,8 +36,10 @@ impl Flow {
             // At the last evaluation, the data had waited since the start of a known outage. A record may begin at other times: earlier if the last
             // DATA_ACK of a burst came late, later if the peer's retransmissions counted as progress. The subflows keep few stalls: if the record
             // begins after the last evaluation, the record of the known outage was overwritten, and the outage ended before.
-            let evaluated_at = self.evaluated_at;
+            let (evaluated_at, delivered_at) = (self.evaluated_at, self.delivered_at);
             let waited = self.outage_since.filter(|since| *since < to && from <= evaluated_at);
+            // Undelivered data is dated by a tick, so an earlier record is more precise.
+            let waited = waited.map(|since| if since == delivered_at { since.min(from) } else { since });
             if let Some(since) =
                 self.outage_since.take_if(|since| *since + MIN_STALL <= from && from > evaluated_at)
             {

@@ -91,6 +91,8 @@ pub struct PooledPair {
     decision: Decision,
     /// Running mean of the log-odds of sharing.
     odds: f64,
+    /// Length of the longest window so far, in steps.
+    steps: u64,
     updated: Nanos,
     /// Evidence of the last evaluation that did not contradict the verdict.
     evidence: Evidence,
@@ -190,8 +192,10 @@ impl Pool {
             // A short window counts less: the first seconds of two links are often alike.
             let weight = scaled.steps as f64 / WINDOW as f64;
             let odds = (scaled.odds * weight).clamp(-MAX_ODDS, MAX_ODDS);
-            // A window that still grows contains all that was in the earlier ones.
-            let odds = running_mean(known.filter(|_| scaled.steps == WINDOW).map(|known| known.odds), odds);
+            // A window longer than all before contains all that was in them. A new path shortens the windows of all pairs.
+            let counts = |known: &&PooledPair| scaled.steps == WINDOW || known.steps > scaled.steps;
+            let odds = running_mean(known.filter(counts).map(|known| known.odds), odds);
+            let steps = known.map_or(scaled.steps, |known| known.steps.max(scaled.steps));
             let mut decision = known.map_or_else(Decision::default, |known| known.decision);
             decision.update(Some(odds), Verdict::Unknown, at, EVALUATIONS_TO_WITHDRAW);
             let is_against = match decision.verdict {
@@ -201,7 +205,7 @@ impl Pool {
             };
             let kept = known.filter(|_| is_against).map(|known| known.evidence);
             let evidence = kept.unwrap_or_else(|| self.evidence(paths, compared.len(), to, &scaled));
-            self.pairs.insert(paths, PooledPair { decision, odds, updated: at, evidence });
+            self.pairs.insert(paths, PooledPair { decision, odds, steps, updated: at, evidence });
         }
         self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }

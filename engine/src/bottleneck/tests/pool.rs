@@ -37,16 +37,27 @@ fn simulate(links: &[usize], connections: u64, seconds: u64, queue_us: u64) -> P
 
 /// As [`simulate`]. `untraced`: highest share of a link that other traffic takes; it changes every 200 ms.
 fn simulate_mixed(links: &[usize], connections: u64, seconds: u64, queue_us: u64, untraced: f64) -> Pool {
+    simulate_late(links, connections, [0, seconds * 10], queue_us, untraced)
+}
+
+/// As [`simulate_mixed`], with times in tenths of a second. The last path is used only from `joins` on.
+fn simulate_late(
+    links: &[usize],
+    connections: u64,
+    [joins, end]: [u64; 2],
+    queue_us: u64,
+    untraced: f64,
+) -> Pool {
     let (mut pool, mut state, mut left) = (Pool::default(), 7, [SEGMENTS; 2]);
     let subflows: Vec<(u64, u8)> = (0..connections)
         .flat_map(|connection| (0..links.len()).map(move |path| (connection, u8::try_from(path).unwrap())))
         .collect();
     let (mut weights, mut delivered) = (vec![1.0; subflows.len()], vec![0.0; subflows.len()]);
-    for batch in 0..seconds * 10 {
+    for batch_number in 0..end {
         let mut samples = vec![Vec::new(); subflows.len()];
         for step in 0..10 {
-            let at = 1_000_000_000 + (batch * 10 + step) * STEP;
-            if (batch * 10 + step) % 20 == 0 {
+            let at = 1_000_000_000 + (batch_number * 10 + step) * STEP;
+            if (batch_number * 10 + step) % 20 == 0 {
                 left = left.map(|_| SEGMENTS * (1.0 - untraced * random(&mut state)));
             }
             for weight in &mut weights {
@@ -62,8 +73,8 @@ fn simulate_mixed(links: &[usize], connections: u64, seconds: u64, queue_us: u64
                     .sum();
                 delivered[index] += left[link] * weights[index] / sum;
                 let period = [50, 37][link];
-                let queue = queue_us / 2 + queue_us / 2 * ((batch * 10 + step) % period) / period;
-                let rtt = if batch == 0 { 10_000 } else { 10_000 + queue };
+                let queue = queue_us / 2 + queue_us / 2 * ((batch_number * 10 + step) % period) / period;
+                let rtt = if batch_number == 0 { 10_000 } else { 10_000 + queue };
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
                 let count = delivered[index] as u32;
                 samples[index].push(DelaySample {
@@ -77,6 +88,9 @@ fn simulate_mixed(links: &[usize], connections: u64, seconds: u64, queue_us: u64
         }
         for ((connection, number), samples) in subflows.iter().zip(samples) {
             let batch = SampleBatch { id: id(*connection, *number), samples };
+            if batch_number < joins && usize::from(*number) + 1 == links.len() {
+                continue;
+            }
             pool.add(path(*number), *connection, MSS, &batch);
         }
     }
@@ -93,6 +107,19 @@ fn result(pool: &Pool, a: u8, b: u8) -> Option<PairEvaluation> {
         evidence: None,
     };
     pool.pair((path(a), path(b))).map(|pair| pair.evaluation(&unknown))
+}
+
+/// The windows of all pairs begin at the newest path, so they become short.
+#[test]
+fn a_path_that_joins_later_does_not_make_known_pairs_uncertain() {
+    let links = [0, 1, 0, 1, 0];
+    let before = result(&simulate_late(&links, 5, [200, 199], 20_000, 0.0), 0, 2).unwrap();
+    let after = result(&simulate_late(&links, 5, [200, 214], 20_000, 0.0), 0, 2).unwrap();
+    assert_eq!(
+        (before.verdict, after.verdict, after.since),
+        (Verdict::Shared, Verdict::Shared, before.since)
+    );
+    assert!(after.probability > Some(0.98), "{after:?}");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_stall_recorded_after_the_outage_was_reported_is_not_reported_again() {
 #[test]
 fn idle_time_before_an_outage_does_not_belong_to_it() {
     let mut tracker = tracker(Closed::Keep);
-    for now in (9_000..10_900).step_by(200) {
+    for now in (9_100..10_900).step_by(200) {
         apply(&mut tracker, now, &[]);
     }
     let stall = Stall { from: Nanos(8_000 * MS), to: Nanos(ANSWERED * MS), unacked: Some(true) };
@@ -147,7 +147,7 @@ fn an_outage_whose_record_was_overwritten_is_reported_until_the_next_stall() {
 /// A peer with Linux 6.18 and a full receive buffer: TCP acknowledges each segment, MPTCP acknowledges none.
 #[test]
 fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
-    let state = |window: u64| {
+    let state = |window: u64, stalls: &[Stall]| {
         let mut tracker = tracker(Closed::Keep);
         let mut found = Vec::new();
         for second in 10..20 {
@@ -159,6 +159,8 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
             };
             let mut record = subflow(11, second * 1_000 * MS, second * 500);
             record.msk = Some(view.clone());
+            record.stalls = if second < 18 { Vec::new() } else { stalls.to_vec() };
+            record.progress = Some(Nanos(second * 1_000 * MS));
             (record.waiting.in_flight, record.waiting.window) = (1, Bytes(window));
             record.waiting.last_ack = Some(Nanos((second * 1_000 - 10) * MS));
             record.waiting.busy_since = Some(Nanos((second * 1_000 - 5) * MS));
@@ -172,11 +174,14 @@ fn a_peer_that_accepts_nothing_on_a_path_that_works_causes_an_outage() {
         (found, outages(tracker))
     };
     let since = Some(12_000);
-    let (found, ended) = state(100_000);
+    let (found, ended) = state(100_000, &[]);
     assert_eq!(found, [None, None, None, None, since, since, since, since, None, None]);
     assert_eq!(ended, [(12_000, 17_990)]);
+    // A record has the time of the last DATA_ACK, a tick only notices it.
+    let stall = Stall { from: Nanos(11_400 * MS), to: Nanos(17_950 * MS), unacked: Some(true) };
+    assert_eq!(state(100_000, &[stall]).1, [(11_400, 17_950)]);
     // No outage is reported if the receiver has closed its window.
-    assert_eq!(state(100).0, [None; 10]);
+    assert_eq!(state(100, &[]).0, [None; 10]);
 }
 
 /// The peer discarded data while its window was closed. The stall until that data is retransmitted begins after the last tick with a closed window.
