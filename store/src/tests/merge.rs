@@ -104,6 +104,8 @@ fn lingering() -> [Connection; 2] {
     second.subflows[0].closed = Some(Closed { at: fixture::at(30_000_000), reason: CloseReason::Unknown });
     (second.observed, second.bytes_sent, second.bytes_received) = (None, None, None);
     (second.closed_at, second.age_s) = (Some(fixture::at(30_000_000)), 10.0);
+    let (at, source) = (fixture::at(30_000_000), ObservedBy::Tracepoint);
+    second.timeline.push(TimelineEntry { at, source, event: TimelineEvent::Closed });
     [first, second].map(settled)
 }
 
@@ -121,6 +123,8 @@ fn the_end_of_a_connection_is_kept_while_a_subflow_lingers() {
         let found = read(&file).0.connections.remove(0);
         assert_eq!((found.closed_at, found.partly_observed), (first.closed_at, false));
         assert!((found.age_s - 12.0).abs() < 1e-6, "{}", found.age_s);
+        let ends = found.timeline.iter().filter(|entry| entry.event == TimelineEvent::Closed);
+        assert_eq!(ends.map(|entry| entry.at).collect::<Vec<_>>(), first.closed_at.as_slice());
         assert_eq!((found.flow_class, found.jain_index), (FlowClass::Long, first.jain_index));
         assert_eq!(found.observed, first.observed);
         let subflow = found.subflows.iter().find(|subflow| subflow.id == second.subflows[0].id).unwrap();
@@ -170,10 +174,15 @@ fn an_event_that_two_runs_date_differently_is_listed_once() {
             _ => {}
         }
     }
+    // It begins within a second of a known stall, but lasts longer.
+    let longer =
+        TimelineEntry { at: fixture::at(6_500_000), source: ObservedBy::Sampled, event: stall(5_000_000) };
+    second.timeline.push(longer.clone());
     run(&file, 0, vec![vec![first.clone()]]);
     run(&file, 0, vec![vec![second]]);
     let found = read(&file).0.connections.remove(0);
     let mut expected = first.timeline;
+    expected.push(longer);
     let later =
         TimelineEntry { at: fixture::at(6_002_040), source: ObservedBy::Tracepoint, event: stall(300_000) };
     expected.push(later);

@@ -219,8 +219,11 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
     let is_repeated = |entry: &TimelineEntry| {
         let is_kind = |other: &&TimelineEntry| discriminant(&other.event) == discriminant(&entry.event);
         let is_first = || new.iter().find(is_kind).is_some_and(|first| first.at == entry.at);
-        let tolerance_ns = if entry.source == ObservedBy::Sampled { SAME_SAMPLED_NS } else { SAME_EVENT_NS };
-        let is_near = |known: &TimelineEntry| nanos(known.at).abs_diff(nanos(entry.at)) <= tolerance_ns;
+        let is_near = |known: &TimelineEntry| {
+            let is_sampled = [known.source, entry.source].contains(&ObservedBy::Sampled);
+            let tolerance_ns = if is_sampled { SAME_SAMPLED_NS } else { SAME_EVENT_NS };
+            nanos(known.at).abs_diff(nanos(entry.at)) <= tolerance_ns
+        };
         old.iter().filter(is_kind).any(|known| match (&known.event, &entry.event) {
             (
                 SubflowStale { subflow, stale: true, .. },
@@ -230,12 +233,19 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
                 subflow == id && nanos(entry.at) - silent <= nanos(known.at)
             }
             (FellBack { .. }, _) => true,
-            (TimelineEvent::Stalled { .. }, _) => is_near(known),
+            (TimelineEvent::Stalled { gap: a }, TimelineEvent::Stalled { gap: b }) => {
+                // One stall ends at one time too.
+                is_near(known) && a.0.abs_diff(b.0) <= SAME_SAMPLED_NS / 1_000
+            }
             (AddressAnnounced { .. } | PeerAddressAnnounced { .. } | PeerAddressRemoved { .. }, event) => {
                 known.event == *event && (is_near(known) || is_first())
             }
             (event, other) => event == other && is_near(known),
         })
     };
-    old.iter().chain(new.iter().filter(|entry| !is_repeated(entry))).cloned().collect()
+    let is_end = |entry: &TimelineEntry| entry.event == TimelineEvent::Closed;
+    let end = old.iter().chain(new).filter(|entry| is_end(entry)).map(|entry| entry.at).min();
+    let merged = old.iter().chain(new.iter().filter(|entry| !is_repeated(entry)));
+    // A run that finds only a lingering subflow dates the end of the connection later.
+    merged.filter(|entry| !is_end(entry) || Some(entry.at) == end).cloned().collect()
 }
