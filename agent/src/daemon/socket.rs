@@ -270,9 +270,11 @@ impl Shared {
         Some(line)
     }
 
-    /// Size of all snapshots in memory as text, in bytes.
+    /// Size of all snapshots in memory as text, in bytes, without the latest one: all readers share it.
     fn unread(&self) -> usize {
-        lock(&self.texts).iter().filter_map(Weak::upgrade).map(|text| text.len()).sum()
+        let latest = lock(&self.latest).as_ref().map_or(0, |text| text.len());
+        let texts: usize = lock(&self.texts).iter().filter_map(Weak::upgrade).map(|text| text.len()).sum();
+        texts.saturating_sub(latest)
     }
 
     fn serve(&self, output: &Output, lines: Receiver<Line>) -> io::Result<()> {

@@ -71,9 +71,10 @@ fn readers_that_read_nothing_share_one_text_of_the_latest_snapshot() {
         thread::sleep(Duration::from_millis(5));
     }
     let text = lock(&shared.latest).clone().unwrap();
-    assert_eq!(shared.unread(), text.len(), "one text");
+    assert_eq!(shared.unread(), 0, "all readers share the latest text");
     shared.keep(Arc::new(fixture::snapshot(Vec::new())));
     assert!(lock(&shared.latest).is_none(), "a new reader gets the next snapshot");
+    assert_eq!(shared.unread(), text.len(), "one text");
     for (reader, peer, serving) in attached {
         drop((reader, peer));
         assert!(serving.join().unwrap().is_err(), "the reader has left");
