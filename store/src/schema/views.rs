@@ -145,9 +145,17 @@ pub(crate) fn bottleneck_columns() -> Vec<ViewColumn> {
     columns
 }
 
-/// Fields of events that have a column of their own in `v_event`, with the same name except `total`.
-const EVENT_FIELDS: [&str; 8] =
-    ["gap_us", "stale", "silent_us", "backup", "total", "address_id", "address", "reason"];
+/// Fields of events that have a column of their own in `v_event`, and the column's name.
+const EVENT_FIELDS: [(&str, &str); 8] = [
+    ("gap_us", "gap_us"),
+    ("stale", "stale"),
+    ("silent_us", "silent_us"),
+    ("backup", "backup"),
+    ("total", "addresses"),
+    ("address_id", "address_id"),
+    ("address", "address"),
+    ("reason", "reason"),
+];
 
 /// The query of `v_event`: the rows of the table, and the steps that follow from columns (see [`super::timeline`]).
 fn events(table: &TableInfo) -> String {
@@ -170,8 +178,7 @@ fn events(table: &TableInfo) -> String {
             "SELECT c.id, s.{at}, 'tracepoint', '{event}', {SUBFLOW_ID}, {nulls}{reason} FROM connection AS c JOIN subflow AS s ON s.connection = c.id WHERE s.{at} IS NOT NULL AND {unless}"
         )
     };
-    let name = |field| if field == "total" { "addresses" } else { field };
-    let fields = EVENT_FIELDS.map(|field| format!("e.detail ->> '{field}' AS {}", name(field)));
+    let fields = EVENT_FIELDS.map(|(field, name)| format!("e.detail ->> '{field}' AS {name}"));
     [
         format!("SELECT {}, {} FROM event AS e", listed(&table.shown("e", &["number"])), fields.join(", ")),
         of_connection("opened", "c.began_ns", "c.seen_open"),

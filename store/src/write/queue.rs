@@ -38,7 +38,7 @@ impl Batch {
         Self {
             snapshot: Arc::clone(snapshot),
             finals: VecDeque::new(),
-            now_idle: vec![],
+            now_idle: Vec::new(),
             has_replaced: false,
         }
     }
