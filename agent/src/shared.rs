@@ -11,6 +11,7 @@ use mpwatch_engine::bottleneck::NewMethod;
 use mpwatch_engine::tracker::Tracker;
 use mpwatch_model::host::energy::EnergySource;
 use mpwatch_model::kernel::cpu::LedgerMode;
+use mpwatch_model::kernel::endpoint::printable_lines;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 use mpwatch_model::snapshot::{Report, Snapshot};
 
@@ -46,7 +47,8 @@ pub fn run_program(name: &str, command: impl FnOnce() -> anyhow::Result<ExitCode
         Ok(code) => code,
         Err(error) if exit::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{name}: {}", exit::message(&error));
+            // The text may quote a damaged or hostile file.
+            eprintln!("{name}: {}", printable_lines(&exit::message(&error)));
             exit::code(&error)
         }
     }

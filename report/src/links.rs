@@ -16,6 +16,10 @@ use crate::csv::{cell, text};
 
 const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 
+/// Maximum number of minutes (a month) over which bytes are spread. Of bytes in a longer interval, for example after a wrong clock was set, the
+/// time is unknown: they belong to its last minute.
+const MAX_MINUTES: i128 = 31 * 24 * 60;
+
 const HEADER: [&str; 7] =
     ["minute", "netns", "interface", "bytes_sent", "bytes_received", "share_sent", "share_received"];
 
@@ -85,7 +89,8 @@ fn spread(from: CounterReading, to: CounterReading, mut assign: impl FnMut(i128,
     let duration = to.at_ns - from.at_ns;
     let last = to.at_ns.div_euclid(NANOS_PER_MINUTE);
     let mut assigned = Payload::default();
-    for minute in from.at_ns.min(to.at_ns).div_euclid(NANOS_PER_MINUTE)..=last {
+    let first = from.at_ns.min(to.at_ns).div_euclid(NANOS_PER_MINUTE);
+    for minute in if last - first > MAX_MINUTES { last } else { first }..=last {
         let elapsed = ((minute + 1) * NANOS_PER_MINUTE - from.at_ns).min(duration);
         let until: Payload =
             if minute == last { total } else { total.map(|bytes| fraction(bytes, elapsed, duration)) };
@@ -208,6 +213,15 @@ mod tests {
         assert_eq!(sent[..4], ["100", "400", "400", "100"], "{rows:?}");
         assert_eq!(sum(&rows, 3), 1_000);
         assert_eq!(rows[0][0], "2026-03-01T12:00:00Z");
+    }
+
+    #[test]
+    fn bytes_of_more_than_a_month_belong_to_the_last_minute() {
+        let mut flow = fixture::connection(1, 1);
+        flow.subflows[0].created_at = Some(Timestamp::UNIX_EPOCH);
+        let bytes = flow.subflows[0].bytes_sent.0;
+        let rows = rows(&fixture::report(vec![flow]), &CounterSeries::new());
+        assert_eq!((rows.len(), sum(&rows, 3)), (1, bytes), "{rows:?}");
     }
 
     #[test]

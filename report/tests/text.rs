@@ -136,6 +136,7 @@ fn no_name_can_control_the_terminal() {
     (connection.netns, connection.cgroup) = ("a\rb".to_owned(), Some("/\x1b]0;x\x07".to_owned()));
     let mut report = fixture::report(vec![connection]);
     (report.run.host.name, report.run.host.kernel) = ("\x1bx".to_owned(), "6\x07".to_owned());
+    report.run.cut_short = Some("unknown variant \x1b]0;x\x07".to_owned());
     let text = text::report(&report);
     assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
     assert!(text.lines().all(|line| !line.starts_with("fake")));

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use mpwatch_model::kernel::endpoint::printable;
+
 use super::values::Sums;
 
 /// The lines of a family. Empty: all its values are unknown.
@@ -35,7 +37,7 @@ impl Samples<'_> {
         let _ = write!(self.lines, "{}{suffix}", self.name);
         let mut separator = '{';
         for (name, value) in self.label_names.iter().zip(label_values) {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let value = printable(value).replace('\\', "\\\\").replace('"', "\\\"");
             let _ = write!(self.lines, "{separator}{name}=\"{value}\"");
             separator = ',';
         }

@@ -5,6 +5,7 @@ use std::io::{self, Error, ErrorKind, Write as _};
 use std::time::Duration;
 
 use flate2::write::GzEncoder;
+use mpwatch_model::kernel::endpoint::printable_lines;
 use tokio_rustls::rustls;
 use ureq::http::HeaderMap;
 use ureq::tls::TlsConfig;
@@ -99,7 +100,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).trim().to_owned()
+        printable_lines(String::from_utf8_lossy(&self.body).trim())
     }
 
     /// Whether the same request may succeed later.

@@ -98,6 +98,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The same for text of several lines, such as the answer of a server. Tabs are kept.
+pub fn printable_lines(text: &str) -> String {
+    let keep = |c: char| if is_unprintable(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    text.chars().map(keep).collect()
+}
+
 /// Length of the IP header of this address family, in bytes, without options.
 pub fn ip_header_bytes(address: IpAddr) -> u64 {
     match address {
@@ -137,6 +143,7 @@ mod tests {
         for bidi in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{2028}".chars() {
             assert_eq!(printable(&format!("ssh{bidi}d")), "ssh\u{fffd}d");
         }
+        assert_eq!(printable_lines("a\tb\n\x1b[2J"), "a\tb\n\u{fffd}[2J");
         assert_eq!(printable("שרת"), "שרת", "letters of all scripts are kept");
     }
 }

@@ -8,6 +8,7 @@ use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::flows;
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::ConnectionId;
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::snapshot::Report;
 
@@ -50,7 +51,7 @@ pub(crate) fn summary(report: &Report) -> String {
     let fell_back = number(|end| end.carried_by() == CarriedBy::Fallback);
     let fell_back = if fell_back > 0 { format!(" ({fell_back} fell back to TCP)") } else { String::new() };
     let complete = match (&report.run.cut_short, report.losses.any()) {
-        (Some(why), _) => format!("RECORDING CUT SHORT: {why}"),
+        (Some(why), _) => format!("RECORDING CUT SHORT: {}", printable(why)),
         (None, true) => "MPWATCH'S RECORDS ARE INCOMPLETE, see below".to_owned(),
         (None, false) => match number(|end| end.unobserved_gap().is_some()) {
             0 => "mpwatch's records are complete".to_owned(),

@@ -9,6 +9,7 @@ use jiff::Zoned;
 #[cfg(feature = "otlp")]
 use mpwatch_exporters::send::Signal;
 use mpwatch_exporters::send::{Backoff, Sender};
+use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_store::Outbox;
 
 use crate::cli::DeliveryOptions;
@@ -37,7 +38,7 @@ pub(super) fn send(mut sender: Sender, batch: u32, options: &DeliveryOptions) ->
             Ok(Step::Confirmed(rejected)) => {
                 failing = None;
                 if let Some((count, why)) = rejected {
-                    eprintln!("mpwatch: the server rejected {count} connections: {why}");
+                    eprintln!("mpwatch: the server rejected {count} connections: {}", printable(&why));
                 }
             }
             Err(error) if error.is_temporary() => {
