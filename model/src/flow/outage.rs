@@ -235,7 +235,7 @@ impl Outage {
 /// All outages of a connection, in order. Each has not ended yet, contains the start of a path failure, or has a stall of at least a
 /// retransmission timeout. Shorter stalls are common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
-    let rtt = connection.subflows.iter().filter_map(|subflow| subflow.srtt).max();
+    let rtt = connection.subflows.iter().filter_map(longest_rtt).max();
     let mut outages = merged_stalls(connection, rtt.unwrap_or_default().min(MAX_RTO));
     if outages.is_empty() {
         return outages;
@@ -256,11 +256,16 @@ pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     }
 }
 
-/// The longest retransmission timeout of the subflows (`srtt + max(4 rttvar, 200 ms)`), at most 2 s.
+/// The RTT of the subflow while its queues were longest, not only at its end.
+fn longest_rtt(subflow: &Subflow) -> Option<Micros> {
+    subflow.srtt.max(subflow.rtt_p99)
+}
+
+/// The longest retransmission timeout of the subflows (`rtt + max(4 rttvar, 200 ms)`), at most 2 s.
 fn retransmission_timeout(connection: &Connection) -> Micros {
     let timeouts = connection.subflows.iter().filter(|subflow| !subflow.is_failed()).filter_map(|subflow| {
         let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
-        Some(Micros(subflow.srtt?.0.saturating_add(variation)))
+        Some(Micros(longest_rtt(subflow)?.0.saturating_add(variation)))
     });
     timeouts.max().unwrap_or(MIN_RTO).min(MAX_RTO)
 }
