@@ -59,6 +59,24 @@ fn closed_connections_are_deleted_before_open_ones() {
 }
 
 #[test]
+fn connections_that_were_open_when_mpwatch_was_killed_are_deleted_first() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let open = (1..1_001).map(|birth| another(&fixture::connection(9, 2), birth)).collect();
+    store.deliver(&tick(0, open));
+    store.close();
+    let store = Store::open(&file, &Limits { bytes: Some(400_000), ..Limits::none() }).unwrap();
+    let mut later = many(5_000, 200);
+    later.iter_mut().for_each(|connection| connection.shift(60_000_000_000));
+    store.deliver(&tick(60, later));
+    (61..64).for_each(|second| store.deliver(&tick(second, Vec::new())));
+    store.close();
+    let closed = read(&file).0.connections.iter().filter(|connection| !connection.is_open()).count();
+    assert!((1..1_000).contains(&(count(&file, "connection") - 200)), "some were deleted");
+    assert_eq!(closed, 200, "the newest");
+}
+
+#[test]
 fn a_full_disk_does_not_stop_retention() {
     let (_folder, file) = folder();
     let (database, _lock) = open::for_writing(&file).unwrap();

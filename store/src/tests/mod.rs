@@ -180,13 +180,14 @@ fn a_connection_has_one_row_with_its_last_state() {
     assert_eq!(samples[&(open.id, open.subflows[0].id)].len(), 1, "a long flow was sampled");
 }
 
-/// Samples of a connection that carries this many bytes a second for ten minutes.
-fn samples_of_ten_minutes(bytes_per_second: u64) -> Vec<CounterSample> {
+/// Samples of a connection that carries this many bytes a second for ten minutes, or is in an outage.
+fn samples_of_ten_minutes(bytes_per_second: u64, has_outage: bool) -> Vec<CounterSample> {
     let (_folder, file) = folder();
     let store = Store::open(&file, &Limits::none()).unwrap();
     for second in 0..600_u32 {
         let mut flow = fixture::connection(1, 1);
         flow.age_s = 1.0 + f64::from(second);
+        flow.outage_since = has_outage.then(|| fixture::at(0));
         flow.bytes_sent = flow.bytes_sent.map(|bytes| bytes + Bytes(bytes_per_second * u64::from(second)));
         store.deliver(&tick(second.into(), vec![flow]));
     }
@@ -196,8 +197,10 @@ fn samples_of_ten_minutes(bytes_per_second: u64) -> Vec<CounterSample> {
 
 #[test]
 fn idle_connections_are_sampled_less_often() {
-    let (busy, idle) = (samples_of_ten_minutes(1), samples_of_ten_minutes(0));
-    assert!((50..100).contains(&busy.len()), "{} samples", busy.len());
+    let (busy, idle) = (samples_of_ten_minutes(1, false), samples_of_ten_minutes(0, false));
+    for busy in [&busy, &samples_of_ten_minutes(0, true)] {
+        assert!((50..100).contains(&busy.len()), "{} samples", busy.len());
+    }
     assert!((2..20).contains(&idle.len()), "{} samples of an idle connection", idle.len());
     assert!(busy.is_sorted_by_key(|sample| sample.at));
 }

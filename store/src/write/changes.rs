@@ -29,7 +29,7 @@ const LONG_BYTES: Bytes = Bytes(1_000_000);
 const OPEN_ROW_SECONDS: f64 = 2.0;
 /// Age of a long connection divided by the time between its samples, which is at most `sample_every`.
 const AGE_PER_SAMPLE: f64 = 8.0;
-/// Factor on the time between samples for a connection that carries no data.
+/// Factor on the time between samples for a connection that carries no data, unless it is in an outage.
 const IDLE_FACTOR: f64 = 30.0;
 /// Time between two checks of whether an idle connection must be written.
 const IDLE_CHECK_NS: i64 = 60_000_000_000;
@@ -337,7 +337,8 @@ fn is_sampled(
         None if !is_long => return false,
         None => {
             let gap = (age_s / AGE_PER_SAMPLE).clamp(0.0, limits.sample_every.as_secs_f64());
-            if carried == then { gap * IDLE_FACTOR } else { gap }
+            let is_idle = carried == then && connection.outage_since.is_none();
+            if is_idle { gap * IDLE_FACTOR } else { gap }
         }
     };
     (nanos(snapshot.at) - last_ns) as f64 / 1e9 >= gap

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Keeps the file within its limits of age and size. Connections that closed first are deleted first, open connections last.
+//! Keeps the file within its limits of age and size. Connections that closed first are deleted first, open connections last. A connection that was
+//! open at the end of an earlier run, and that the latest run did not observe, counts as closed.
 
 use std::time::Duration;
 
@@ -32,7 +33,8 @@ const EXPIRED: &str = "SELECT c.id, c.changed FROM connection AS c JOIN (
     SELECT id, to_ns + ifnull(sum(to_ns - from_ns) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS now_ns
     FROM run) AS r ON r.id = c.run
     WHERE c.began_ns + c.age_ns < ?1 AND c.began_ns + c.age_ns < r.now_ns - ?2";
-const OLDEST: &str = "SELECT id, changed FROM connection ORDER BY closed DESC, began_ns + age_ns LIMIT ?1";
+const OLDEST: &str = "SELECT id, changed FROM connection
+    ORDER BY closed OR run < (SELECT max(id) FROM run) DESC, began_ns + age_ns LIMIT ?1";
 
 /// State of the checks.
 #[derive(Default)]
