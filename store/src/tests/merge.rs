@@ -189,3 +189,19 @@ fn an_event_that_two_runs_date_differently_is_listed_once() {
     expected.sort_by_key(|entry| entry.at);
     assert_eq!(found.timeline, expected);
 }
+
+#[test]
+fn reinjected_bytes_grow_after_a_restart() {
+    let (_folder, file) = folder();
+    let first = settled(fixture::connection(1, 2));
+    run(&file, 0, vec![vec![first.clone()]]);
+    let mut later = adopted(&first);
+    later.subflows[0].bytes_sent += Bytes(50_000_000);
+    later.subflows[1].bytes_sent += Bytes(40_000_000);
+    later.bytes_sent = later.bytes_sent.map(|sent| sent + Bytes(60_000_000));
+    let sent: Bytes = later.subflows.iter().map(mpwatch_model::flow::subflow::Subflow::unique_sent).sum();
+    run(&file, 20, vec![vec![later.clone()]]);
+    let found = read(&file).0.connections.remove(0);
+    assert!(first.bytes_reinjected < found.bytes_reinjected);
+    assert_eq!(found.bytes_reinjected, Some(sent.since(later.bytes_sent.unwrap())));
+}

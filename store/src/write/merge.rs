@@ -12,7 +12,7 @@ use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::settle;
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Bytes, Nanos};
 
 use crate::schema::columns::Columns as _;
 use crate::schema::record::whole_nanos;
@@ -103,6 +103,11 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
     merged.closed_at = old.closed_at.or(new.closed_at);
     merged.bottlenecks = both(old.bottlenecks, new.bottlenecks, |old, new| verdicts(old, new, &subflows));
     merged.timeline = merged_timeline(&old.timeline, &new.timeline);
+    // A later run does not know the subflows that ended before it, so only the merged subflows have sent all that was reinjected.
+    let dropped = merged.dropped_subflows.iter().map(|dropped| dropped.observed.bytes_sent);
+    let sent: Bytes = subflows.iter().map(Subflow::unique_sent).chain(dropped).sum();
+    let total = |known: Bytes| known.max(sent.since(merged.bytes_sent.unwrap_or(sent)));
+    merged.bytes_reinjected = merged.bytes_reinjected.map(total);
     Connection { subflows, ..merged }
 }
 
