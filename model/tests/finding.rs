@@ -27,7 +27,7 @@ fn texts(connection: &Connection) -> Vec<String> {
 }
 
 fn stall(micros: i64, gap: u64) -> TimelineEntry {
-    let event = TimelineEvent::Stalled { gap: Micros(gap) };
+    let event = TimelineEvent::Stalled { gap: Micros(gap), timeout: None };
     TimelineEntry { at: fixture::at(micros), source: ObservedBy::Tracepoint, event }
 }
 

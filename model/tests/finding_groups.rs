@@ -21,7 +21,7 @@ fn entry(micros: i64, event: TimelineEvent) -> TimelineEntry {
 }
 
 fn stall(micros: i64, gap: u64) -> TimelineEntry {
-    entry(micros, TimelineEvent::Stalled { gap: Micros(gap) })
+    entry(micros, TimelineEvent::Stalled { gap: Micros(gap), timeout: None })
 }
 
 fn fallen_back(token: u32, port: u16) -> Connection {

@@ -19,7 +19,11 @@ use orders::{CASES, FAILED, Sign, connection_with};
 
 fn stall(micros: i64, gap: u64) -> TimelineEntry {
     let source = ObservedBy::Tracepoint;
-    TimelineEntry { at: fixture::at(micros), source, event: TimelineEvent::Stalled { gap: Micros(gap) } }
+    TimelineEntry {
+        at: fixture::at(micros),
+        source,
+        event: TimelineEvent::Stalled { gap: Micros(gap), timeout: None },
+    }
 }
 
 #[test]
@@ -34,13 +38,13 @@ fn a_path_fails_at_the_start_of_the_stall_before_the_failure_is_noticed() {
 #[test]
 fn short_stalls_without_a_failure_are_not_an_outage() {
     let mut connection = fixture::connection(1, 2);
-    // The retransmission timeout of the slower subflow: an RTT of 69.8 ms (99th percentile), and the minimum of 200 ms for its variation.
-    connection.timeline.push(stall(3_000_000, 269_000));
+    // The retransmission timeout of the slower subflow: 41.6 ms smoothed RTT, and the minimum of 200 ms for its variation.
+    connection.timeline.push(stall(3_000_000, 241_000));
     assert_eq!(outages(&connection), []);
     assert!(!is_failure(&[], connection.timeline.last().unwrap()), "not marked on the timeline");
-    connection.timeline.push(stall(3_300_000, 270_000));
+    connection.timeline.push(stall(3_300_000, 242_000));
     assert!(is_failure(&outages(&connection), connection.timeline.last().unwrap()));
-    assert_eq!(outages(&connection)[0].duration, Micros(570_000));
+    assert_eq!(outages(&connection)[0].duration, Micros(542_000));
 }
 
 #[test]
@@ -60,15 +64,25 @@ fn stalls_of_a_path_with_a_long_queue_are_not_an_outage() {
     let before = outages(&failover);
     failover.subflows[2].srtt = Some(Micros(600_000));
     assert_eq!((outages(&failover).len(), outages(&failover)[0].from), (before.len(), before[0].from));
-    // The queue is empty at the end of the connection.
-    let mut drained = fixture::connection(1, 2);
-    drained.timeline.extend([stall(3_000_000, 1_100_000), stall(4_300_000, 1_100_000)]);
-    assert_eq!(outages(&drained).len(), 1);
-    drained.subflows[0].rtt_p99 = Some(Micros(1_050_000));
-    assert_eq!(outages(&drained), []);
     connection.subflows[1].srtt = Some(Micros(5_000_000));
-    connection.timeline.push(stall(9_000_000, 2_000_000));
-    assert_eq!(outages(&connection).len(), 1, "2 s is an outage on every path");
+    connection.timeline.push(stall(9_000_000, 4_000_000));
+    assert_eq!(outages(&connection), [], "shorter than the RTT");
+}
+
+#[test]
+fn a_stall_is_judged_by_the_retransmission_timeout_before_it() {
+    let with_timeout = |micros, gap, timeout| {
+        let event = TimelineEvent::Stalled { gap: Micros(gap), timeout: Some(Micros(timeout)) };
+        TimelineEntry { event, ..stall(micros, gap) }
+    };
+    // The queue is empty at the end of the connection.
+    let mut connection = fixture::connection(1, 2);
+    connection.timeline.extend([3_000_000, 4_300_000].map(|at| with_timeout(at, 1_100_000, 1_400_000)));
+    assert_eq!(outages(&connection), []);
+    // The queue is long at the end of the connection.
+    connection.timeline.push(with_timeout(9_000_000, 1_500_000, 240_000));
+    connection.subflows[1].srtt = Some(Micros(1_800_000));
+    assert_eq!(outages(&connection).len(), 1);
 }
 
 #[test]
@@ -86,7 +100,7 @@ fn stalls_in_quick_succession_are_one_outage() {
     connection.timeline.extend([
         stall(6_050_200, 162_000),
         stall(6_260_200, 163_000),
-        stall(10_000_000, 310_000),
+        stall(10_000_000, 300_000),
     ]);
     let found = outages(&connection);
     let [first, second] = found[..] else { panic!("{found:?}") };

@@ -179,7 +179,7 @@ fn order(connection: &Connection, path: &Subflow) -> String {
     let sign = |entry: &TimelineEntry| {
         let other = |id| if id == path.id { "" } else { "Other" };
         let sign = match entry.event {
-            TimelineEvent::Stalled { gap } => format!("Stall({})", gap.0 / 1_000),
+            TimelineEvent::Stalled { gap, .. } => format!("Stall({})", gap.0 / 1_000),
             TimelineEvent::SubflowStale { subflow, stale, .. } => {
                 format!("{}{}", other(subflow), if stale { "Stale" } else { "Works" })
             }

@@ -11,7 +11,7 @@ use mpwatch_model::host::machine::Losses;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::TcpState;
-use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::unit::{Bytes, Micros, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
@@ -69,6 +69,8 @@ pub(super) struct Flow {
     pub(super) outage_since: Option<Nanos>,
     /// Time of the last tick at which progress was evaluated.
     pub(super) evaluated_at: Nanos,
+    /// The longest retransmission timeout of the subflows at the last evaluation. `None`: no RTT was known.
+    pub(super) timeout: Option<Micros>,
     /// Time of the last tick at which no data waited for a path, and of the last tick at which the peer's window was closed.
     pub(super) calm_at: Nanos,
     pub(super) limited_at: Nanos,

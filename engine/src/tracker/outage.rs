@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Evaluates the stalls, failed paths and outages of a connection once per tick.
 
+use mpwatch_model::flow::outage::retransmission_timeout;
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW, MskView};
 use mpwatch_model::kernel::lifecycle::TcpState;
-use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
 use super::flow::Flow;
 use super::path::{ACK_ERROR, Interval, has_peer_closed, has_waiting_data};
@@ -53,7 +54,8 @@ impl Flow {
             }
             let gap = suspensions.awake(from, to);
             if gap >= MIN_STALL {
-                self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros() });
+                let timeout = self.timeout_before();
+                self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros(), timeout });
             }
         }
     }
@@ -119,6 +121,25 @@ impl Flow {
             progress::is_undelivered(&evidence).then_some(delivered_at)
         };
         self.report_outage(since.filter(|_| is_open), ticks);
+        self.timeout = self.longest_timeout();
+    }
+
+    /// The longest retransmission timeout before a stall that has ended: packets that waited for the end of the stall had long RTTs.
+    fn timeout_before(&self) -> Option<Micros> {
+        self.timeout.or_else(|| self.longest_timeout())
+    }
+
+    /// The longest retransmission timeout of the open subflows that have not failed. `None`: no RTT is known.
+    fn longest_timeout(&self) -> Option<Micros> {
+        let is_working = |subflow: &&SubflowState| {
+            subflow.is_open_path()
+                && subflow.path.progress != Progress::Failed
+                && subflow.record.tcp.srtt.0 > 0
+        };
+        let timeout = |subflow: &SubflowState| {
+            retransmission_timeout(subflow.record.tcp.srtt, subflow.record.tcp.rttvar)
+        };
+        self.subflows.iter().filter(is_working).map(timeout).max().or(self.timeout)
     }
 
     /// The state of each open path, with its evidence.
@@ -194,7 +215,8 @@ impl Flow {
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {
-            self.timeline.sampled(from, TimelineEvent::Stalled { gap: gap.micros() });
+            let timeout = self.timeout_before();
+            self.timeline.sampled(from, TimelineEvent::Stalled { gap: gap.micros(), timeout });
             self.stalls_until = to;
         }
     }

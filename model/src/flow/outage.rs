@@ -22,8 +22,8 @@ const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
 const SAME_END: i128 = 100_000_000;
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO: Micros = Micros(200_000);
-/// Upper limit of [`retransmission_timeout`]. Above it, a stall is an outage even on paths with long queues.
-const MAX_RTO: Micros = Micros(2_000_000);
+/// Maximum part of a retransmission timeout for the variation of the RTT.
+const MAX_VARIATION: Micros = Micros(2_000_000);
 
 /// The failure of a path, from its first sign until the path works again for 10 s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +139,7 @@ fn start(connection: &Connection, noticed: Timestamp, silent: Option<Micros>) ->
         return start;
     }
     let is_long =
-        |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { gap } if gap >= MIN_RTO);
+        |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::Stalled { gap, .. } if gap >= MIN_RTO);
     let is_near = |at: &Timestamp| (0..=MAX_NOTICE_DELAY).contains(&between(*at, noticed));
     connection.timeline.iter().filter(is_long).map(|entry| entry.at).find(is_near).unwrap_or(noticed)
 }
@@ -216,8 +216,8 @@ pub struct Outage {
     pub stalls: usize,
     /// Whether the outage had not ended when the connection was read.
     pub lasts: bool,
-    /// The longest stall.
-    longest: Micros,
+    /// Whether a stall lasted for a retransmission timeout.
+    is_long: bool,
 }
 
 impl Outage {
@@ -235,14 +235,12 @@ impl Outage {
 /// All outages of a connection, in order. Each has not ended yet, contains the start of a path failure, or has a stall of at least a
 /// retransmission timeout. Shorter stalls are common on a busy host.
 pub fn outages(connection: &Connection) -> Vec<Outage> {
-    let rtt = connection.subflows.iter().filter_map(longest_rtt).max();
-    let mut outages = merged_stalls(connection, rtt.unwrap_or_default().min(MAX_RTO));
+    let mut outages = merged_stalls(connection);
     if outages.is_empty() {
         return outages;
     }
-    let timeout = retransmission_timeout(connection);
     let failures = failures(connection);
-    outages.retain(|outage| outage.lasts || outage.longest >= timeout || outage.has_one_of(&failures));
+    outages.retain(|outage| outage.lasts || outage.is_long || outage.has_one_of(&failures));
     outages
 }
 
@@ -256,45 +254,48 @@ pub fn is_failure(outages: &[Outage], entry: &TimelineEntry) -> bool {
     }
 }
 
-/// The RTT of the subflow while its queues were longest, not only at its end.
-fn longest_rtt(subflow: &Subflow) -> Option<Micros> {
-    subflow.srtt.max(subflow.rtt_p99)
+/// The retransmission timeout (`srtt + max(4 rttvar, 200 ms)`) for this smoothed RTT and its variation.
+pub fn retransmission_timeout(srtt: Micros, variation: Micros) -> Micros {
+    let variation = variation.0.saturating_mul(4).clamp(MIN_RTO.0, MAX_VARIATION.0);
+    Micros(srtt.0.saturating_add(variation))
 }
 
-/// The longest retransmission timeout of the subflows (`rtt + max(4 rttvar, 200 ms)`), at most 2 s.
-fn retransmission_timeout(connection: &Connection) -> Micros {
-    let timeouts = connection.subflows.iter().filter(|subflow| !subflow.is_failed()).filter_map(|subflow| {
-        let variation = subflow.rttvar.unwrap_or_default().0.saturating_mul(4).max(MIN_RTO.0);
-        Some(Micros(longest_rtt(subflow)?.0.saturating_add(variation)))
-    });
-    timeouts.max().unwrap_or(MIN_RTO).min(MAX_RTO)
+/// The longest current retransmission timeout of the subflows.
+fn current_timeout(connection: &Connection) -> Micros {
+    let timeout =
+        |subflow: &Subflow| Some(retransmission_timeout(subflow.srtt?, subflow.rttvar.unwrap_or_default()));
+    let working = connection.subflows.iter().filter(|subflow| !subflow.is_failed());
+    working.filter_map(timeout).max().unwrap_or(MIN_RTO)
 }
 
 fn failures(connection: &Connection) -> Vec<PathFailure> {
     connection.subflows.iter().flat_map(|subflow| path_failures(connection, subflow)).collect()
 }
 
-/// Merges stalls in close succession into outages. The last outage may not have ended. A stall of less than a round trip (`rtt`) does not
-/// prolong an outage: behind a long queue, acknowledgements arrive at such intervals.
-fn merged_stalls(connection: &Connection, rtt: Micros) -> Vec<Outage> {
+/// Merges stalls in close succession into outages. The last outage may not have ended. A stall of less than a round trip does not prolong an
+/// outage: behind a long queue, acknowledgements arrive at such intervals.
+fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
+    let current = current_timeout(connection);
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } => Some((entry.at, gap, false, entry.source)),
+        TimelineEvent::Stalled { gap, timeout } => {
+            Some((entry.at, gap, timeout.unwrap_or(current), false, entry.source))
+        }
         _ => None,
     });
     let lasting = connection.outage_since.zip(connection.read_at()).and_then(|(since, now)| {
         let gap = u64::try_from(between(since, now) / 1_000).ok()?;
-        Some((since, Micros(gap), true, ObservedBy::Sampled))
+        Some((since, Micros(gap), current, true, ObservedBy::Sampled))
     });
     // A sampled stall ends up to one interval late, so the gap after it is unknown.
     let mut is_end_exact = true;
-    for (at, gap, lasts, source) in ended.chain(lasting) {
+    for (at, gap, timeout, lasts, source) in ended.chain(lasting) {
         let is_exact = std::mem::replace(&mut is_end_exact, source == ObservedBy::Tracepoint);
-        let can_prolong = is_exact && gap >= rtt;
+        let can_prolong = is_exact && gap + MIN_RTO >= timeout;
         let near = |last: &&mut Outage| can_prolong && at.as_nanosecond() - last.end() <= MAX_GAP_IN_OUTAGE;
         let Some(last) = outages.last_mut().filter(near) else {
-            let (duration, stalled, longest) = (gap, gap, gap);
-            outages.push(Outage { from: at, duration, stalled, stalls: 1, lasts, longest });
+            let (duration, stalled, is_long) = (gap, gap, gap >= timeout);
+            outages.push(Outage { from: at, duration, stalled, stalls: 1, lasts, is_long });
             continue;
         };
         let end = (at.as_nanosecond() + i128::from(gap.0) * 1_000).max(last.end());
@@ -303,7 +304,7 @@ fn merged_stalls(connection: &Connection, rtt: Micros) -> Vec<Outage> {
         last.stalled = Micros(last.stalled.0.saturating_add(gap.0));
         last.stalls += 1;
         last.lasts |= lasts;
-        last.longest = last.longest.max(gap);
+        last.is_long |= gap >= timeout;
     }
     outages
 }

@@ -104,6 +104,9 @@ pub enum TimelineEvent {
         /// Time without progress.
         #[serde(rename = "gap_us")]
         gap: Micros,
+        /// Longest retransmission timeout of the subflows before the stall: a longer stall is an outage. `null`: recorded by an earlier version.
+        #[serde(rename = "timeout_us", default)]
+        timeout: Option<Micros>,
     },
     /// The connection fell back to plain TCP.
     FellBack {
@@ -180,7 +183,7 @@ impl TimelineEvent {
                 format!("peer announced an address (id {address_id})")
             }
             Self::PeerAddressRemoved { address_id } => format!("peer withdrew address id {address_id}"),
-            Self::Stalled { gap } => format!("no progress for {:.0} ms", gap.0 as f64 / 1e3),
+            Self::Stalled { gap, .. } => format!("no progress for {:.0} ms", gap.0 as f64 / 1e3),
             Self::Elimination(step) => step.describe(&name),
             Self::FellBack { reason } => format!("fell back to plain TCP: {}", reason.description()),
             Self::Closed => "connection closed".to_owned(),

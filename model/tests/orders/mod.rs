@@ -29,7 +29,7 @@ pub(crate) fn connection_with(signs: &[(i64, Sign)]) -> Connection {
     for &(millis, sign) in signs {
         let at = fixture::at(millis * 1_000);
         let event = match sign {
-            Stall(millis) => TimelineEvent::Stalled { gap: Micros(millis * 1_000) },
+            Stall(millis) => TimelineEvent::Stalled { gap: Micros(millis * 1_000), timeout: None },
             Stale | Works => {
                 let stale = matches!(sign, Stale);
                 connection.subflows[0].progress = if stale { Progress::Failed } else { Progress::Working };

@@ -155,7 +155,7 @@ fn an_event_that_two_runs_date_differently_is_listed_once() {
         first.timeline.push(TimelineEntry { at: fixture::at(micros), source, event });
     };
     let works = TimelineEvent::SubflowStale { subflow, stale: false, silent: None };
-    let stall = |gap| TimelineEvent::Stalled { gap: Micros(gap) };
+    let stall = |gap| TimelineEvent::Stalled { gap: Micros(gap), timeout: None };
     add(5_000_000, ObservedBy::Tracepoint, stall(300_000));
     // Stalls that begin more than a millisecond apart are different stalls.
     add(6_000_000, ObservedBy::Tracepoint, stall(300_000));
@@ -165,7 +165,7 @@ fn an_event_that_two_runs_date_differently_is_listed_once() {
     second.shift(40_000);
     for entry in &mut second.timeline {
         match (&mut entry.event, entry.source) {
-            (TimelineEvent::Stalled { gap }, _) if entry.at < fixture::at(5_500_000) => {
+            (TimelineEvent::Stalled { gap, .. }, _) if entry.at < fixture::at(5_500_000) => {
                 *gap = Micros(300_006);
             }
             (TimelineEvent::Stalled { .. }, _) => entry.at = clock::shifted(entry.at, 2_000_000),

@@ -238,7 +238,7 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
                 subflow == id && nanos(entry.at) - silent <= nanos(known.at)
             }
             (FellBack { .. }, _) => true,
-            (TimelineEvent::Stalled { gap: a }, TimelineEvent::Stalled { gap: b }) => {
+            (TimelineEvent::Stalled { gap: a, .. }, TimelineEvent::Stalled { gap: b, .. }) => {
                 // One stall ends at one time too.
                 is_near(known) && a.0.abs_diff(b.0) <= SAME_SAMPLED_NS / 1_000
             }

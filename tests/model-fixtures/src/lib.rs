@@ -302,7 +302,7 @@ pub fn failover(token: u32) -> Connection {
     connection.subflows[2].backup = true;
     connection.bytes_reinjected = Some(Bytes(412_160));
     settle(&mut connection);
-    let stalled = TimelineEvent::Stalled { gap: Micros(412_300) };
+    let stalled = TimelineEvent::Stalled { gap: Micros(412_300), timeout: None };
     connection.timeline.push(entry(
         3_000_000,
         ObservedBy::Sampled,

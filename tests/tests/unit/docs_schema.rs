@@ -43,7 +43,7 @@ fn with_all_events() -> Connection {
         TimelineEvent::PeerAddressAnnounced { address_id: 3, address },
         TimelineEvent::PeerAddressAnnounced { address_id: 3, address: None },
         TimelineEvent::PeerAddressRemoved { address_id: 3 },
-        TimelineEvent::Stalled { gap: Micros(412_300) },
+        TimelineEvent::Stalled { gap: Micros(412_300), timeout: None },
         TimelineEvent::Elimination(EliminationStep::Removed(Box::new(removal.clone()))),
         TimelineEvent::Elimination(EliminationStep::Failed {
             removal: Box::new(removal.clone()),

@@ -52,7 +52,7 @@ fn differences(cell: &str, backoff: &str, gap: Micros) -> Vec<String> {
         found.extend((!has_long).then(|| format!("{cell}: no outage")));
     } else {
         let stalls = connection.timeline.iter().filter_map(|entry| match entry.event {
-            TimelineEvent::Stalled { gap } => Some(gap),
+            TimelineEvent::Stalled { gap, .. } => Some(gap),
             _ => None,
         });
         let longest = stalls.max().unwrap_or_default();

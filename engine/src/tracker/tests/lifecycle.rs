@@ -342,7 +342,7 @@ fn time_in_which_the_machine_was_suspended_is_not_a_stall() {
 
         let report = tracker.report();
         let found = report.connections[0].timeline.iter().find_map(|entry| match entry.event {
-            TimelineEvent::Stalled { gap } => Some(gap),
+            TimelineEvent::Stalled { gap, .. } => Some(gap),
             _ => None,
         });
         assert_eq!(found, stall);

@@ -32,7 +32,8 @@ fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
         let acked = if now < answered { 1_000 } else { 1_200 };
         let mut record = subflow(cookie, now * MS, acked);
         (record.msk, record.mp_join) = (Some(view.clone()), cookie == 12);
-        record.tcp.srtt = Micros(5_000);
+        // Packets that waited for the end of the outage have long RTTs.
+        record.tcp.srtt = Micros(if now < answered { 5_000 } else { 3_000_000 });
         record.waiting = Waiting {
             in_flight: u32::from(is_busy),
             window: Bytes(100_000),
@@ -51,12 +52,17 @@ fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
 
 /// Start and end of each outage, in milliseconds.
 fn outages(tracker: Tracker) -> Vec<(u64, u64)> {
+    stalls(tracker).into_iter().map(|(times, _)| times).collect()
+}
+
+/// Start and end of each outage, in milliseconds, and the retransmission timeout before it.
+fn stalls(tracker: Tracker) -> Vec<((u64, u64), Option<Micros>)> {
     let report = tracker.report();
     let timeline = &report.connections[0].timeline;
     let stalls = timeline.iter().filter_map(|entry| match entry.event {
-        TimelineEvent::Stalled { gap } => {
+        TimelineEvent::Stalled { gap, timeout } => {
             let from = u64::try_from(entry.at.as_millisecond()).unwrap();
-            Some((from, from + gap.0 / 1_000))
+            Some(((from, from + gap.0 / 1_000), timeout))
         }
         _ => None,
     });
@@ -70,7 +76,8 @@ fn an_outage_lasts_from_the_first_data_to_the_first_acknowledgement() {
         for now in (9_000..12_000).step_by(interval) {
             apply(&mut tracker, now, &[]);
         }
-        assert_eq!(outages(tracker), [(SENT, ANSWERED)], "a tick every {interval} ms");
+        let found = [((SENT, ANSWERED), Some(Micros(205_000)))];
+        assert_eq!(stalls(tracker), found, "a tick every {interval} ms, and the timeout before the outage");
     }
 }
 
