@@ -91,8 +91,9 @@ fn closed(subflows: &[&Subflow], verdicts: &Verdicts, at: Time) -> Vec<SubflowId
                 pair,
                 verdict: known.verdict,
                 probability: known.probability,
+                is_capped: known.is_capped,
             });
-            let PairResult { pair: (a, b), verdict, probability } = known;
+            let PairResult { pair: (a, b), verdict, probability, .. } = known;
             pairs.push(PairEvaluation { a, b, verdict, probability, since: None, evidence: None });
         }
     }
