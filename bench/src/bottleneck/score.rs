@@ -20,6 +20,7 @@ const DETECTION_DELAY: Time = 300_000_000;
 pub struct Tally {
     shared: [u32; 4],
     disjoint: [u32; 4],
+    cap: [u32; 4],
     uncongested: [u32; 4],
 }
 
@@ -56,6 +57,7 @@ impl Tally {
         let row = match truth {
             Truth::Shared => &mut self.shared,
             Truth::Disjoint => &mut self.disjoint,
+            Truth::Cap => &mut self.cap,
             Truth::Uncongested => &mut self.uncongested,
         };
         row[verdict as usize] += 1;
@@ -66,18 +68,26 @@ impl Tally {
         self.rows().iter().flatten().sum()
     }
 
+    /// Number of pairs that share only a rate, and number of all others.
+    pub fn by_cap(&self) -> [u32; 2] {
+        let caps = self.cap.iter().sum();
+        [caps, self.count() - caps]
+    }
+
     /// Precision of `shared`: of the pairs with this verdict, the proportion that shares a bottleneck. `None`: no pair has this verdict.
     pub fn precision(&self) -> Option<Proportion> {
         Proportion::new(self.shared[Verdict::Shared as usize], self.with_verdict(Verdict::Shared))
     }
 
-    /// Precision of `disjoint`: of the pairs on congested links with this verdict, the proportion on different links. `None`: no such pair.
+    /// Precision of `disjoint`: of the pairs on congested links with this verdict, the proportion without a common queue. `None`: no such pair.
     pub fn precision_of_disjoint(&self) -> Option<Proportion> {
-        let [right, wrong] = [self.disjoint, self.shared].map(|row| row[Verdict::Disjoint as usize]);
-        Proportion::new(right, right + wrong)
+        let [disjoint, cap, wrong] =
+            [self.disjoint, self.cap, self.shared].map(|row| row[Verdict::Disjoint as usize]);
+        Proportion::new(disjoint + cap, disjoint + cap + wrong)
     }
 
-    /// Recall of `shared` and `disjoint`: of all pairs on congested links, the proportion with the right verdict. `None`: no such pair.
+    /// Recall of `shared` and `disjoint`: of all pairs on congested links that share either a queue or no rate limit, the proportion with the
+    /// right verdict. `None`: no such pair.
     pub fn recall_of_all(&self) -> Option<Proportion> {
         let right = self.shared[Verdict::Shared as usize] + self.disjoint[Verdict::Disjoint as usize];
         Proportion::new(right, self.shared.iter().chain(&self.disjoint).sum())
@@ -96,7 +106,7 @@ impl Tally {
 
     /// Of the pairs that share no bottleneck, the proportion with verdict `shared`. `None`: no such pair.
     pub fn false_positives(&self) -> Option<Proportion> {
-        let not_shared = self.disjoint.iter().chain(&self.uncongested).sum();
+        let not_shared = self.rows()[1..].iter().flatten().sum();
         Proportion::new(self.wrongly_shared(), not_shared)
     }
 
@@ -111,8 +121,8 @@ impl Tally {
         Proportion::new(self.with_verdict(Verdict::Unknown), self.count())
     }
 
-    fn rows(&self) -> [[u32; 4]; 3] {
-        [self.shared, self.disjoint, self.uncongested]
+    fn rows(&self) -> [[u32; 4]; 4] {
+        [self.shared, self.disjoint, self.cap, self.uncongested]
     }
 
     fn with_verdict(&self, verdict: Verdict) -> u32 {
@@ -120,14 +130,15 @@ impl Tally {
     }
 
     fn wrongly_shared(&self) -> u32 {
-        self.disjoint[Verdict::Shared as usize] + self.uncongested[Verdict::Shared as usize]
+        self.rows()[1..].iter().map(|row| row[Verdict::Shared as usize]).sum()
     }
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
-        for (row, others) in
-            [&mut self.shared, &mut self.disjoint, &mut self.uncongested].into_iter().zip(other.rows())
+        for (row, others) in [&mut self.shared, &mut self.disjoint, &mut self.cap, &mut self.uncongested]
+            .into_iter()
+            .zip(other.rows())
         {
             for (count, other) in row.iter_mut().zip(others) {
                 *count += other;
@@ -225,7 +236,7 @@ fn score_onset(
     let right = match labels.truth(a, b, onset, end) {
         Truth::Shared => Verdict::Shared,
         Truth::Disjoint => Verdict::Disjoint,
-        Truth::Uncongested => return,
+        Truth::Cap | Truth::Uncongested => return,
     };
     score.onsets += 1;
     let mut after = evaluations

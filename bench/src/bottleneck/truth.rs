@@ -58,6 +58,8 @@ pub enum Truth {
     Shared,
     /// The subflows go through different queues, of which at least one is congested.
     Disjoint,
+    /// The subflows share a rate limit, which is reached, but no queue.
+    Cap,
     /// The subflows' queues are not congested.
     Uncongested,
 }

@@ -29,29 +29,33 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Counts over the connections of a run whose subflows all have samples until [`COUNTED_AFTER`], or at most a second less.
+    /// Counts over the connections of a run whose subflows all have samples until [`COUNTED_AFTER`], or at most a second less. Subflows that
+    /// share only a rate are not counted: a subflow with its own queue is not extra.
     pub(crate) fn new(recording: &Recording, known: &Truth, verdicts: &Verdicts) -> Self {
+        let mut sum = Self::default();
+        if known.run.condition.queue.separates() {
+            return sum;
+        }
         let mut by_connection: BTreeMap<u64, Vec<&Subflow>> = BTreeMap::new();
         let established = |subflow: &&Subflow| subflow.is_mptcp && subflow.established.is_some();
         for subflow in recording.subflows.values().filter(established) {
             by_connection.entry(subflow.connection).or_default().push(subflow);
         }
-        let mut sum = Self::default();
         for subflows in by_connection.values() {
             let since = subflows.iter().filter_map(|subflow| subflow.established).max().unwrap_or(0);
             let at = since + COUNTED_AFTER;
             if subflows.iter().all(|subflow| subflow.last_sample + SECOND >= at) {
-                sum.add_connection(subflows, known, &closed(subflows, verdicts, at));
+                sum.add_connection(subflows, known, at, &closed(subflows, verdicts, at));
             }
         }
         sum
     }
 
-    fn add_connection(&mut self, subflows: &[&Subflow], known: &Truth, closed: &[SubflowId]) {
+    fn add_connection(&mut self, subflows: &[&Subflow], known: &Truth, at: Time, closed: &[SubflowId]) {
         // For each link, the number of its subflows, and the number of closed subflows among them.
         let mut links: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         for subflow in subflows {
-            let Some(link) = known.link(subflow.path.local) else { continue };
+            let Some(link) = known.link(subflow, at) else { continue };
             let counts = links.entry(link).or_default();
             counts.0 += 1;
             counts.1 += u32::from(closed.contains(&subflow.id));
@@ -91,8 +95,9 @@ fn closed(subflows: &[&Subflow], verdicts: &Verdicts, at: Time) -> Vec<SubflowId
                 pair,
                 verdict: known.verdict,
                 probability: known.probability,
+                is_capped: known.is_capped,
             });
-            let PairResult { pair: (a, b), verdict, probability } = known;
+            let PairResult { pair: (a, b), verdict, probability, .. } = known;
             pairs.push(PairEvaluation { a, b, verdict, probability, since: None, evidence: None });
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpwatch_lab::corpus::{Condition, Run, Split, all, plan};
+use mpwatch_lab::corpus::{Condition, Network, Queue, Run, Split, all, plan};
 
 use crate::corpus::judge::{Judge, judge};
 use crate::corpus::methods::{method, methods};
@@ -65,15 +65,16 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
     let conditions = all()?;
     mpwatch_lab::install_signal_cleanup().map_err(|error| error.to_string())?;
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for condition in &conditions {
-        if let Some(needs) = &condition.needs {
-            print(&format!(
-                "SKIPPED {}: it needs {needs}, which this command cannot set up\n",
-                condition.name
-            ));
+    let mut possible = conditions.clone();
+    possible.retain(|condition| {
+        // The lab always needs tbf.
+        let checked = if condition.queue == Queue::Fifo { Ok(()) } else { Network::check(condition) };
+        if let Err(error) = &checked {
+            print(&format!("SKIPPED {}: {error}\n", condition.name));
         }
-    }
-    let mut runs = plan(&conditions, seed, count, &only);
+        checked.is_ok()
+    });
+    let mut runs = plan(&possible, seed, count, &only);
     if let Some(seconds) = seconds {
         for run in &mut runs {
             run.length_ms = seconds * 1_000;
@@ -103,24 +104,26 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
 
 /// The table of conditions as CSV.
 fn table(conditions: &[Condition]) -> String {
-    let mut text = "name,split,layout,addresses,rate_even_mbit,rate_odd_mbit,buffer_ms,congestion,app,cross,connections,needs\n".to_owned();
+    let mut text = "name,split,layout,addresses,rate_even_mbit,rate_odd_mbit,buffer_ms,congestion,app,cross,connections,queue,route\n".to_owned();
     for condition in conditions {
         let Condition { name, addresses, rates: [even, odd], buffer_ms, congestion, .. } = condition;
         let word = |value: serde_json::Result<serde_json::Value>| {
             value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
         };
-        let [split, layout, app, cross] = [
+        let [split, layout, app, cross, queue, route] = [
             serde_json::to_value(condition.split),
             serde_json::to_value(condition.layout),
             serde_json::to_value(condition.app),
             serde_json::to_value(condition.cross),
+            serde_json::to_value(condition.queue),
+            serde_json::to_value(condition.route),
         ]
         .map(word);
         let connections: Vec<String> = condition.connections.iter().map(ToString::to_string).collect();
-        let (connections, needs) = (connections.join(" "), condition.needs.as_deref().unwrap_or(""));
+        let connections = connections.join(" ");
         let _ = writeln!(
             text,
-            "{name},{split},{layout},{addresses},{even},{odd},{buffer_ms},{congestion},{app},{cross},{connections},{needs}"
+            "{name},{split},{layout},{addresses},{even},{odd},{buffer_ms},{congestion},{app},{cross},{connections},{queue},{route}"
         );
     }
     text
@@ -224,6 +227,7 @@ fn score_all(folder: &Path, options: &[(String, String)], mut print: impl FnMut(
         print(&format!("\n{}", tables::scores("connections", &scores.connections)));
         print(&format!("\n{}", tables::scores("condition", &scores.conditions)));
         print(&format!("\n{}", tables::closing("connections", &scores.connections)));
+        print(&format!("\nRate caps:\n\n{}", tables::caps("condition", &scores.conditions)));
         print(&format!("\n{}", tables::reliability(&scores.all)));
     }
     Ok(())

@@ -22,6 +22,8 @@ pub struct PairResult {
     pub verdict: Verdict,
     /// The probability that they share a bottleneck. `None`: the method does not compute it.
     pub probability: Option<f64>,
+    /// Whether the method reports that they share a rate cap without sharing a queue.
+    pub is_capped: bool,
 }
 
 /// A method that gets samples in order and is asked for its verdicts four times a second.
@@ -47,6 +49,8 @@ pub struct TimedVerdict {
     pub verdict: Verdict,
     /// The probability of sharing.
     pub probability: Option<f64>,
+    /// Whether a shared rate cap is reported.
+    pub is_capped: bool,
 }
 
 /// The verdicts of a method on a run.
@@ -73,7 +77,7 @@ impl Verdicts {
 impl PairResult {
     /// No verdict.
     pub fn unknown(pair: (SubflowId, SubflowId)) -> Self {
-        Self { pair, verdict: Verdict::Unknown, probability: None }
+        Self { pair, verdict: Verdict::Unknown, probability: None, is_capped: false }
     }
 }
 
@@ -90,11 +94,12 @@ pub fn judge(recording: &Recording, method: &mut dyn Judge) -> Result<Verdicts, 
         if now >= due {
             due = (now / INTERVAL + 1) * INTERVAL;
             for result in method.evaluate(now)? {
-                let PairResult { pair, verdict, probability } = result;
+                let PairResult { pair, verdict, probability, is_capped } = result;
                 verdicts.pairs.entry(pair).or_default().push(TimedVerdict {
                     known_at: now,
                     verdict,
                     probability,
+                    is_capped,
                 });
             }
             if let Some(closed) = method.closed() {

@@ -27,7 +27,14 @@ pub(crate) struct Program {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Pair { a: SubflowId, b: SubflowId, verdict: Verdict, probability: Option<f64> },
+    Pair {
+        a: SubflowId,
+        b: SubflowId,
+        verdict: Verdict,
+        probability: Option<f64>,
+        #[serde(default)]
+        capped: bool,
+    },
     Evaluated(Time),
 }
 
@@ -75,8 +82,9 @@ impl Judge for Program {
                 Answer::Evaluated(time) => {
                     return Err(format!("the program evaluated {time} instead of {now}"));
                 }
-                Answer::Pair { a, b, verdict, probability } => {
-                    results.push(PairResult { pair: (a.min(b), a.max(b)), verdict, probability });
+                Answer::Pair { a, b, verdict, probability, capped: is_capped } => {
+                    let pair = (a.min(b), a.max(b));
+                    results.push(PairResult { pair, verdict, probability, is_capped });
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use mpwatch_engine::bottleneck::AddressPair;
@@ -24,6 +25,8 @@ pub struct Subflow {
     pub is_mptcp: bool,
     /// Namespace and addresses.
     pub path: AddressPair,
+    /// Local address and port.
+    pub local: SocketAddr,
     /// Payload of a segment, bytes.
     pub mss: u32,
     /// When it was established. `None`: never.
@@ -63,6 +66,7 @@ impl Recording {
                             local: record.local.ip(),
                             remote: record.remote.ip(),
                         },
+                        local: record.local,
                         mss: record.tcp.mss,
                         established: record.established.map(|at| at.0),
                         last_sample: 0,

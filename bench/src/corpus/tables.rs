@@ -53,6 +53,21 @@ pub(crate) fn closing(heading: &str, rows: &Rows) -> String {
     text
 }
 
+/// Rate caps: of the pairs that share only a rate, and of all others, how many the method reports as capped 3 s and 5 s after their start.
+pub(crate) fn caps(heading: &str, rows: &Rows) -> String {
+    let mut text = format!(
+        "| {heading} | caps found at 3 s | caps found at 5 s | false caps at 3 s | false caps at 5 s |\n|---|---:|---:|---:|---:|\n"
+    );
+    for (name, Score { caps, at, .. }) in rows {
+        let part = |checkpoint: usize, kind: usize| {
+            share(Proportion::new(caps[checkpoint][kind], at[checkpoint].by_cap()[kind]))
+        };
+        let _ =
+            writeln!(text, "| {name} | {} | {} | {} | {} |", part(1, 0), part(2, 0), part(1, 1), part(2, 1));
+    }
+    text
+}
+
 /// The reliability table: of the verdicts at 5 s with a probability in a range, how many are right.
 pub(crate) fn reliability(score: &Score) -> String {
     let mut text =

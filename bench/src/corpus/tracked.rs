@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use mpwatch_engine::tracker::{Closed, Tracker};
-use mpwatch_model::flow::bottleneck::PairVerdict;
+use mpwatch_model::flow::bottleneck::{Bottlenecks, PairVerdict};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::event::{KernelEvent, SubflowRecord, Tick};
 use mpwatch_model::kernel::lifecycle::TcpState;
@@ -65,11 +65,12 @@ impl Judge for Tracked {
         self.tracker.apply(&KernelEvent::Tick(Tick { at: Nanos(now), ..Tick::default() }));
         let snapshot = self.tracker.end_tick();
         let found = snapshot.connections.iter().filter_map(|connection| connection.bottlenecks.as_ref());
-        let result = |pair: &PairVerdict| PairResult {
+        let result = |found: &Bottlenecks, pair: &PairVerdict| PairResult {
             pair: (pair.a.min(pair.b), pair.a.max(pair.b)),
             verdict: pair.verdict,
             probability: pair.probability,
+            is_capped: found.is_capped(pair),
         };
-        Ok(found.flat_map(|found| found.pairs.iter().map(result)).collect())
+        Ok(found.flat_map(|found| found.pairs.iter().map(move |pair| result(found, pair))).collect())
     }
 }

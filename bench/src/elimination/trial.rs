@@ -97,9 +97,11 @@ impl Trial {
     /// Runs the transfers during `control eliminate` with these options. Fails if bytes are lost.
     fn observe(&self, options: &[&str]) -> Result<Observed> {
         let [fast, slow] = self.rates;
-        let condition: Condition =
-            format!("trial evaluation halves {} {fast},{slow} 50 cubic bulk none 1 -", LINKS * SUBFLOWS)
-                .parse()?;
+        let condition: Condition = format!(
+            "trial evaluation halves {} {fast},{slow} 50 cubic bulk none 1 fifo fixed",
+            LINKS * SUBFLOWS
+        )
+        .parse()?;
         let run = Run { condition, connections: 1, round: 0, seed: self.seed, length_ms: 0 };
         let network = Network::build(&run)?;
         for (link, queue) in self.queues.into_iter().enumerate() {

@@ -49,6 +49,50 @@ pub enum Cross {
     Traced,
 }
 
+/// How the links limit their rates and queue packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queue {
+    /// tbf with one queue.
+    #[default]
+    Fifo,
+    /// As `Fifo`. In addition, netem delays acknowledgements, to each address by 10 ms more than to the address before it.
+    Rtt,
+    /// htb: a queue for each client address. Each address may use the whole rate.
+    Fair,
+    /// No queue: packets above the rate are dropped. The buffer is the burst.
+    Policer,
+    /// tbf over `fq_codel`.
+    FqCodel,
+    /// `cake`.
+    Cake,
+    /// tbf over `sfq`.
+    Sfq,
+    /// tbf over `red`.
+    Red,
+}
+
+impl Queue {
+    /// Whether subflows of different addresses over one link share its rate, but no queue.
+    #[must_use]
+    pub fn separates(self) -> bool {
+        matches!(self, Self::Fair | Self::Policer | Self::FqCodel | Self::Cake | Self::Sfq)
+    }
+}
+
+/// How the router selects the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// By the source address.
+    #[default]
+    Fixed,
+    /// By a hash of addresses and ports.
+    Ecmp,
+    /// By the source address. At [`Run::switch_at`], all addresses move to link 0.
+    Switch,
+}
+
 /// The purpose of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -82,8 +126,12 @@ pub struct Condition {
     pub cross: Cross,
     /// Numbers of connections. Each run uses one of these numbers.
     pub connections: Vec<u16>,
-    /// A requirement that this program cannot meet, so that the condition is skipped. `None`: no such requirement.
-    pub needs: Option<String>,
+    /// How the links queue.
+    #[serde(default)]
+    pub queue: Queue,
+    /// How the router selects the link.
+    #[serde(default)]
+    pub route: Route,
 }
 
 /// A run of a condition.
@@ -106,6 +154,9 @@ pub struct Run {
 fn default_length() -> u64 {
     6_500
 }
+
+/// Length of a run whose route changes, ms: verdicts are also scored 15 s after the start of each connection.
+const SWITCH_LENGTH: u64 = 15_500;
 
 impl Condition {
     /// Number of links.
@@ -146,6 +197,12 @@ impl Run {
         u64::from(total) * 500_000 / u64::from(self.connections.max(1))
     }
 
+    /// The time from the start of the traffic to the change of the route: 4 s after the start of the last connection.
+    #[must_use]
+    pub fn switch_at(&self) -> Duration {
+        self.gaps().iter().rev().skip(1).sum::<Duration>() + Duration::from_secs(4)
+    }
+
     /// Duration of the run.
     #[must_use]
     pub fn duration(&self) -> Duration {
@@ -164,10 +221,10 @@ impl FromStr for Condition {
 
     fn from_str(line: &str) -> Result<Self, String> {
         let columns: Vec<&str> = line.split_whitespace().collect();
-        let [name, split, layout, addresses, rates, buffer, congestion, app, cross, connections, needs] =
+        let [name, split, layout, addresses, rates, buffer, cc, app, cross, connections, queue, route] =
             columns[..]
         else {
-            return Err(format!("11 columns expected: {line}"));
+            return Err(format!("12 columns expected: {line}"));
         };
         let wrong = |error: &dyn fmt::Display| format!("{error}: {line}");
         let rates: Vec<u32> = numbers(rates).map_err(|error| wrong(&error))?;
@@ -178,11 +235,12 @@ impl FromStr for Condition {
             addresses: addresses.parse().map_err(|error| wrong(&error))?,
             rates: rates.try_into().map_err(|_| wrong(&"two rates expected"))?,
             buffer_ms: buffer.parse().map_err(|error| wrong(&error))?,
-            congestion: congestion.to_owned(),
+            congestion: cc.to_owned(),
             app: word(app).map_err(|error| wrong(&error))?,
             cross: word(cross).map_err(|error| wrong(&error))?,
             connections: numbers(connections).map_err(|error| wrong(&error))?,
-            needs: (needs != "-").then(|| needs.to_owned()),
+            queue: word(queue).map_err(|error| wrong(&error))?,
+            route: word(route).map_err(|error| wrong(&error))?,
         })
     }
 }
@@ -204,8 +262,8 @@ pub fn all() -> Result<Vec<Condition>, String> {
     lines.map(str::parse).collect()
 }
 
-/// The first `count` runs that a seed selects, in the order in which they are recorded. Each round has every condition that this program can
-/// set up, once for each of its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, only runs
+/// The first `count` runs that a seed selects, in the order in which they are recorded. Each round has every condition once for each of
+/// its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, only runs
 /// whose names contain one of the words are selected.
 #[must_use]
 pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Vec<Run> {
@@ -215,8 +273,7 @@ pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Ve
         only.split(',').any(|word| name.contains(word))
     };
     let possible = || {
-        let possible = conditions.iter().filter(|condition| condition.needs.is_none());
-        let cells = possible.flat_map(|condition| {
+        let cells = conditions.iter().flat_map(|condition| {
             condition.connections.iter().map(move |connections| (condition.clone(), *connections))
         });
         cells.filter(is_wanted)
@@ -230,12 +287,12 @@ pub fn plan(conditions: &[Condition], seed: u64, count: usize, only: &str) -> Ve
         for last in (1..cells.len()).rev() {
             cells.swap(last, random.below(last as u64 + 1) as usize);
         }
-        let run = |(condition, connections)| Run {
+        let run = |(condition, connections): (Condition, u16)| Run {
+            length_ms: if condition.route == Route::Switch { SWITCH_LENGTH } else { default_length() },
             condition,
             connections,
             round,
             seed: random.bits(),
-            length_ms: default_length(),
         };
         runs.extend(cells.into_iter().map(run));
     }
@@ -258,6 +315,17 @@ mod tests {
         assert_eq!(names(1), names(1));
         assert_ne!(names(1), names(2));
         assert_eq!(names(1).into_iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len(), 300);
+    }
+
+    #[test]
+    fn a_line_names_queue_and_route() {
+        let line = "a training shared 3 45,45 60 cubic bulk none 1,5 fq-codel switch";
+        let condition: Condition = line.parse().unwrap();
+        assert_eq!((condition.queue, condition.route), (Queue::FqCodel, Route::Switch));
+        assert!(line.replace("switch", "-").parse::<Condition>().unwrap_err().contains("unknown variant"));
+        let run = plan(&[condition], 1, 1, "a-k5").remove(0);
+        let after_switch = Duration::from_millis(SWITCH_LENGTH - 4_000);
+        assert_eq!(run.switch_at() + *run.gaps().last().unwrap() + after_switch, run.duration());
     }
 
     #[test]

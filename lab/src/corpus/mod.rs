@@ -5,6 +5,6 @@ mod condition;
 mod network;
 mod traffic;
 
-pub use condition::{App, Condition, Cross, Layout, Run, Split, all, plan};
+pub use condition::{App, Condition, Cross, Layout, Queue, Route, Run, Split, all, plan};
 pub use network::Network;
 pub use traffic::Traffic;

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The network of a run: client and router joined by one fast link, router and server by a rate-limited link (tbf) for each queue. The
-//! router selects the link by the source address.
+//! The network of a run: client and router joined by one fast link, router and server by rate-limited links.
+//! [`Queue`] says how the links queue, [`Route`] how the router selects the link.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use super::condition::{Condition, Run};
-use crate::command::{Program, batch};
+use super::condition::{Condition, Queue, Route, Run};
+use crate::command::{Program, output};
 use crate::endpoint::{self, Endpoint, Limits, Purpose};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::link::disable_offloads;
 use crate::netns::Namespace;
 
 /// Bytes that tbf sends at once.
 const BURST: u32 = 16_384;
-/// Number of the first routing table of the router.
+/// Size of a full Ethernet frame in bytes.
+const FRAME: u32 = 1514;
+/// Number of the first routing table of the router, one table per link.
 const TABLE: usize = 10;
+/// Number of the table with all links, counted from [`TABLE`].
+const ECMP: usize = 100;
+/// The fields that select the link: addresses, protocol and ports.
+const ECMP_FIELDS: &str = "0x37";
 /// The interface of a client towards the router.
 const CLIENT_PORT: &str = "uplink";
 
@@ -50,6 +56,15 @@ impl Network {
         format!("link{link}")
     }
 
+    /// Builds the network of a condition once, to find out whether the kernel has its queues.
+    ///
+    /// # Errors
+    /// See [`Network::build`].
+    pub fn check(condition: &Condition) -> Result<()> {
+        let condition = condition.clone();
+        Self::build(&Run { condition, connections: 1, round: 0, seed: 0, length_ms: 0 }).map(drop)
+    }
+
     /// Builds the network.
     ///
     /// # Errors
@@ -77,6 +92,9 @@ impl Network {
             format!("address add {}/32 dev lo", Self::SERVER),
             "route add 10.50.0.0/15 via 10.60.0.1".to_owned(),
         ])?;
+        if condition.queue == Queue::Rtt {
+            network.delay_replies(&addresses)?;
+        }
         network.select_links(condition, &addresses)?;
         network.add_endpoints(&addresses)?;
         Ok(network)
@@ -131,21 +149,90 @@ impl Network {
 
     fn limit(&self, condition: &Condition, link: usize, verb: &str, buffer_ms: u32) -> Result<()> {
         let (port, rate) = (Self::queue_port(link), condition.rate(link));
-        let limit = format!(
-            "qdisc {verb} dev {port} root handle 1: tbf rate {rate}mbit burst {BURST} latency {buffer_ms}ms"
-        );
-        self.router.enter(|| batch(Program::Tc, &[limit]))?
+        let bytes = rate * 125 * buffer_ms;
+        let root = format!("qdisc {verb} dev {port} root handle 1:");
+        let tbf = format!("{root} tbf rate {rate}mbit burst {BURST} latency {buffer_ms}ms");
+        let over =
+            |child: &str| vec![tbf.clone(), format!("qdisc add dev {port} parent 1:1 handle 2: {child}")];
+        let lines = match condition.queue {
+            Queue::Fifo | Queue::Rtt => vec![tbf],
+            Queue::Fair => fair(condition, &port, &root, rate, bytes),
+            Queue::Policer => {
+                return self.router.nft(&format!(
+                    "add table ip corpus\nadd chain ip corpus forward {{ type filter hook forward priority 0; }}\n\
+                     add rule ip corpus forward oifname {port} limit rate over {} bytes/second burst {bytes} bytes counter drop",
+                    rate * 125_000
+                ));
+            }
+            Queue::FqCodel => over("fq_codel"),
+            Queue::Cake => vec![format!("{root} cake bandwidth {rate}mbit")],
+            Queue::Sfq => over("sfq"),
+            Queue::Red => over(&format!(
+                "red limit {bytes} min {} max {} avpkt 1000 bandwidth {rate}mbit",
+                bytes / 6,
+                bytes / 2
+            )),
+        };
+        self.router.tc(&lines)
+    }
+
+    /// Delays the packets to each client address after the first by 10 ms more than the packets to the address before it.
+    fn delay_replies(&self, addresses: &[Ipv4Addr]) -> Result<()> {
+        let mut lines = vec!["qdisc add dev client root handle 1: htb".to_owned()];
+        for (number, address) in addresses.iter().enumerate().skip(1) {
+            lines.extend([
+                format!("class add dev client parent 1: classid 1:{number} htb rate 10gbit quantum {FRAME}"),
+                format!("qdisc add dev client parent 1:{number} netem delay {}ms limit 100000", 10 * number),
+                format!("filter add dev client parent 1: protocol ip prio 1 u32 match ip dst {address} classid 1:{number}"),
+            ]);
+        }
+        self.router.tc(&lines)
     }
 
     fn select_links(&self, condition: &Condition, addresses: &[Ipv4Addr]) -> Result<()> {
-        let rule = |address: Ipv4Addr, link: usize| format!("rule add from {address} table {}", TABLE + link);
-        let mut rules: Vec<String> = addresses
-            .iter()
-            .enumerate()
-            .map(|(index, address)| rule(*address, condition.link(index)))
-            .collect();
-        rules.push(rule(Self::OTHER, 0));
-        self.router.ip(&rules)
+        let rule = |address: Ipv4Addr, table: usize| format!("rule add from {address} table {table}");
+        let of_address =
+            |index| TABLE + if condition.route == Route::Ecmp { ECMP } else { condition.link(index) };
+        let mut lines: Vec<String> =
+            addresses.iter().enumerate().map(|(index, address)| rule(*address, of_address(index))).collect();
+        lines.push(rule(Self::OTHER, TABLE));
+        if condition.route == Route::Ecmp {
+            // Policy 1 reads the sender's `skb->hash`, which changes after a retransmission timeout. Policy 3 reads the packet.
+            self.router.sysctl("net.ipv4.fib_multipath_hash_policy", "3")?;
+            self.router.sysctl("net.ipv4.fib_multipath_hash_fields", ECMP_FIELDS)?;
+            let hops = (0..condition.links()).map(|link| format!(" nexthop via 10.60.{link}.2"));
+            lines.push(format!("route add default table {}{}", TABLE + ECMP, hops.collect::<String>()));
+        }
+        self.router.ip(&lines)
+    }
+
+    /// Moves all addresses to link 0.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn switch(&self, condition: &Condition) -> Result<()> {
+        // A later rule has precedence over the earlier ones.
+        let rule = |index| format!("rule add from {} table {TABLE}", Self::client_address(index));
+        self.router.ip(&(0..condition.addresses.into()).map(rule).collect::<Vec<_>>())
+    }
+
+    /// The link that the kernel selects for a subflow with this local address and port.
+    ///
+    /// # Errors
+    /// If the kernel has no route.
+    pub fn link_of(&self, local: SocketAddr) -> Result<usize> {
+        let (address, port) = (local.ip(), local.port());
+        let query = format!(
+            "route get {} from {address} iif client ipproto tcp sport {port} dport {}",
+            Self::SERVER,
+            super::traffic::PORT
+        );
+        let found = self.router.enter(|| output(Program::Ip, &query))??;
+        let link = found.split_once(" dev link").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        link.ok_or(Error::Invalid {
+            what: format!("route `{found}`"),
+            advice: "expected a link of the corpus",
+        })
     }
 
     /// The first address opens connections; each further address adds a subflow.
@@ -159,4 +246,26 @@ impl Network {
         }
         Ok(())
     }
+}
+
+/// Lines of `tc` for a class with its own queue per client address, and one for packets of other addresses. The queues hold `bytes` together.
+fn fair(condition: &Condition, port: &str, root: &str, rate: u32, bytes: u32) -> Vec<String> {
+    let (others, share) = (condition.addresses + 1, rate * 1_000 / (u32::from(condition.addresses) + 1));
+    let mut lines = vec![
+        format!("{root} htb default {others}"),
+        format!(
+            "class add dev {port} parent 1: classid 1:f htb rate {rate}mbit burst {BURST} cburst {BURST}"
+        ),
+    ];
+    for number in 1..=others {
+        lines.extend([
+            format!("class add dev {port} parent 1:f classid 1:{number} htb rate {share}kbit ceil {rate}mbit quantum {FRAME}"),
+            format!("qdisc add dev {port} parent 1:{number} pfifo limit {}", bytes / FRAME / u32::from(others)),
+        ]);
+        if number < others {
+            let address = Network::client_address(usize::from(number) - 1);
+            lines.push(format!("filter add dev {port} parent 1: protocol ip prio 1 u32 match ip src {address} classid 1:{number}"));
+        }
+    }
+    lines
 }

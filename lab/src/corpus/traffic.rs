@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::netns;
 use crate::random::Random;
 
-const PORT: u16 = 5001;
+pub(super) const PORT: u16 = 5001;
 /// Writes and reads return after this time, so that threads notice the end of the run.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK: usize = 65_536;
