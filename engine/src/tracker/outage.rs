@@ -17,6 +17,8 @@ use crate::progress::{self, ConnectionEvidence, PathEvidence};
 
 /// Data that the peer discarded while its window was closed is retransmitted within this time.
 const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
+/// Limit of the retransmission timeout after a stall that counts for this stall.
+const MAX_QUEUE: Micros = Micros(1_000_000);
 
 impl Flow {
     pub(super) fn report_stalls(&mut self, suspensions: &Suspensions) {
@@ -124,9 +126,10 @@ impl Flow {
         self.timeout = self.longest_timeout();
     }
 
-    /// The longest retransmission timeout before a stall that has ended: packets that waited for the end of the stall had long RTTs.
+    /// The longest retransmission timeout before a stall that has ended. A queue may have filled during the stall, so the current timeout counts
+    /// too, but only up to a limit: packets that waited for the end of an outage have long RTTs.
     fn timeout_before(&self) -> Option<Micros> {
-        self.timeout.or_else(|| self.longest_timeout())
+        self.timeout.max(self.longest_timeout().map(|timeout| timeout.min(MAX_QUEUE)))
     }
 
     /// The longest retransmission timeout of the open subflows that have not failed. `None`: no RTT is known.

@@ -104,7 +104,8 @@ pub enum TimelineEvent {
         /// Time without progress.
         #[serde(rename = "gap_us")]
         gap: Micros,
-        /// Longest retransmission timeout of the subflows before the stall: a longer stall is an outage. `null`: recorded by an earlier version.
+        /// Longest retransmission timeout of the subflows before the stall, or after it, but then at most 1 s: a longer stall is an outage. `null`:
+        /// recorded by an earlier version.
         #[serde(rename = "timeout_us", default)]
         timeout: Option<Micros>,
     },

@@ -61,10 +61,23 @@ pub(super) fn join(
 }
 
 /// See [`Difference::ratio`]. `None`: too few common steps, or the delays are constant.
-fn relative_difference(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
-    /// Minimum number of steps with both delays.
+fn relative_difference(a: &Row, b: &Row) -> Option<f64> {
+    /// Delays are also compared by their changes over this many steps: two queues that fill or drain in step have similar delays, but changes that
+    /// differ. These are noisier, so they count less, and they only withhold evidence of sharing.
+    const CHANGE: usize = 2;
+    const WEIGHT: f64 = 0.75;
+    const UNDECIDED: f64 = 0.35;
+    let slow = ratio(a.iter().copied().zip(b.iter().copied()))?;
+    let change = |row: &Row, from: usize| Some(row[from + CHANGE]? - row[from]?);
+    let fast = ratio((0..a.len().saturating_sub(CHANGE)).map(|from| (change(a, from), change(b, from))));
+    Some(fast.filter(|_| slow < UNDECIDED).map_or(slow, |fast| slow.max(WEIGHT * fast).min(UNDECIDED)))
+}
+
+/// The variance of the difference over the sum of the variances.
+fn ratio(pairs: impl Iterator<Item = (Option<f64>, Option<f64>)>) -> Option<f64> {
+    /// Minimum number of steps with both values.
     const MIN_COMMON: usize = 15;
-    let common: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
+    let common: Vec<(f64, f64)> = pairs.filter_map(|(a, b)| a.zip(b)).collect();
     let variance = |value: fn(&(f64, f64)) -> f64| variance(&common.iter().map(value).collect::<Vec<f64>>());
     let sum = variance(|(a, _)| *a)? + variance(|(_, b)| *b)?;
     (common.len() >= MIN_COMMON && sum > 0.0).then_some(variance(|(a, b)| a - b)? / sum)
