@@ -30,6 +30,7 @@ use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod bounds;
 mod clock;
+mod fields;
 mod files;
 mod idle;
 mod knowledge;
