@@ -36,6 +36,7 @@ mod idle;
 mod knowledge;
 mod merge;
 mod outbox;
+mod recovery;
 mod runs;
 mod schema;
 mod views;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict, groups};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::observed::Observed;
+use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::{Retransmits, Scheduler, Subflow};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
@@ -57,7 +58,10 @@ impl EarlierRecord {
         let began_ns = opened_at.map_or(self.began_ns.min(first_ns), nanos);
         let earlier = aligned(&self.connection, self.began_ns, began_ns, current.closed_at);
         let current = aligned(current, first_ns, began_ns, self.connection.closed_at);
-        let mut merged = connection(earlier, current, is_later, self.overlaps);
+        let mut merged = connection(earlier, current.clone(), is_later, self.overlaps);
+        if is_later && !self.overlaps {
+            add_ends(&mut merged, &self.connection, &current, timestamp(first_ns));
+        }
         let last_ns = merged.closed_at.map_or(until_ns.max(self.until_ns), nanos);
         merged.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
         (settle::settled(merged), timestamp(last_ns))
@@ -253,4 +257,39 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
     let merged = old.iter().chain(new.iter().filter(|entry| !is_repeated(entry)));
     // A run that finds only a lingering subflow dates the end of the connection later.
     merged.filter(|entry| !is_end(entry) || Some(entry.at) == end).cloned().collect()
+}
+
+/// Adds the ends of failures and outages between two runs, for which no run has an event. `found_at`: when the later run found the connection.
+fn add_ends(merged: &mut Connection, old: &Connection, new: &Connection, found_at: Timestamp) {
+    let sampled = |at, event| TimelineEntry { at, source: ObservedBy::Sampled, event };
+    let works = |now: &Subflow| TimelineEvent::SubflowStale { subflow: now.id, stale: false, silent: None };
+    let recovered = new.subflows.iter().filter(|now| has_recovered(old, &merged.timeline, now));
+    let recoveries: Vec<_> = recovered.map(|now| sampled(found_at, works(now))).collect();
+    merged.timeline.extend(recoveries);
+    let Some(since) = old.outage_since else { return };
+    let stalls = new.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
+    let next = stalls.map(|entry| entry.at).chain(new.outage_since).min();
+    let acked = |flow: &Connection| flow.subflows.iter().map(|subflow| subflow.bytes_acked).sum::<Bytes>();
+    let until = |end| Nanos((nanos(end) - nanos(since)).max(0).unsigned_abs());
+    if next.is_none_or(|next| acked(merged) > acked(old) && until(next).0 > SAME_SAMPLED_NS) {
+        let gap = until(next.unwrap_or(found_at).min(found_at)).micros();
+        merged.timeline.push(sampled(since, TimelineEvent::Stalled { gap }));
+    } else if new.outage_since == next {
+        merged.outage_since = next.min(Some(since));
+    }
+}
+
+/// Whether a path that had failed in the earlier run has worked since, although no event of `timeline` reports its recovery.
+fn has_recovered(old: &Connection, timeline: &[TimelineEntry], now: &Subflow) -> bool {
+    let mark = |entry: &TimelineEntry| match entry.event {
+        TimelineEvent::SubflowStale { subflow, stale, .. } if subflow == now.id => Some((entry.at, stale)),
+        _ => None,
+    };
+    let Some((failed_at, true)) = old.timeline.iter().filter_map(mark).next_back() else { return false };
+    let carried = |subflow: &Subflow| subflow.bytes_acked + subflow.bytes_received;
+    let has_carried = find(&old.subflows, now).is_some_and(|before| carried(now) > carried(before));
+    match timeline.iter().filter_map(mark).find(|(at, _)| *at > failed_at) {
+        Some((_, has_failed_again)) => has_failed_again && has_carried,
+        None => now.progress == Progress::Working || (has_carried && now.progress != Progress::Failed),
+    }
 }
