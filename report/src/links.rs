@@ -36,7 +36,7 @@ struct CounterReading {
     bytes: Payload,
 }
 
-/// All minutes with traffic. Traffic before mpwatch started is omitted.
+/// All minutes with traffic. Traffic before mpwatch started is omitted: then the first reading is at the beginning of the observed part.
 pub fn per_minute(report: &Report, samples: &CounterSeries) -> Result<String, csv::Error> {
     let mut links = Links::new();
     for connection in &report.connections {
@@ -70,13 +70,19 @@ fn readings(
         let bytes = [sent.0, received.0, sent.since(retransmitted).0];
         CounterReading { at_ns: at.as_nanosecond(), bytes }
     };
-    let start = subflow.created_at.map(|at| reading(at, Bytes(0), Bytes(0), Bytes(0)));
     let middle = samples.iter().map(|sample| {
         reading(sample.at, sample.bytes_sent, sample.bytes_received, sample.bytes_retransmitted)
     });
     let end = subflow.closed.map(|closed| closed.at).or(connection.closed_at).unwrap_or(run_end);
+    let (zero, observed) = (Bytes(0), subflow.observed);
+    let adopted = || {
+        let from = end.checked_sub(std::time::Duration::from_nanos(observed.duration.0)).unwrap_or(end);
+        let received = subflow.bytes_received.since(observed.bytes.since(observed.bytes_sent));
+        reading(from, subflow.bytes_sent.since(observed.bytes_sent), received, subflow.bytes_retransmitted)
+    };
+    let start = subflow.created_at.map_or_else(adopted, |at| reading(at, zero, zero, zero));
     let end = reading(end, subflow.bytes_sent, subflow.bytes_received, subflow.bytes_retransmitted);
-    start.into_iter().chain(middle).chain([end]).collect()
+    [start].into_iter().chain(middle).chain([end]).collect()
 }
 
 /// Divides the bytes between two readings among the minutes, in whole bytes.
@@ -136,6 +142,8 @@ mod tests {
     use super::*;
     use jiff::SignedDuration;
     use mpwatch_fixtures as fixture;
+    use mpwatch_model::flow::observed::Observed;
+    use mpwatch_model::unit::Nanos;
 
     /// Rows without the header.
     fn rows(report: &Report, samples: &CounterSeries) -> Vec<Vec<String>> {
@@ -227,7 +235,40 @@ mod tests {
     #[test]
     fn traffic_before_mpwatch_started_is_in_no_minute() {
         let mut flow = fixture::connection(1, 1);
-        flow.subflows[0].created_at = None;
+        (flow.subflows[0].created_at, flow.subflows[0].observed) = (None, Observed::default());
         assert!(rows(&fixture::report(vec![flow]), &CounterSeries::new()).is_empty());
+    }
+
+    #[test]
+    fn observed_traffic_of_a_subflow_that_is_older_than_mpwatch_is_spread_over_the_observed_time() {
+        let mut flow = fixture::connection(1, 1);
+        let subflow = &mut flow.subflows[0];
+        subflow.created_at = None;
+        (subflow.bytes_sent, subflow.bytes_retransmitted) = (Bytes(10_000), Bytes(0));
+        subflow.bytes_received = Bytes(5_000);
+        let (bytes, bytes_sent, duration) = (Bytes(900), Bytes(600), Nanos(120_000_000_000));
+        subflow.observed = Observed { bytes, bytes_sent, duration, ..Observed::default() };
+        let mut report = fixture::report(vec![flow.clone()]);
+        report.run.to = fixture::at(0) + SignedDuration::from_secs(570);
+        let minutes = |rows: &[Vec<String>]| -> Vec<String> {
+            rows.iter().map(|row| format!("{} {} {}", &row[0][14..16], row[3], row[4])).collect()
+        };
+        let spread = rows(&report, &CounterSeries::new());
+        assert_eq!(minutes(&spread), ["07 150 75", "08 300 150", "09 150 75"], "{spread:?}");
+        // A restart is not in the observed time, so the first sample may be earlier. Between two samples, all traffic counts.
+        let sample = |minute, sent| CounterSample {
+            at: fixture::at(0) + SignedDuration::from_mins(minute),
+            bytes_sent: Bytes(sent),
+            bytes_received: Bytes(5_000),
+            bytes_retransmitted: Bytes(0),
+            srtt: None,
+            cwnd_segments: 10,
+            active: None,
+        };
+        let samples = vec![sample(3, 9_000), sample(4, 9_100)];
+        let samples = CounterSeries::from([((flow.id, flow.subflows[0].id), samples)]);
+        let with_samples = rows(&report, &samples);
+        assert_eq!(sum(&with_samples, 3), 1_000, "{with_samples:?}");
+        assert_eq!(minutes(&with_samples)[0], "03 100 300", "{with_samples:?}");
     }
 }

@@ -191,7 +191,7 @@ impl Context<'_> {
             bytes_retransmitted: tcp.bytes_retransmitted,
             bytes_refused: tcp.bytes_refused,
             segments_retransmitted: tcp.segments_retransmitted,
-            retransmits: (traces.retransmits && record.seen_open).then_some(Retransmits {
+            retransmits: traces.retransmits.then_some(Retransmits {
                 fast: record.retransmits_fast,
                 timeout: record.retransmits_timeout,
                 probe: record.retransmits_probe,

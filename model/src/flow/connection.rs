@@ -256,6 +256,6 @@ pub struct SecondPath {
     /// Payload that the connection had carried at that time. `null`: not traced.
     pub after_bytes: Option<Bytes>,
     /// Payload that the connection had delivered when a joined subflow had carried 10 % of it. A sender counts payload once it is acknowledged, so
-    /// its value is larger than the receiver's if delays differ. `null`: no joined subflow has carried 10 % yet.
+    /// its value is larger than the receiver's if delays differ. `null`: no joined subflow has carried 10 % yet, or mpwatch was restarted before.
     pub effective_after_bytes: Option<Bytes>,
 }

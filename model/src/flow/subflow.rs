@@ -81,7 +81,7 @@ pub struct Subflow {
     pub bytes_refused: Bytes,
     /// Segments retransmitted, SYN and SYN-ACK included (`tcpi_total_retrans`).
     pub segments_retransmitted: u32,
-    /// Retransmitted segments by cause. `null`: the retransmission hook is missing, or the subflow was opened before mpwatch started.
+    /// Retransmitted segments by cause, counted only while mpwatch observed the subflow. `null`: the retransmission hook is missing.
     pub retransmits: Option<Retransmits>,
     /// RTT of the most recently acknowledged segment.
     #[serde(rename = "rtt_us")]

@@ -67,7 +67,9 @@ fn connections_that_were_open_when_mpwatch_was_killed_are_deleted_first() {
     store.close();
     let store = Store::open(&file, &Limits { bytes: Some(400_000), ..Limits::none() }).unwrap();
     let mut later = many(5_000, 200);
-    later.iter_mut().for_each(|connection| connection.shift(60_000_000_000));
+    for connection in &mut later {
+        connection.shift(60_000_000_000);
+    }
     store.deliver(&tick(60, later));
     (61..64).for_each(|second| store.deliver(&tick(second, Vec::new())));
     store.close();

@@ -30,11 +30,13 @@ use crate::{Archive, Limits, Period, RunStart, Store, StoreLosses};
 
 mod bounds;
 mod clock;
+mod fields;
 mod files;
 mod idle;
 mod knowledge;
 mod merge;
 mod outbox;
+mod recovery;
 mod runs;
 mod schema;
 mod views;

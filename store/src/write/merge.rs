@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Merges the records that several runs have written of one connection.
 
+use std::cmp::max_by_key;
 use std::mem::discriminant;
 
 use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict, groups};
-use mpwatch_model::flow::connection::{Connection, SecondPath};
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::observed::Observed;
-use mpwatch_model::flow::subflow::{Scheduler, Subflow};
+use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::subflow::{Retransmits, Scheduler, Subflow};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
@@ -56,7 +58,10 @@ impl EarlierRecord {
         let began_ns = opened_at.map_or(self.began_ns.min(first_ns), nanos);
         let earlier = aligned(&self.connection, self.began_ns, began_ns, current.closed_at);
         let current = aligned(current, first_ns, began_ns, self.connection.closed_at);
-        let mut merged = connection(earlier, current, is_later, self.overlaps);
+        let mut merged = connection(earlier, current.clone(), is_later, self.overlaps);
+        if is_later && !self.overlaps {
+            add_ends(&mut merged, &self.connection, &current, timestamp(first_ns));
+        }
         let last_ns = merged.closed_at.map_or(until_ns.max(self.until_ns), nanos);
         merged.age_s = (last_ns - began_ns).max(0) as f64 / 1e9;
         (settle::settled(merged), timestamp(last_ns))
@@ -80,7 +85,7 @@ fn aligned(record: &Connection, from_ns: i64, began_ns: i64, closed_at: Option<T
 }
 
 /// A known later value replaces an earlier value: counters of the kernel are totals over the life of a connection, but only the
-/// earlier run may have observed some times and names. mpwatch counts CPU time, energy and scheduler rounds, so each run has a part of them.
+/// earlier run may have observed some times and names. Each run has a part of what mpwatch counts (tests/fields.rs).
 fn connection(stored: Connection, current: Connection, is_later: bool, overlaps: bool) -> Connection {
     let subflows = subflows(&stored.subflows, &current.subflows, is_later, overlaps);
     let (old, new) = if is_later { (stored, current) } else { (current, stored) };
@@ -94,11 +99,6 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
     merged.opened_at = old.opened_at.or(new.opened_at);
     merged.seen_open = merged.opened_at.is_some();
     merged.fallback = known(old.fallback, new.fallback, |found| found.reason != FallbackReason::Unknown);
-    merged.second_path = both(old.second_path, new.second_path, |old, new| SecondPath {
-        after: old.after,
-        after_bytes: old.after_bytes.or(new.after_bytes),
-        effective_after_bytes: old.effective_after_bytes.or(new.effective_after_bytes),
-    });
     // A run that began after the end dates the end of the last subflow.
     merged.closed_at = old.closed_at.or(new.closed_at);
     merged.bottlenecks = both(old.bottlenecks, new.bottlenecks, |old, new| verdicts(old, new, &subflows));
@@ -141,16 +141,32 @@ fn subflows(stored: &[Subflow], current: &[Subflow], is_later: bool, overlaps: b
 
 fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
     let (more, fewer) = if old.rtt_samples > new.rtt_samples { (old, new) } else { (new, old) };
+    let count: fn(u32, u32) -> u32 = if overlaps { Ord::max } else { u32::saturating_add };
+    let rounds: fn(u64, u64) -> u64 = if overlaps { Ord::max } else { u64::saturating_add };
     let mut merged = new.clone();
+    // The later run subtracted only the refused bytes that it counted itself.
+    let refused = if overlaps { Bytes(0) } else { old.bytes_refused };
+    merged.bytes_sent = new.bytes_sent.since(refused);
+    merged.bytes_retransmitted = new.bytes_retransmitted.since(refused);
     merged.fill_unknown(old);
     Subflow {
+        bytes_refused: merged.bytes_refused.max(refused + new.bytes_refused),
+        retransmits: both(old.retransmits, new.retransmits, |old, new| Retransmits {
+            fast: count(old.fast, new.fast),
+            timeout: count(old.timeout, new.timeout),
+            probe: count(old.probe, new.probe),
+        }),
+        timeouts: old.timeouts.max(new.timeouts),
         progress_since: new.progress_since,
         rtt_p50: more.rtt_p50.or(fewer.rtt_p50),
         rtt_p99: more.rtt_p99.or(fewer.rtt_p99),
         rtt_samples: more.rtt_samples,
         segments_retransmitted: old.segments_retransmitted.max(new.segments_retransmitted),
         lost_segments: old.lost_segments.max(new.lost_segments),
-        scheduler: both(old.scheduler, new.scheduler, |a, b| scheduler(a, b, overlaps)),
+        scheduler: both(old.scheduler, new.scheduler, |old, new| Scheduler {
+            considered: rounds(old.considered, new.considered),
+            picked: rounds(old.picked, new.picked),
+        }),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         observed: observed(old.observed, new.observed, overlaps),
@@ -188,30 +204,18 @@ fn verdicts(old: Bottlenecks, new: Bottlenecks, subflows: &[Subflow]) -> Bottlen
 
 /// Adds the values of runs that do not overlap, because these observed different parts of the connection.
 fn observed(old: Observed, new: Observed, overlaps: bool) -> Observed {
-    match overlaps {
-        false => old.plus(new),
-        true if old.duration > new.duration => old,
-        true => new,
-    }
+    if overlaps { max_by_key(old, new, |part| part.duration) } else { old.plus(new) }
 }
 
 fn both<T>(old: Option<T>, new: Option<T>, merge: impl Fn(T, T) -> T) -> Option<T> {
     old.into_iter().chain(new).reduce(merge)
 }
 
-fn scheduler(old: Scheduler, new: Scheduler, overlaps: bool) -> Scheduler {
-    if overlaps {
-        return if old.considered > new.considered { old } else { new };
-    }
-    Scheduler { considered: old.considered + new.considered, picked: old.picked + new.picked }
-}
-
 /// A run without energy counters adds no joules, so the sum is the measured part. If the idle power of a run is unknown, `active` of the sum is
 /// unknown.
 fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
     match (old.full, new.full) {
-        _ if overlaps && old.cpu > new.cpu => old,
-        _ if overlaps => new,
+        _ if overlaps => max_by_key(old, new, |part| part.cpu),
         (Some(_), None) => FlowEnergy { cpu: old.cpu + new.cpu, ..old },
         (None, Some(_)) => FlowEnergy { cpu: old.cpu + new.cpu, ..new },
         _ => FlowEnergy::sum([&old, &new]),
@@ -253,4 +257,39 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
     let merged = old.iter().chain(new.iter().filter(|entry| !is_repeated(entry)));
     // A run that finds only a lingering subflow dates the end of the connection later.
     merged.filter(|entry| !is_end(entry) || Some(entry.at) == end).cloned().collect()
+}
+
+/// Adds the ends of failures and outages between two runs, for which no run has an event. `found_at`: when the later run found the connection.
+fn add_ends(merged: &mut Connection, old: &Connection, new: &Connection, found_at: Timestamp) {
+    let sampled = |at, event| TimelineEntry { at, source: ObservedBy::Sampled, event };
+    let works = |now: &Subflow| TimelineEvent::SubflowStale { subflow: now.id, stale: false, silent: None };
+    let recovered = new.subflows.iter().filter(|now| has_recovered(old, &merged.timeline, now));
+    let recoveries: Vec<_> = recovered.map(|now| sampled(found_at, works(now))).collect();
+    merged.timeline.extend(recoveries);
+    let Some(since) = old.outage_since else { return };
+    let stalls = new.timeline.iter().filter(|entry| matches!(entry.event, TimelineEvent::Stalled { .. }));
+    let next = stalls.map(|entry| entry.at).chain(new.outage_since).min();
+    let acked = |flow: &Connection| flow.subflows.iter().map(|subflow| subflow.bytes_acked).sum::<Bytes>();
+    let until = |end| Nanos((nanos(end) - nanos(since)).max(0).unsigned_abs());
+    if next.is_none_or(|next| acked(merged) > acked(old) && until(next).0 > SAME_SAMPLED_NS) {
+        let gap = until(next.unwrap_or(found_at).min(found_at)).micros();
+        merged.timeline.push(sampled(since, TimelineEvent::Stalled { gap }));
+    } else if new.outage_since == next {
+        merged.outage_since = next.min(Some(since));
+    }
+}
+
+/// Whether a path that had failed in the earlier run has worked since, although no event of `timeline` reports its recovery.
+fn has_recovered(old: &Connection, timeline: &[TimelineEntry], now: &Subflow) -> bool {
+    let mark = |entry: &TimelineEntry| match entry.event {
+        TimelineEvent::SubflowStale { subflow, stale, .. } if subflow == now.id => Some((entry.at, stale)),
+        _ => None,
+    };
+    let Some((failed_at, true)) = old.timeline.iter().filter_map(mark).next_back() else { return false };
+    let carried = |subflow: &Subflow| subflow.bytes_acked + subflow.bytes_received;
+    let has_carried = find(&old.subflows, now).is_some_and(|before| carried(now) > carried(before));
+    match timeline.iter().filter_map(mark).find(|(at, _)| *at > failed_at) {
+        Some((_, has_failed_again)) => has_failed_again && has_carried,
+        None => now.progress == Progress::Working || (has_carried && now.progress != Progress::Failed),
+    }
 }

@@ -324,6 +324,16 @@ fn the_excess_of_an_adopted_connection_covers_only_observed_traffic() {
 }
 
 #[test]
+fn causes_of_retransmissions_are_counted_on_an_adopted_subflow_too() {
+    let mut tracker = tracker(Closed::Forget);
+    let record = subflow(1, SECOND, 1_000);
+    let (seen_open, created, retransmits_timeout) = (false, None, 19);
+    tracker.apply(&KernelEvent::Subflow(SubflowRecord { seen_open, created, retransmits_timeout, ..record }));
+    let found = tick(&mut tracker, SECOND).connections.remove(0).subflows.remove(0);
+    assert_eq!(found.retransmits.map(|causes| [causes.fast, causes.timeout]), Some([0, 19]));
+}
+
+#[test]
 fn time_in_which_the_machine_was_suspended_is_not_a_stall() {
     for (stalled, stall) in [(3_600, None), (3_610, Some(Micros(10_000_000)))] {
         let mut tracker = tracker(Closed::Keep);
