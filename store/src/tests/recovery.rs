@@ -59,7 +59,7 @@ fn failures(flow: &Connection) -> Vec<(i64, Option<i64>, usize)> {
 
 fn stalls(flow: &Connection) -> Vec<(jiff::Timestamp, Micros)> {
     let gap = |entry: &TimelineEntry| match entry.event {
-        TimelineEvent::Stalled { gap } if entry.at >= at(7) => Some((entry.at, gap)),
+        TimelineEvent::Stalled { gap, .. } if entry.at >= at(7) => Some((entry.at, gap)),
         _ => None,
     };
     flow.timeline.iter().filter_map(gap).collect()
@@ -138,7 +138,7 @@ fn an_outage_that_outlives_a_restart_is_one_outage() {
     }
     let mut ended = later(Progress::Working, 1);
     let gap = Micros(40_000_000);
-    ended.timeline.push(sampled(7, TimelineEvent::Stalled { gap }));
+    ended.timeline.push(sampled(7, TimelineEvent::Stalled { gap, timeout: None }));
     let flow = merged(&[failed(), ended]);
     assert_eq!((stalls(&flow), flow.outage_since), (vec![(at(7), gap)], None));
 }

@@ -273,7 +273,7 @@ fn add_ends(merged: &mut Connection, old: &Connection, new: &Connection, found_a
     let until = |end| Nanos((nanos(end) - nanos(since)).max(0).unsigned_abs());
     if next.is_none_or(|next| acked(merged) > acked(old) && until(next).0 > SAME_SAMPLED_NS) {
         let gap = until(next.unwrap_or(found_at).min(found_at)).micros();
-        merged.timeline.push(sampled(since, TimelineEvent::Stalled { gap }));
+        merged.timeline.push(sampled(since, TimelineEvent::Stalled { gap, timeout: None }));
     } else if new.outage_since == next {
         merged.outage_since = next.min(Some(since));
     }
