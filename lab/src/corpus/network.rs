@@ -41,6 +41,9 @@ impl Network {
     /// The server's address.
     pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 70, 0, 1);
 
+    /// The server's port.
+    pub(super) const PORT: u16 = 5001;
+
     /// The client's address with this index, counted from 0.
     #[must_use]
     pub fn client_address(index: usize) -> Ipv4Addr {
@@ -225,7 +228,7 @@ impl Network {
         let query = format!(
             "route get {} from {address} iif client ipproto tcp sport {port} dport {}",
             Self::SERVER,
-            super::traffic::PORT
+            Self::PORT
         );
         let found = self.router.enter(|| output(Program::Ip, &query))??;
         let link = found.split_once(" dev link").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());

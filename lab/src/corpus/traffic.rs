@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::netns;
 use crate::random::Random;
 
-pub(super) const PORT: u16 = 5001;
 /// Writes and reads return after this time, so that threads notice the end of the run.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK: usize = 65_536;
@@ -141,7 +140,7 @@ impl Sender {
         let mut socket = Socket::new(Domain::IPV4, Type::STREAM, Some(self.protocol))?;
         socket.set_tcp_congestion(self.congestion.as_bytes())?;
         socket.bind(&SocketAddr::new(self.from.into(), 0).into())?;
-        socket.connect(&SocketAddr::new(IpAddr::V4(Network::SERVER), PORT).into())?;
+        socket.connect(&SocketAddr::new(IpAddr::V4(Network::SERVER), Network::PORT).into())?;
         socket.set_write_timeout(Some(CHECK_INTERVAL))?;
         let (began, mut sent) = (Instant::now(), 0_u64);
         let chunk = vec![0x5a; CHUNK];
@@ -181,7 +180,7 @@ fn listen(slow: bool) -> std::io::Result<Socket> {
         socket.set_recv_buffer_size(SLOW_BUFFER)?;
     }
     socket.set_reuse_address(true)?;
-    socket.bind(&SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT).into())?;
+    socket.bind(&SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), Network::PORT).into())?;
     socket.listen(256)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
