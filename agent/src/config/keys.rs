@@ -103,7 +103,7 @@ macro_rules! keys {
 
 keys! {
     "interval", "--interval", interval: Duration = Duration::from_secs(1), INTERVAL, RESTART,
-        "Time between two snapshots: 100ms to 60s.";
+        "Time between two snapshots: 100ms to 60s. Above 2s, short outages may be missed, and their lengths are less exact.";
     "labels", "--label", labels: BTreeMap<String, String> = BTreeMap::new(), LABELS, RESTART,
         "Labels of the runs in the database and in JSON: NAME=VALUE, separated by commas, for example site=berlin,rack=7.";
     "socket", "--socket", socket: PathBuf = PathBuf::from(paths::SOCKET), PATH, RESTART,
