@@ -48,6 +48,7 @@ impl Flow {
             {
                 self.end_outage(since, from, suspensions);
             }
+            let was_outage = waited.is_some();
             let mut from = waited.unwrap_or(from).max(self.stalls_until);
             self.stalls_until = to;
             // While the peer's window was closed, and until the data that the peer discarded is retransmitted, data did not wait for a path.
@@ -56,8 +57,10 @@ impl Flow {
             }
             let gap = suspensions.awake(from, to);
             if gap >= MIN_STALL {
-                let timeout = self.timeout_before();
-                self.timeline.traced(from, TimelineEvent::Stalled { gap: gap.micros(), timeout });
+                let (gap, timeout) = (gap.micros(), self.timeout_before());
+                // A stall that the live view showed as an outage stays one.
+                let timeout = timeout.map(|timeout| if was_outage { timeout.min(gap) } else { timeout });
+                self.timeline.traced(from, TimelineEvent::Stalled { gap, timeout });
             }
         }
     }
@@ -218,8 +221,9 @@ impl Flow {
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {
-            let timeout = self.timeout_before();
-            self.timeline.sampled(from, TimelineEvent::Stalled { gap: gap.micros(), timeout });
+            let gap = gap.micros();
+            let timeout = self.timeout_before().map(|timeout| timeout.min(gap));
+            self.timeline.sampled(from, TimelineEvent::Stalled { gap, timeout });
             self.stalls_until = to;
         }
     }

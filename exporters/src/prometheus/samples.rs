@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use mpwatch_model::kernel::endpoint::printable;
+use mpwatch_model::kernel::endpoint::escaped;
 
 use super::values::Sums;
 
@@ -37,7 +37,7 @@ impl Samples<'_> {
         let _ = write!(self.lines, "{}{suffix}", self.name);
         let mut separator = '{';
         for (name, value) in self.label_names.iter().zip(label_values) {
-            let value = printable(value).replace('\\', "\\\\").replace('"', "\\\"");
+            let value = escaped(value).replace('\\', "\\\\").replace('"', "\\\"");
             let _ = write!(self.lines, "{separator}{name}=\"{value}\"");
             separator = ',';
         }

@@ -22,7 +22,7 @@ const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
 const SAME_END: i128 = 100_000_000;
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO: Micros = Micros(200_000);
-/// Maximum part of a retransmission timeout for the variation of the RTT.
+/// Maximum part of a retransmission timeout for the variation of the RTT. In records without timeouts, a longer stall is an outage.
 const MAX_VARIATION: Micros = Micros(2_000_000);
 
 /// The failure of a path, from its first sign until the path works again for 10 s.
@@ -276,7 +276,7 @@ fn failures(connection: &Connection) -> Vec<PathFailure> {
 /// outage: behind a long queue, acknowledgements arrive at such intervals.
 fn merged_stalls(connection: &Connection) -> Vec<Outage> {
     let mut outages: Vec<Outage> = Vec::new();
-    let current = current_timeout(connection);
+    let current = current_timeout(connection).min(MAX_VARIATION);
     let ended = connection.timeline.iter().filter_map(|entry| match entry.event {
         TimelineEvent::Stalled { gap, timeout } => {
             Some((entry.at, gap, timeout.unwrap_or(current), false, entry.source))

@@ -104,6 +104,12 @@ pub fn printable_lines(text: &str) -> String {
     text.chars().map(keep).collect()
 }
 
+/// Makes a name safe for a terminal, but keeps different names different: unprintable characters become `\u{1b}`.
+pub fn escaped(text: &str) -> String {
+    let escape = |c: char| if is_unprintable(c) { c.escape_unicode().collect() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
 /// Length of the IP header of this address family, in bytes, without options.
 pub fn ip_header_bytes(address: IpAddr) -> u64 {
     match address {
@@ -143,6 +149,7 @@ mod tests {
         for bidi in "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{2028}".chars() {
             assert_eq!(printable(&format!("ssh{bidi}d")), "ssh\u{fffd}d");
         }
+        assert_eq!(escaped("a\x1bb\""), "a\\u{1b}b\"");
         assert_eq!(printable_lines("a\tb\n\x1b[2J"), "a\tb\n\u{fffd}[2J");
         assert_eq!(printable("שרת"), "שרת", "letters of all scripts are kept");
     }

@@ -141,4 +141,11 @@ fn an_outage_that_outlives_a_restart_is_one_outage() {
     ended.timeline.push(sampled(7, TimelineEvent::Stalled { gap, timeout: None }));
     let flow = merged(&[failed(), ended]);
     assert_eq!((stalls(&flow), flow.outage_since), (vec![(at(7), gap)], None));
+    // The later run dates it by its own start.
+    for acked in [0, 1] {
+        let mut ended = later(Progress::Working, acked);
+        ended.timeline.push(sampled(42, TimelineEvent::Stalled { gap: Micros(18_000_000), timeout: None }));
+        let flow = merged(&[failed(), ended]);
+        assert_eq!((stalls(&flow), flow.outage_since), (vec![(at(7), Micros(53_000_000))], None), "{acked}");
+    }
 }

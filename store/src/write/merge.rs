@@ -107,7 +107,9 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
     let dropped = merged.dropped_subflows.iter().map(|dropped| dropped.observed.bytes_sent);
     let sent: Bytes = subflows.iter().map(Subflow::unique_sent).chain(dropped).sum();
     let total = |known: Bytes| known.max(sent.since(merged.bytes_sent.unwrap_or(sent)));
-    merged.bytes_reinjected = merged.bytes_reinjected.map(total);
+    if subflows.len() > 1 {
+        merged.bytes_reinjected = merged.bytes_reinjected.map(total);
+    }
     Connection { subflows, ..merged }
 }
 
@@ -271,11 +273,23 @@ fn add_ends(merged: &mut Connection, old: &Connection, new: &Connection, found_a
     let next = stalls.map(|entry| entry.at).chain(new.outage_since).min();
     let acked = |flow: &Connection| flow.subflows.iter().map(|subflow| subflow.bytes_acked).sum::<Bytes>();
     let until = |end| Nanos((nanos(end) - nanos(since)).max(0).unsigned_abs());
-    if next.is_none_or(|next| acked(merged) > acked(old) && until(next).0 > SAME_SAMPLED_NS) {
+    // The later run may date an outage that continues by its own start.
+    let is_start = |next| (0..=SAME_SAMPLED_NS.cast_signed()).contains(&(nanos(next) - nanos(found_at)));
+    let is_same = |next: &Timestamp| {
+        acked(merged) == acked(old) || until(*next).0 <= SAME_SAMPLED_NS || is_start(*next)
+    };
+    let Some(next) = next.filter(is_same) else {
         let gap = until(next.unwrap_or(found_at).min(found_at)).micros();
         merged.timeline.push(sampled(since, TimelineEvent::Stalled { gap, timeout: None }));
-    } else if new.outage_since == next {
-        merged.outage_since = next.min(Some(since));
+        return;
+    };
+    if new.outage_since == Some(next) {
+        merged.outage_since = Some(since.min(next));
+    }
+    for entry in merged.timeline.iter_mut().filter(|entry| entry.at == next) {
+        if let TimelineEvent::Stalled { gap, .. } = &mut entry.event {
+            (entry.at, *gap) = (since.min(next), *gap + until(next).micros());
+        }
     }
 }
 
