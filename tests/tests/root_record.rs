@@ -141,7 +141,7 @@ fn traced_events(connection: &Value) -> Vec<Value> {
     let traced = list(connection, "timeline").iter().filter(|entry| entry["source"] == "tracepoint");
     let without_time = |entry: &Value| {
         let mut entry = entry.as_object().unwrap().clone();
-        entry.retain(|field, _| !["at", "gap_us"].contains(&field.as_str()));
+        entry.retain(|field, _| !["at", "gap_us", "timeout_us"].contains(&field.as_str()));
         entry.into()
     };
     traced.map(without_time).collect()
