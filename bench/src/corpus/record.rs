@@ -47,7 +47,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The link of a subflow. `None`: unknown, or it changed less than [`SETTLE`] before.
+    /// The link of a subflow. `None`: unknown, or it changed less than 3 s before.
     pub fn link(&self, subflow: &Subflow, at: Time) -> Option<usize> {
         match self.switched.filter(|switched| at >= *switched) {
             Some(switched) => (at >= switched + SETTLE).then_some(0),
