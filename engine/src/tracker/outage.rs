@@ -17,7 +17,7 @@ use crate::progress::{self, ConnectionEvidence, PathEvidence};
 
 /// Data that the peer discarded while its window was closed is retransmitted within this time.
 const LIMIT_ENDS: Nanos = Nanos(5_000_000_000);
-/// Limit of the retransmission timeout after a stall that counts for this stall.
+/// A stall is judged by the retransmission timeout before it, or by that after it up to this limit.
 const MAX_QUEUE: Micros = Micros(1_000_000);
 
 impl Flow {
@@ -57,10 +57,7 @@ impl Flow {
             }
             let gap = suspensions.awake(from, to);
             if gap >= MIN_STALL {
-                let (gap, timeout) = (gap.micros(), self.timeout_before());
-                // A stall that the live view showed as an outage stays one.
-                let timeout = timeout.map(|timeout| if was_outage { timeout.min(gap) } else { timeout });
-                self.timeline.traced(from, TimelineEvent::Stalled { gap, timeout });
+                self.timeline.traced(from, self.stall(gap.micros(), was_outage));
             }
         }
     }
@@ -129,10 +126,13 @@ impl Flow {
         self.timeout = self.longest_timeout();
     }
 
-    /// The longest retransmission timeout before a stall that has ended. A queue may have filled during the stall, so the current timeout counts
-    /// too, but only up to a limit: packets that waited for the end of an outage have long RTTs.
-    fn timeout_before(&self) -> Option<Micros> {
-        self.timeout.max(self.longest_timeout().map(|timeout| timeout.min(MAX_QUEUE)))
+    /// A stall that has ended, with the retransmission timeout by which it is judged. A queue may have filled during the stall, so the current timeout
+    /// counts too, but only up to a limit: packets that waited for the end of an outage have long RTTs. `was_outage`: the live view showed an
+    /// outage, and the stall must stay one.
+    fn stall(&self, gap: Micros, was_outage: bool) -> TimelineEvent {
+        let current = self.longest_timeout().map(|timeout| timeout.min(MAX_QUEUE));
+        let most = if was_outage { gap } else { Micros(u64::MAX) };
+        TimelineEvent::Stalled { gap, timeout: self.timeout.max(current).map(|timeout| timeout.min(most)) }
     }
 
     /// The longest retransmission timeout of the open subflows that have not failed. `None`: no RTT is known.
@@ -221,9 +221,7 @@ impl Flow {
     fn end_outage(&mut self, from: Nanos, to: Nanos, suspensions: &Suspensions) {
         let gap = suspensions.awake(from, to);
         if self.stalls_until <= from && gap >= MIN_STALL {
-            let gap = gap.micros();
-            let timeout = self.timeout_before().map(|timeout| timeout.min(gap));
-            self.timeline.sampled(from, TimelineEvent::Stalled { gap, timeout });
+            self.timeline.sampled(from, self.stall(gap.micros(), true));
             self.stalls_until = to;
         }
     }

@@ -262,7 +262,7 @@ pub fn all() -> Result<Vec<Condition>, String> {
     lines.map(str::parse).collect()
 }
 
-/// The first `count` runs that a seed selects, in the order in which they are recorded. Each round has every condition once for each of
+/// The first `count` runs that a seed selects, in recording order. Each round has every condition once for each of
 /// its numbers of connections, in random order. `only`: words, separated by commas. If it is not empty, only runs
 /// whose names contain one of the words are selected.
 #[must_use]

@@ -104,7 +104,7 @@ pub fn printable_lines(text: &str) -> String {
     text.chars().map(keep).collect()
 }
 
-/// Makes a name safe for a terminal, but keeps different names different: unprintable characters become `\u{1b}`.
+/// Like [`printable`], but an unprintable character becomes its code, such as `\u{1b}`, so that labels of different names stay different.
 pub fn escaped(text: &str) -> String {
     let escape = |c: char| if is_unprintable(c) { c.escape_unicode().collect() } else { c.to_string() };
     text.chars().map(escape).collect()

@@ -40,7 +40,7 @@ fn later(progress: Progress, acked: u64) -> Connection {
     flow
 }
 
-/// What the database has after runs with these states, each written twice.
+/// The merged record of runs that each wrote one of these states twice.
 fn merged(states: &[Connection]) -> Connection {
     let (_folder, file) = folder();
     for (state, second) in states.iter().zip([0, 30, 60]) {

@@ -68,9 +68,12 @@ fn relative_difference(a: &Row, b: &Row) -> Option<f64> {
     const WEIGHT: f64 = 0.75;
     const UNDECIDED: f64 = 0.35;
     let slow = ratio(a.iter().copied().zip(b.iter().copied()))?;
+    if slow >= UNDECIDED {
+        return Some(slow);
+    }
     let change = |row: &Row, from: usize| Some(row[from + CHANGE]? - row[from]?);
     let fast = ratio((0..a.len().saturating_sub(CHANGE)).map(|from| (change(a, from), change(b, from))));
-    Some(fast.filter(|_| slow < UNDECIDED).map_or(slow, |fast| slow.max(WEIGHT * fast).min(UNDECIDED)))
+    Some(fast.map_or(slow, |fast| slow.max(WEIGHT * fast).min(UNDECIDED)))
 }
 
 /// The variance of the difference over the sum of the variances.
