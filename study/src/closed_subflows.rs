@@ -46,10 +46,6 @@ impl Method for Recorded {
         pairs
     }
 
-    fn caps(&self) -> &[mpwatch_engine::bottleneck::Cap] {
-        self.method.caps()
-    }
-
     fn closed(&self) -> Option<Vec<SubflowId>> {
         self.method.closed()
     }

@@ -9,7 +9,7 @@ use crate::bottleneck::replay::replay_cell;
 use crate::bottleneck::tables::{self, Scores};
 use crate::bottleneck::trace::labels_of;
 use crate::bottleneck::truth::Labels;
-use crate::bottleneck::{caps, fit, live, score, table3};
+use crate::bottleneck::{fit, live, score, table3};
 use crate::machine::cpus;
 use mpwatch_lab::bottleneck::cell::{Cell, Layout, Set};
 use mpwatch_lab::bottleneck::grid::Grid;
@@ -118,7 +118,7 @@ struct Skipped {
 
 fn score_all(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), String> {
     let (mut pooled, mut by_kind, mut skipped) = (Scores::new(), Scores::new(), Skipped::default());
-    let (mut table3, mut caps) = (table3::Table::default(), caps::Table::default());
+    let mut table3 = table3::Table::default();
     for cell in request.cells() {
         let Some((labels, verdicts)) = replay_cell(&request.folder, &cell)? else {
             skipped.not_run.push(cell.to_string());
@@ -129,7 +129,6 @@ fn score_all(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), Stri
             continue;
         }
         table3.add(&labels, &verdicts);
-        caps.add(&labels, &verdicts);
         if labels.cell.layout == Layout::TwoRates {
             continue;
         }
@@ -140,7 +139,6 @@ fn score_all(request: &Request, print: &mut impl FnMut(&str)) -> Result<(), Stri
         pooled.insert(cell.to_string(), scores);
     }
     print(&text(&pooled, &by_kind, &skipped));
-    print(&format!("\n## Shared caps\n\n{}", caps.markdown()));
     if request.grids.contains(&Grid::Table3) {
         print(&format!("\n## Table III\n\n{}", table3.markdown()));
     }

@@ -10,7 +10,6 @@ pub mod trace;
 pub mod truth;
 pub mod verdict;
 
-mod caps;
 mod command;
 mod fit;
 pub(crate) mod queue_reader;

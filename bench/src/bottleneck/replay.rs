@@ -71,7 +71,6 @@ fn copied(evaluation: &engine::Evaluation<'_>) -> Evaluation {
     Evaluation {
         at: evaluation.at.0,
         pairs: evaluation.pairs.iter().map(pair).collect(),
-        caps: evaluation.caps.iter().map(|cap| cap.rates.iter().map(|(id, _)| *id).collect()).collect(),
         extra: evaluation.closed.clone().unwrap_or_else(|| beyond_one_per_group(evaluation.pairs)),
     }
 }

@@ -318,8 +318,7 @@ mod tests {
             let verdict = if quarter >= 4 * from { verdict } else { Verdict::Unknown };
             let terms = terms.map(|value| BTreeMap::from([("alike", value)]));
             let pairs = vec![Pair { a: id(1), b: id(2), verdict, terms }];
-            let evaluation =
-                Evaluation { at: quarter * SECOND / 4, pairs, caps: Vec::new(), extra: Vec::new() };
+            let evaluation = Evaluation { at: quarter * SECOND / 4, pairs, extra: Vec::new() };
             verdicts.push("m", CONNECTION, evaluation);
         }
         verdicts

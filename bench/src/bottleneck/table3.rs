@@ -143,7 +143,7 @@ mod tests {
         };
         let mut verdicts = Verdicts::new((1..=4).map(subflow).collect());
         let extra = extra.iter().map(|number| id(*number)).collect();
-        let evaluation = Evaluation { at: 7, pairs: Vec::new(), caps: Vec::new(), extra };
+        let evaluation = Evaluation { at: 7, pairs: Vec::new(), extra };
         verdicts.push("m", CONNECTION, evaluation);
         verdicts
     }

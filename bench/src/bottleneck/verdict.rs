@@ -40,8 +40,6 @@ pub struct Evaluation {
     pub at: Time,
     /// The verdict on each pair of subflows.
     pub pairs: Vec<Pair>,
-    /// Groups of subflows that share a rate cap but no queue.
-    pub caps: Vec<Vec<SubflowId>>,
     /// Subflows that the method would close.
     pub extra: Vec<SubflowId>,
 }
@@ -127,7 +125,7 @@ mod tests {
     #[test]
     fn a_pair_is_found_in_either_order() {
         let pair = Pair { a: id(1), b: id(2), verdict: Verdict::Shared, terms: None };
-        let evaluation = Evaluation { at: 9, pairs: vec![pair], caps: Vec::new(), extra: Vec::new() };
+        let evaluation = Evaluation { at: 9, pairs: vec![pair], extra: Vec::new() };
         assert_eq!(evaluation.verdict(id(2), id(1)), Verdict::Shared);
         assert_eq!(evaluation.verdict(id(2), id(3)), Verdict::Unknown);
     }

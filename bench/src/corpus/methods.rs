@@ -83,10 +83,7 @@ impl Judge for BuiltIn {
                 if a.connection == b.connection {
                     let pair = (own.a.min(own.b), own.a.max(own.b));
                     let PairEvaluation { verdict, probability, .. } = own;
-                    let is_capped = group.method.caps().iter().any(|cap| {
-                        [own.a, own.b].iter().all(|id| cap.rates.iter().any(|(capped, _)| capped == id))
-                    });
-                    results.push(PairResult { pair, verdict, probability, is_capped });
+                    results.push(PairResult { pair, verdict, probability, is_capped: false });
                 }
             }
         }

@@ -11,9 +11,8 @@ use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::statistics::mean;
 use mpwatch_model::unit::Nanos;
 
-use super::cap::{CapEvidence, Caps};
 use super::decision::{DECISIVE_LOG_ODDS, Decision, VERDICT_LIFETIME, probability, running_mean};
-use super::evaluation::{Cap, PairEvaluation, SubflowPair, pair_of};
+use super::evaluation::{PairEvaluation, SubflowPair, pair_of};
 use super::feature::{Features, SubflowFeatures};
 use super::method::Method;
 use super::odds::log_odds;
@@ -38,7 +37,6 @@ const LAST_SECOND: u64 = 200;
 pub struct Concordance {
     series: BTreeMap<SubflowId, Series>,
     pairs: BTreeMap<SubflowPair, Pair>,
-    caps: Caps,
 }
 
 /// The state of a pair of subflows.
@@ -70,9 +68,6 @@ struct Finding {
     is_uncongested: bool,
     /// Log-odds of the last second alone. `None`: there is no verdict to contradict, or there are too few samples.
     last_second: Option<f64>,
-    /// Length of the window, in bins.
-    bins: u64,
-    cap: CapEvidence,
 }
 
 /// The windows of one evaluation, by length in bins.
@@ -88,12 +83,11 @@ impl Method for Concordance {
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation> {
         let ids: Vec<SubflowId> = self.series.keys().copied().collect();
         let mut windows = Windows::default();
-        let (mut with_evidence, mut cap_evidence) = (Vec::new(), Vec::new());
+        let mut with_evidence = Vec::new();
         for (index, &a) in ids.iter().enumerate() {
             for &b in &ids[index + 1..] {
                 let finding = self.compare(&mut windows, (a, b), at);
                 let pair = self.pairs.entry((a, b)).or_default();
-                cap_evidence.extend(finding.map(|finding| ((a, b), finding.bins, finding.cap)));
                 if pair.update(finding, at) {
                     with_evidence.push((a, b));
                 }
@@ -104,17 +98,11 @@ impl Method for Concordance {
             let implied = implied(&odds, &ids, pair);
             self.pairs.entry(pair).or_default().decide(implied, at);
         }
-        self.caps.update(&cap_evidence, &windows, at);
         self.pairs.iter().map(|((a, b), pair)| pair.evaluation(*a, *b)).collect()
-    }
-
-    fn caps(&self) -> &[Cap] {
-        self.caps.found()
     }
 
     fn forget(&mut self, subflow: SubflowId) {
         self.series.remove(&subflow);
-        self.caps.forget(subflow);
         self.pairs.retain(|(a, b), _| *a != subflow && *b != subflow);
     }
 
@@ -147,7 +135,6 @@ impl Concordance {
         let evidence = features.compare(a, b)?;
         let congested = [a, b].map(|id| features.subflow(id).is_some_and(SubflowFeatures::is_congested));
         let is_uncongested = features.is_uncongested(a) && features.is_uncongested(b);
-        let cap = CapEvidence::from_evidence(&evidence, congested == [true; 2], verdict);
         let last_second = Window::before(at, LAST_SECOND);
         let last_second = (verdict != Verdict::Unknown && window.bins() > LAST_SECOND).then(|| {
             let features = windows
@@ -160,8 +147,6 @@ impl Concordance {
             is_congested: congested.contains(&true),
             is_uncongested,
             last_second: last_second.flatten().map(|evidence| log_odds(&evidence)),
-            bins: window.bins(),
-            cap,
         })
     }
 }
@@ -188,7 +173,7 @@ fn implied(odds: &Odds, ids: &[SubflowId], (a, b): SubflowPair) -> f64 {
 impl Pair {
     /// Adds a finding. Returns whether there was a finding.
     fn update(&mut self, finding: Option<Finding>, at: Nanos) -> bool {
-        let Some(Finding { evidence, is_congested, is_uncongested, last_second, .. }) = finding else {
+        let Some(Finding { evidence, is_congested, is_uncongested, last_second }) = finding else {
             if at.since(self.evaluated) > VERDICT_LIFETIME {
                 *self = Self::default();
             }

@@ -8,7 +8,7 @@ use mpwatch_model::unit::Nanos;
 
 use super::backoff::{Backoff, Step};
 use super::concordance::Concordance;
-use super::evaluation::{Cap, Evaluation, PairEvaluation};
+use super::evaluation::{Evaluation, PairEvaluation};
 use super::method::Method;
 
 /// Time between two evaluations.
@@ -108,8 +108,7 @@ impl Detector {
         for number in from..=due {
             let at = Nanos(number * INTERVAL);
             self.evaluate(at);
-            let (caps, closed) = (self.method.caps(), self.method.closed());
-            each(&Evaluation { at, pairs: &self.pairs, caps, closed });
+            each(&Evaluation { at, pairs: &self.pairs, closed: self.method.closed() });
         }
         self.evaluated = Some(self.evaluated.map_or(due, |evaluated| evaluated.max(due)));
     }
@@ -155,11 +154,6 @@ impl Detector {
             backoff.forget(subflow);
         }
         self.pairs.retain(|pair| pair.a != subflow && pair.b != subflow);
-    }
-
-    /// Rate caps that subflows share without sharing a queue.
-    pub fn caps(&self) -> &[Cap] {
-        self.method.caps()
     }
 
     /// The latest result for each pair of subflows, in order of subflow ids.

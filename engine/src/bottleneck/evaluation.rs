@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The results of an evaluation: a verdict for every pair of subflows, and the rate caps that subflows share.
+//! The results of an evaluation: a verdict for every pair of subflows.
 
 use mpwatch_model::flow::bottleneck::{self, Evidence, Verdict};
 use mpwatch_model::id::SubflowId;
@@ -35,27 +35,12 @@ pub fn groups(subflows: &[SubflowId], pairs: &[PairEvaluation]) -> Vec<Vec<Subfl
     bottleneck::groups(subflows, pairs.iter().map(|pair| (pair.a, pair.b, pair.verdict, pair.probability)))
 }
 
-/// A rate cap that subflows share without sharing a queue.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cap {
-    /// The subflows, each with its rate in segments per second.
-    pub rates: Vec<(SubflowId, f64)>,
-    /// When the cap was found.
-    pub since: Nanos,
-    /// Variance of the sum of the rates over the sum of their variances.
-    pub sum_variation: f64,
-    /// Coefficient of variation of the rate that varies least.
-    pub least_variation: f64,
-}
-
 /// The result of one evaluation of a connection.
 pub struct Evaluation<'a> {
     /// Time of the evaluation. It used all samples up to this time.
     pub at: Nanos,
     /// Every pair of subflows, in order of subflow ids.
     pub pairs: &'a [PairEvaluation],
-    /// Rate caps that subflows share without sharing a queue.
-    pub caps: &'a [Cap],
     /// The subflows that the method would have closed so far. `None`: the method does not close subflows, so all but one subflow of each
     /// group count as extra subflows.
     pub closed: Option<Vec<SubflowId>>,

@@ -28,8 +28,6 @@ const MIN_SEGMENTS: f64 = 5.5;
 /// A subflow is compared only if it has delays in this fraction of the window, and this many samples per second.
 const MIN_COVERAGE: f64 = 0.35;
 pub(super) const MIN_SAMPLES_PER_SECOND: f64 = 15.0;
-/// Minimum number of steps of 100 ms in which several subflows must have a rate to compute their total rate.
-const MIN_TOTAL_STEPS: usize = 15;
 /// Partial correlations include a subflow only if it has rates in this fraction of the window.
 const MIN_RATE_COVERAGE: f64 = 0.8;
 /// Queueing delays up to this, and standard deviations of delays up to this, in milliseconds, are noise of the end hosts.
@@ -145,17 +143,6 @@ fn half_rtt_bins(series: &Series) -> Option<f64> {
     Some(series.base_rtt()?.0 as f64 * 1e3 / 2.0 / BIN_NS as f64)
 }
 
-/// The rates of several subflows together.
-pub(super) struct Total {
-    /// Variance of the sum of their rates over the sum of their variances.
-    pub(super) sum_variation: f64,
-    /// Coefficients of variation: of the sum, and of the rate that varies least.
-    pub(super) variation: f64,
-    pub(super) least_variation: f64,
-    /// Rate of each subflow, in the order of the ids passed.
-    pub(super) segments_per_second: Vec<f64>,
-}
-
 /// The values of each row at the positions at which all rows have a value. Positions count from the end. `None`: fewer than `min_common`.
 fn common_values(rows: &[&[Option<f64>]], min_common: usize) -> Option<Vec<Vec<f64>>> {
     let length = rows.iter().map(|row| row.len()).min()?;
@@ -204,21 +191,6 @@ impl Features {
             |((a, b), correlation): (&SubflowPair, &f64)| (*a == id || *b == id) && *correlation <= COMPETING;
         self.subflow(id).is_some_and(SubflowFeatures::is_uncongested)
             && !self.rate_correlations.iter().any(competes)
-    }
-
-    /// The rates of these subflows together, over the steps in which all have a rate. `None`: there are too few such steps.
-    pub(super) fn total(&self, ids: &[SubflowId]) -> Option<Total> {
-        let rows = ids.iter().map(|id| Some(&self.subflow(*id)?.coarse_rates[..]));
-        let rates = common_values(&rows.collect::<Option<Vec<_>>>()?, MIN_TOTAL_STEPS)?;
-        let sum: Vec<f64> = (0..rates[0].len()).map(|step| rates.iter().map(|row| row[step]).sum()).collect();
-        let parts: f64 = rates.iter().filter_map(|row| variance(row)).sum();
-        let steps_per_second = 1e9 / (VARIATION_STEP * BIN_NS) as f64;
-        Some(Total {
-            sum_variation: (parts > 0.0).then(|| variance(&sum).map(|sum| sum / parts)).flatten()?,
-            variation: variation(&sum)?,
-            least_variation: rates.iter().filter_map(|row| variation(row)).reduce(f64::min)?,
-            segments_per_second: rates.iter().filter_map(|row| Some(mean(row)? * steps_per_second)).collect(),
-        })
     }
 
     fn rate_correlation(&self, a: SubflowId, b: SubflowId) -> Option<f64> {

@@ -6,7 +6,7 @@ use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::DelaySample;
 use mpwatch_model::unit::Nanos;
 
-use super::evaluation::{Cap, PairEvaluation};
+use super::evaluation::PairEvaluation;
 
 /// Creates the method of this name for one connection.
 pub type NewMethod = fn(DetectionMethod) -> Box<dyn Method + Send>;
@@ -18,11 +18,6 @@ pub trait Method {
 
     /// Evaluates the samples up to this time: one result per pair of subflows with samples, in order of subflow ids.
     fn evaluate(&mut self, at: Nanos) -> Vec<PairEvaluation>;
-
-    /// Rate caps that subflows share without sharing a queue, as of the last evaluation.
-    fn caps(&self) -> &[Cap] {
-        &[]
-    }
 
     /// The subflows that the method would have closed so far. `None`: the method does not close subflows.
     fn closed(&self) -> Option<Vec<SubflowId>> {

@@ -2,7 +2,6 @@
 //! Detects shared bottlenecks from the sender's delay samples, by mpwatch's own method (`concordance.rs`) or another [`Method`].
 
 mod backoff;
-mod cap;
 mod concordance;
 mod decision;
 mod detector;
@@ -20,7 +19,7 @@ mod tests;
 
 pub use concordance::Concordance;
 pub use detector::Detector;
-pub use evaluation::{Cap, Evaluation, PairEvaluation, groups};
+pub use evaluation::{Evaluation, PairEvaluation, groups};
 pub use method::{Method, NewMethod};
 pub use odds::{TERMS, Term};
 pub use pool::{AddressPair, Pool, PooledPair};

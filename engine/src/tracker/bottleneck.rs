@@ -2,16 +2,16 @@
 //! Passes delay samples to the detector of their connection, and reports the bottlenecks that it finds.
 
 use mpwatch_model::flow::bottleneck::{
-    Bottlenecks, DetectionMethod, Evidence, PairVerdict, SharedCap, Verdict,
+    self, Bottlenecks, DetectionMethod, Evidence, PairVerdict, SharedCap, Verdict,
 };
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::SampleBatch;
-use mpwatch_model::unit::{BitsPerSecond, Nanos};
+use mpwatch_model::unit::Nanos;
 use std::cmp::Reverse;
 
 use super::flow::Flow;
 use super::subflow::SubflowState;
-use crate::bottleneck::{AddressPair, Cap, Detector, NewMethod, PairEvaluation, Pool, groups};
+use crate::bottleneck::{AddressPair, Detector, NewMethod, PairEvaluation, Pool, groups};
 
 /// Time for which an ended subflow stays in detection. If its connection ends within this time, the last verdicts on the subflow are kept.
 const LINGER: Nanos = Nanos(3_000_000_000);
@@ -163,25 +163,29 @@ pub(super) fn summarise(
         method,
         groups: groups(&subflows, &evaluated),
         pairs: evaluated.iter().map(|pair| pair_verdict(pair, from)).collect(),
-        shared_caps: detector.caps().iter().map(|cap| shared_cap(flow, cap, from)).collect(),
+        shared_caps: shared_caps(flow, pool, &subflows, from),
     })
 }
 
-fn shared_cap(flow: &Flow, cap: &Cap, from: Nanos) -> SharedCap {
-    let bits = |(id, segments): &(SubflowId, f64)| {
-        let subflow = flow.subflows.iter().find(|subflow| subflow.record.id == *id);
-        subflow.map_or(0.0, |subflow| segments * f64::from(subflow.record.tcp.mss) * 8.0)
+/// The rate caps that these subflows share.
+fn shared_caps(flow: &Flow, pool: &Pool, subflows: &[SubflowId], from: Nanos) -> Vec<SharedCap> {
+    let capped = |ids| Some((ids, pool.pair(paths(flow, ids)?)?.cap()?));
+    let found: Vec<_> = pairs(subflows.to_vec()).into_iter().filter_map(capped).collect();
+    let sets =
+        bottleneck::groups(subflows, found.iter().map(|((a, b), _)| (*a, *b, Verdict::Shared, Some(1.0))));
+    let cap = |members: Vec<SubflowId>| {
+        let inside = || found.iter().filter(|((a, _), _)| members.contains(a)).map(|(_, found)| found);
+        let since = inside().map(|(since, _)| *since).max()?;
+        Some(SharedCap {
+            sum: inside().filter_map(|(_, evidence)| evidence.link_rate).max()?,
+            since: since.since(from).micros(),
+            sum_variation: inside()
+                .filter_map(|(_, evidence)| evidence.conservation_ratio)
+                .fold(0.0, f64::max),
+            subflows: members,
+        })
     };
-    let sum: f64 = cap.rates.iter().map(bits).sum();
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an `as` cast saturates")]
-    let sum = BitsPerSecond(sum.round() as u64);
-    SharedCap {
-        subflows: cap.rates.iter().map(|(id, _)| *id).collect(),
-        sum,
-        since: cap.since.since(from).micros(),
-        sum_variation: cap.sum_variation,
-        least_variation: cap.least_variation,
-    }
+    sets.into_iter().filter(|members| members.len() > 1).filter_map(cap).collect()
 }
 
 fn pair_verdict(pair: &PairEvaluation, from: Nanos) -> PairVerdict {

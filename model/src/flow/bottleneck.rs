@@ -113,22 +113,20 @@ pub struct PairVerdict {
     pub evidence: Option<Evidence>,
 }
 
-/// A rate cap that subflows share without sharing a queue: all these subflows are congested, and throughput that one subflow gains is lost by the
-/// others. Causes: a policer, a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
+/// A rate cap that subflows share without sharing a queue: the paths of these subflows have different queueing delays, and the
+/// rate that one path gains is lost by the others. Causes: a policer, a shaper with one queue per flow, or a throttled virtual machine `[ICPE19]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SharedCap {
     /// The subflows that share the cap.
     pub subflows: Vec<SubflowId>,
-    /// Total rate of these subflows, payload without headers, over the last seconds in which their rates could be compared.
+    /// Total rate of all traced connections over the paths of these subflows, payload without headers.
     #[serde(rename = "sum_bps")]
     pub sum: BitsPerSecond,
     /// Time from the opening of the connection (or the start of tracing) to the detection of this cap.
     #[serde(rename = "since_us")]
     pub since: Micros,
-    /// Variance of the sum of the subflows' rates, divided by the sum of their variances. Near 0, the sum is constant.
+    /// Variance of the sum of the rates of these paths, divided by the sum of their variances. Near 0, the sum is constant.
     pub sum_variation: f64,
-    /// The smallest coefficient of variation of the subflows' rates. A cap can be found only if the rates vary.
-    pub least_variation: f64,
 }
 
 /// The bottlenecks of a connection.

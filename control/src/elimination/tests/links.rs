@@ -132,7 +132,6 @@ fn a_cap_counts_as_a_bottleneck_only_if_the_policy_says_so_and_never_takes_the_l
             sum: BitsPerSecond(240_000_000),
             since: Micros(1),
             sum_variation: 0.1,
-            least_variation: 0.1,
         }];
         let policy = EliminationPolicy { shared_caps, ..POLICY };
         removed(&first_decisions(&mut network, &mut Eliminator::new(policy)).0)

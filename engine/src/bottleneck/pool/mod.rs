@@ -15,7 +15,7 @@ use mpwatch_model::id::{NetnsCookie, SubflowId};
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
-use delays::Difference;
+use delays::{Delays, Difference};
 use partition::Comparison;
 use steps::{STEP_NS, Steps};
 
@@ -24,8 +24,10 @@ use super::evaluation::PairEvaluation;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 125_000_000;
-/// Number of consecutive evaluations that must agree to withdraw a verdict.
+/// Number of consecutive evaluations that must agree to withdraw a verdict: fewer for `disjoint`, because two paths of one queue look different only
+/// as long as few samples are known.
 const EVALUATIONS_TO_WITHDRAW: u32 = 8;
+const EVALUATIONS_TO_WITHDRAW_DISJOINT: u32 = 4;
 /// Delay of an evaluation after its time: a batch arrives up to 100 ms after its samples, an ACK half an RTT after its segment left the queue.
 const DELAY: u64 = 250_000_000;
 /// Length of the window in steps: 2 s or, if the newest path has existed for less time, that time, but at least 0.8 s.
@@ -71,6 +73,8 @@ struct Member {
     base_us: u32,
     /// Time and delivered segments of the latest sample.
     latest: (Nanos, u32),
+    /// The half of the samples of its path, 0 or 1, that the next sample belongs to.
+    half: usize,
 }
 
 /// One path.
@@ -85,34 +89,78 @@ struct Path {
     users: HashMap<u64, u64>,
 }
 
-/// The result for two paths from the rates of all connections.
-#[derive(Clone, Copy, Debug)]
-pub struct PooledPair {
+impl Path {
+    /// The queueing delays in these steps.
+    fn delays(&self, from: u64, to: u64) -> Delays {
+        Delays::new(self.steps.delays(from, to), self.users.len())
+    }
+}
+
+/// What the evaluations so far say about a question on two paths.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer {
     decision: Decision,
-    /// Running mean of the log-odds of sharing.
-    odds: f64,
+    /// Running mean of the log-odds of sharing. `None`: there was no evaluation.
+    odds: Option<f64>,
+    /// Evidence of the last evaluation that did not contradict the verdict.
+    evidence: Evidence,
+}
+
+impl Answer {
+    /// Adds an evaluation. `counts`: whether the running mean counts, because this window does not contain all earlier ones.
+    fn update(&mut self, odds: f64, counts: bool, at: Nanos, evidence: Evidence) {
+        let mean = running_mean(self.odds.filter(|_| counts), odds);
+        self.odds = Some(mean);
+        let to_withdraw = match self.decision.verdict {
+            Verdict::Disjoint => EVALUATIONS_TO_WITHDRAW_DISJOINT,
+            _ => EVALUATIONS_TO_WITHDRAW,
+        };
+        self.decision.update(Some(mean), Verdict::Unknown, at, to_withdraw);
+        let is_against = match self.decision.verdict {
+            Verdict::Shared => odds <= 0.0,
+            Verdict::Disjoint => odds >= 0.0,
+            Verdict::NoBottleneck | Verdict::Unknown => false,
+        };
+        if !is_against {
+            self.evidence = evidence;
+        }
+    }
+}
+
+/// The result for two paths from the rates and delays of all connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PooledPair {
+    /// Whether they share a queue.
+    queue: Answer,
+    /// Whether they share a rate cap, but no queue.
+    cap: Answer,
     /// Length of the longest window so far, in steps.
     steps: u64,
     updated: Nanos,
-    /// Evidence of the last evaluation that did not contradict the verdict.
-    evidence: Evidence,
 }
 
 impl PooledPair {
     /// Whether a verdict has been reached that differs from this one.
     pub(crate) fn disagrees_with(&self, verdict: Verdict) -> bool {
-        self.decision.since.is_some() && self.decision.verdict != verdict
+        self.queue.decision.since.is_some() && self.queue.decision.verdict != verdict
     }
 
     /// The result for two subflows on these paths. `own`: the result of their connection alone.
     pub(crate) fn evaluation(&self, own: &PairEvaluation) -> PairEvaluation {
         PairEvaluation {
-            verdict: self.decision.verdict,
-            probability: Some(probability(self.odds)),
-            since: self.decision.since,
-            evidence: Some(self.evidence),
+            verdict: self.queue.decision.verdict,
+            probability: self.queue.odds.map(probability),
+            since: self.queue.decision.since,
+            evidence: Some(self.queue.evidence),
             ..*own
         }
+    }
+
+    /// When a rate cap that the two paths share was found, and its evidence. `None`: no cap was found, or they share a queue.
+    pub(crate) fn cap(&self) -> Option<(Nanos, Evidence)> {
+        let found =
+            self.cap.decision.verdict == Verdict::Shared && self.queue.decision.verdict != Verdict::Shared;
+        self.cap.decision.since.filter(|_| found).map(|since| (since, self.cap.evidence))
     }
 }
 
@@ -122,8 +170,10 @@ struct Scaled {
     /// Length of the window of the queueing delays, in steps.
     steps: u64,
     difference: Option<Difference>,
-    /// Sum of the log-odds.
+    /// Sum of the log-odds that the paths share a queue.
     odds: f64,
+    /// Sum of the log-odds that the paths share a rate cap, but no queue. 0: their delays do not differ.
+    cap_odds: f64,
     /// The comparison with the strongest evidence, its log-odds, and the length of its steps and of its window in steps of 50 ms.
     strongest: Option<(Comparison, f64)>,
     scale: u64,
@@ -150,7 +200,7 @@ impl Pool {
                 return;
             }
             let latest = (first.at, first.delivered);
-            self.subflows.insert(batch.id, Member { path, base_us: u32::MAX, latest });
+            self.subflows.insert(batch.id, Member { path, base_us: u32::MAX, latest, half: 0 });
         }
         let Some(member) = self.subflows.get_mut(&batch.id) else { return };
         let new = || Path { began: first.at.0 / STEP_NS, ..Path::default() };
@@ -188,24 +238,16 @@ impl Pool {
         let (began, compared) = self.compared(to);
         for ((a, b), scaled) in self.compare(&compared, began, to) {
             let paths = (compared[a], compared[b]);
-            let known = self.pairs.get(&paths);
+            let evidence = self.evidence(paths, compared.len(), to, &scaled);
+            let pair = self.pairs.entry(paths).or_default();
             // A short window counts less: the first seconds of two links are often alike.
             let weight = scaled.steps as f64 / WINDOW as f64;
-            let odds = (scaled.odds * weight).clamp(-MAX_ODDS, MAX_ODDS);
+            let weighted = |odds: f64| (odds * weight).clamp(-MAX_ODDS, MAX_ODDS);
             // A window longer than all before contains all that was in them. A new path shortens the windows of all pairs.
-            let counts = |known: &&PooledPair| scaled.steps == WINDOW || known.steps > scaled.steps;
-            let odds = running_mean(known.filter(counts).map(|known| known.odds), odds);
-            let steps = known.map_or(scaled.steps, |known| known.steps.max(scaled.steps));
-            let mut decision = known.map_or_else(Decision::default, |known| known.decision);
-            decision.update(Some(odds), Verdict::Unknown, at, EVALUATIONS_TO_WITHDRAW);
-            let is_against = match decision.verdict {
-                Verdict::Shared => scaled.odds <= 0.0,
-                Verdict::Disjoint => scaled.odds >= 0.0,
-                Verdict::NoBottleneck | Verdict::Unknown => false,
-            };
-            let kept = known.filter(|_| is_against).map(|known| known.evidence);
-            let evidence = kept.unwrap_or_else(|| self.evidence(paths, compared.len(), to, &scaled));
-            self.pairs.insert(paths, PooledPair { decision, odds, steps, updated: at, evidence });
+            let counts = scaled.steps == WINDOW || pair.steps > scaled.steps;
+            pair.queue.update(weighted(scaled.odds), counts, at, evidence);
+            pair.cap.update(weighted(scaled.cap_odds), counts, at, evidence);
+            (pair.steps, pair.updated) = (pair.steps.max(scaled.steps), at);
         }
         self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }
@@ -214,7 +256,7 @@ impl Pool {
     fn compare(&self, compared: &[AddressPair], began: u64, to: u64) -> BTreeMap<(usize, usize), Scaled> {
         let mut found: BTreeMap<(usize, usize), Scaled> = BTreeMap::new();
         let steps = WINDOW.min(to - began.min(to));
-        let row = |path| Some(self.paths.get(path)?.steps.delays(to - steps, to));
+        let row = |path| Some(self.paths.get(path)?.delays(to - steps, to));
         let differences = delays::differences(&compared.iter().filter_map(row).collect::<Vec<_>>());
         for scale in SCALES {
             let from = began.max(to.saturating_sub(scale * WINDOW));
@@ -237,6 +279,7 @@ impl Pool {
                 // Paths that divide a rate, but have different delays, share a rate limit and no queue.
                 let is_cap = scaled.difference.is_some_and(|difference| difference.ratio > SEPARATE_QUEUES);
                 scaled.odds += RATE_WEIGHT * if is_cap { odds.min(0.0) } else { odds };
+                scaled.cap_odds += if is_cap { RATE_WEIGHT * odds } else { 0.0 };
                 if scaled.strongest.as_ref().is_none_or(|(_, strongest)| strongest.abs() <= odds.abs()) {
                     (scaled.strongest, scaled.scale, scaled.window) =
                         (Some((comparison, odds)), scale, to - from);
@@ -325,7 +368,8 @@ impl Member {
             return;
         }
         let bytes = f64::from(segments) * f64::from(mss);
-        path.steps.add(left(self.latest.0), left(sample.at), bytes, rtt_us);
+        path.steps.add(left(self.latest.0), left(sample.at), bytes, (rtt_us, self.half));
+        self.half = 1 - self.half;
         self.latest = (sample.at, sample.delivered);
     }
 }
@@ -351,7 +395,5 @@ fn log_odds(comparison: &Comparison) -> f64 {
 fn delay_log_odds(difference: Difference) -> f64 {
     /// Delays alone give at most a probability of 0.989: two queues can fill in step.
     const MAX: f64 = 4.5;
-    let pairs = difference.pairs as f64;
-    let undecided = 0.25 * pairs.powf(0.12);
-    (-4.0 * pairs.powf(0.25) * (difference.ratio / undecided).ln()).clamp(-MAX, MAX)
+    ((difference.pairs as f64).powf(0.25) * difference.log_odds).clamp(-MAX, MAX)
 }

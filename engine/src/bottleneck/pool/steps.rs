@@ -17,8 +17,15 @@ const MAX_GAP: u64 = 200_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     bytes: f64,
-    /// Lowest RTT: segments that enter a queue together wait equally long. `None`: no sample.
-    rtt_us: Option<u32>,
+    /// Lowest RTT of each half of the samples: segments that enter a queue together wait equally long. `None`: no sample.
+    halves_us: [Option<u32>; 2],
+}
+
+impl Step {
+    /// Lowest RTT of all samples.
+    fn rtt_us(&self) -> Option<u32> {
+        self.halves_us.into_iter().flatten().min()
+    }
 }
 
 /// The steps of one path.
@@ -30,10 +37,11 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Adds bytes that left the queue between two times, and the RTT at the second one.
-    pub(super) fn add(&mut self, from: Nanos, to: Nanos, bytes: f64, rtt_us: u32) {
+    /// Adds bytes that left the queue between two times, and the RTT at the second one. `half`: the half of the samples (0 or 1) that it belongs to.
+    pub(super) fn add(&mut self, from: Nanos, to: Nanos, bytes: f64, (rtt_us, half): (u32, usize)) {
         if let Some(step) = self.step(to.0 / STEP_NS) {
-            step.rtt_us = Some(step.rtt_us.map_or(rtt_us, |lowest| lowest.min(rtt_us)));
+            let lowest = &mut step.halves_us[half];
+            *lowest = Some(lowest.map_or(rtt_us, |lowest| lowest.min(rtt_us)));
         }
         let length = to.0.saturating_sub(from.0);
         let (first, last) = (from.0 / STEP_NS, to.0 / STEP_NS);
@@ -82,17 +90,17 @@ impl Steps {
             .collect()
     }
 
-    /// The lowest RTT in each of the steps, microseconds. `None`: no sample.
-    pub(super) fn delays(&self, from: u64, to: u64) -> Vec<Option<f64>> {
+    /// The lowest RTT of each half of the samples in each of the steps, microseconds. `None`: no sample.
+    pub(super) fn delays(&self, from: u64, to: u64) -> [Vec<Option<f64>>; 2] {
         let step = |number: u64| self.steps.get(usize::try_from(number.checked_sub(self.first)?).ok()?);
-        (from..to).map(|number| step(number)?.rtt_us.map(f64::from)).collect()
+        [0, 1].map(|half| (from..to).map(|number| step(number)?.halves_us[half].map(f64::from)).collect())
     }
 
     /// Of the steps with samples since step `from`, the fraction in which even the fastest packet was queued.
     pub(super) fn busy(&self, from: u64) -> f64 {
-        let base_us = self.steps.iter().filter_map(|step| step.rtt_us).min().unwrap_or(0);
+        let base_us = self.steps.iter().filter_map(Step::rtt_us).min().unwrap_or(0);
         let at = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.steps.len());
-        let rtts: Vec<u32> = self.steps.range(at..).filter_map(|step| step.rtt_us).collect();
+        let rtts: Vec<u32> = self.steps.range(at..).filter_map(Step::rtt_us).collect();
         let is_queued = |rtt_us: &&u32| **rtt_us - base_us > QUEUED_US.max(base_us / 10);
         rtts.iter().filter(is_queued).count() as f64 / rtts.len().max(1) as f64
     }

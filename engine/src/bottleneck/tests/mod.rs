@@ -2,7 +2,6 @@
 //! Verdicts on simulated traffic, robustness, and properties that hold for any samples.
 
 mod backoff;
-mod caps;
 mod delays;
 mod detection;
 mod invariants;

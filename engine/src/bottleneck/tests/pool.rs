@@ -41,8 +41,13 @@ fn simulate_mixed(links: &[usize], connections: u64, seconds: u64, queue_us: u64
 }
 
 /// As [`simulate_mixed`], with times in tenths of a second. The last path is used only from `joins` on.
-fn simulate_late(
-    links: &[usize],
+fn simulate_late(links: &[usize], connections: u64, times: [u64; 2], queue_us: u64, untraced: f64) -> Pool {
+    simulate_queues((links, links), connections, times, queue_us, untraced)
+}
+
+/// As [`simulate_late`]. `queues`: the queue of each path, which differs from its link if the link has several queues.
+fn simulate_queues(
+    (links, queues): (&[usize], &[usize]),
     connections: u64,
     [joins, end]: [u64; 2],
     queue_us: u64,
@@ -72,7 +77,7 @@ fn simulate_late(
                     .map(|(_, weight)| weight)
                     .sum();
                 delivered[index] += left[link] * weights[index] / sum;
-                let period = [50, 37][link];
+                let period = [50, 37][queues[usize::from(*path)]];
                 let queue = queue_us / 2 + queue_us / 2 * ((batch_number * 10 + step) % period) / period;
                 let rtt = if batch_number == 0 { 10_000 } else { 10_000 + queue };
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
@@ -120,6 +125,18 @@ fn a_path_that_joins_later_does_not_make_known_pairs_uncertain() {
         (Verdict::Shared, Verdict::Shared, before.since)
     );
     assert!(after.probability > Some(0.98), "{after:?}");
+}
+
+#[test]
+fn paths_that_divide_a_rate_but_have_two_queues_share_a_cap() {
+    let cap = |links: &[usize], queues: &[usize]| {
+        let pool = simulate_queues((links, queues), 5, [0, 40], 20_000, 0.0);
+        let found = result(&pool, 0, 1).unwrap();
+        (found.verdict, pool.pair((path(0), path(1))).unwrap().cap().is_some())
+    };
+    assert_eq!(cap(&[0, 0], &[0, 1]), (Verdict::Disjoint, true));
+    assert_eq!(cap(&[0, 0], &[0, 0]), (Verdict::Shared, false));
+    assert_eq!(cap(&[0, 1], &[0, 1]), (Verdict::Disjoint, false));
 }
 
 #[test]
