@@ -66,9 +66,15 @@ impl<'a> Case<'a> {
         self.connection.map_or(0, |connection| connection.established().count())
     }
 
-    /// Whether the connection uses MPTCP without a second path, or does not exist yet.
+    /// Whether both ends are on this host.
+    fn is_local(&self) -> bool {
+        self.peer.is_some_and(|peer| self.here.interface_with(peer).is_some())
+    }
+
+    /// Whether the connection uses MPTCP without a second path, or does not exist yet. Within a host there are no paths.
     pub(super) fn lacks_path(&self) -> bool {
-        self.is_new() || self.carried_by() == Some(CarriedBy::Mptcp) && self.paths() < 2
+        let has_one = self.carried_by() == Some(CarriedBy::Mptcp) && self.paths() < 2;
+        (self.is_new() || has_one) && !self.is_local()
     }
 
     /// As [`Self::lacks_path`], at the client.
@@ -123,18 +129,28 @@ impl<'a> Case<'a> {
         self.here.route(Some(endpoint.address), self.peer?)
     }
 
+    /// Interfaces that work, with an address that a path may have.
+    fn working(&self) -> impl Iterator<Item = (&'a Interface, IpAddr)> {
+        let interfaces = self.here.interfaces.iter();
+        let works = interfaces.filter(|interface| interface.up && interface.running && !interface.loopback);
+        works.flat_map(|interface| {
+            let addresses = interface.addresses.iter().copied().filter(|address| is_global(*address));
+            addresses.map(move |address| (interface, address))
+        })
+    }
+
+    /// The initial address or, if the peer is unknown, an address that a connection may have.
+    pub(super) fn first_address(&self) -> Option<IpAddr> {
+        self.initial().or_else(|| Some(self.working().next()?.1).filter(|_| self.peer.is_none()))
+    }
+
     /// An address for a second path that is not an endpoint yet: on another interface than the initial subflow, which works.
     pub(super) fn candidate(&self) -> Option<(&'a Interface, IpAddr)> {
-        let first = self.initial().and_then(|initial| self.here.interface_with(initial));
-        let works = |interface: &&Interface| {
-            interface.up && interface.running && !interface.loopback && Some(*interface) != first
+        let first = self.first_address().and_then(|address| self.here.interface_with(address));
+        let is_other = |(interface, address): &(&Interface, IpAddr)| {
+            Some(*interface) != first && self.is_second(*address)
         };
-        let usable = |address: &IpAddr| self.is_second(*address) && is_global(*address);
-        let found = self.here.interfaces.iter().filter(works).flat_map(|interface| {
-            interface.addresses.iter().copied().filter(usable).map(move |address| (interface, address))
-        });
-        // If the initial address is unknown, the first interface may have it.
-        found.skip(usize::from(first.is_none())).last()
+        self.working().filter(is_other).last()
     }
 
     /// Number of times that a counter of MPTCP has counted.

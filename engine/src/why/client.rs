@@ -166,8 +166,8 @@ pub(super) fn no_endpoint(case: &Case<'_>) -> Option<Found> {
 
 pub(super) fn single_address(case: &Case<'_>) -> Option<Found> {
     let has_other_way = case.endpoints().next().is_some() || were_addresses_announced(case);
-    let initial = case.initial().filter(|_| case.client_lacks_path() && !has_other_way)?;
-    let found = Found::certain(case.counters(&["MPTcpExtAddAddr"])).with("address", initial);
+    let first = case.first_address().filter(|_| case.client_lacks_path() && !has_other_way)?;
+    let found = Found::certain(case.counters(&["MPTcpExtAddAddr"])).with("address", first);
     let found =
         if case.is_new() { Found { certainty: Found::likely(Vec::new()).certainty, ..found } } else { found };
     case.candidate().is_none().then_some(found)

@@ -149,3 +149,23 @@ fn an_older_kernel_has_only_the_number_of_the_path_manager() {
     let answers = explain(&[Case { here: &here, connection: None, peer: None }]);
     assert_eq!(answers[0].causes[0].fix[0].command, "sysctl -w net.mptcp.pm_type=0");
 }
+
+#[test]
+fn two_addresses_of_an_interface_are_one_path() {
+    let mut here = Namespace { endpoints: Vec::new(), ..host() };
+    let any = |here: &Namespace| {
+        let answers = explain(&[Case { here, connection: None, peer: None }]);
+        answers[0].causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
+    };
+    assert_eq!(any(&here), ["no-endpoint"]);
+    here.interfaces.pop();
+    here.interfaces[0].addresses.push("fd00::2".parse().unwrap());
+    assert_eq!(any(&here), ["single-address"]);
+}
+
+#[test]
+fn a_connection_within_the_host_needs_no_second_path() {
+    let here = Namespace { endpoints: Vec::new(), ..host() };
+    let local = Case { here: &here, connection: None, peer: Some(SECOND.into()) };
+    assert!(explain(&[local])[0].causes.is_empty());
+}
