@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use mpwatch_ebpf::namespace::{self, DIRECTORIES, OWN_NAME};
+use mpwatch_engine::why::quoted;
 use mpwatch_model::why::facts::Namespace;
 
 pub(crate) use socket_table::Programs;
@@ -29,8 +30,8 @@ pub(crate) fn read(
     let name = found.name.clone().unwrap_or_else(|| format!("net:[{}]", found.inode));
     let enter = match &found.name {
         Some(name) if name == OWN_NAME => String::new(),
-        Some(name) if found.path.starts_with(DIRECTORIES[0]) => format!("ip netns exec {name} "),
-        _ => format!("nsenter --net={} ", found.path.display()),
+        Some(name) if found.path.starts_with(DIRECTORIES[0]) => format!("ip netns exec {} ", quoted(name)),
+        _ => format!("nsenter --net={} ", quoted(&found.path.to_string_lossy())),
     };
     let here = namespace::inside(found, || read_here(name, peer, programs))?;
     Ok(Namespace { enter, ..here })

@@ -63,12 +63,14 @@ fn causes(case: &Case<'_>) -> Vec<Cause> {
 }
 
 fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
-    let filled = |text: &str| {
-        let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
+    let filled = |text: &str, value_of: fn(&str) -> String| {
+        let fill = |text: String, (name, value): &(&str, String)| {
+            text.replace(&format!("{{{name}}}"), &value_of(value))
+        };
         found.values.iter().fold(text.to_owned(), fill)
     };
     let fix = |(on, command): &(Place, &str)| {
-        let command = filled(command);
+        let command = filled(command, quoted);
         Fix {
             on: *on,
             command: if *on == Place::Here { inside(&case.here.enter, &command) } else { command },
@@ -76,12 +78,19 @@ fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
     };
     Cause {
         id: row.id,
-        sentence: filled(row.sentence),
+        sentence: filled(row.sentence, str::to_owned),
         certainty: found.certainty,
         evidence: found.evidence.clone(),
         advice: row.advice,
         fix: row.fix.iter().map(fix).collect(),
     }
+}
+
+/// A value for a command. The owner of a namespace chooses the names of its interfaces, and the kernel allows characters that are special to
+/// a shell. Values that the table composes may contain spaces; names cannot.
+pub fn quoted(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:@/=-".contains(&byte);
+    if value.bytes().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', r"'\''")) }
 }
 
 /// A command that runs in a namespace.

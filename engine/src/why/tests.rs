@@ -169,3 +169,15 @@ fn a_connection_within_the_host_needs_no_second_path() {
     let local = Case { here: &here, connection: None, peer: Some(SECOND.into()) };
     assert!(explain(&[local])[0].causes.is_empty());
 }
+
+#[test]
+fn a_name_in_a_command_cannot_run_another_command() {
+    let mut here = host();
+    (here.interfaces[1].name, here.interfaces[1].up) = ("a;reboot'".to_owned(), false);
+    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let cause = &answers[0].causes[0];
+    assert_eq!(
+        (cause.id, cause.fix[0].command.as_str()),
+        ("interface-down", r"ip link set dev 'a;reboot'\''' up")
+    );
+}
