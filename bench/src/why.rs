@@ -43,8 +43,8 @@ end. No cause found means that none of the conditions below holds; it does not e
   or from the exclusion of other causes. If a certain cause exists, likely causes are not printed. Only open connections are explained: a
   failed join leaves no trace but the counters.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
-* Not found: a path manager in user space that makes wrong decisions, limits that are reached, TCP MD5, and the reasons for which a second path
-  is slow or carries little.
+* Not found: the end of a second path that worked before (`mpwatch show ID` has it), a path manager in user space that makes wrong decisions,
+  limits that are reached, TCP MD5, and the reasons for which a second path is slow or carries little.
 
 ## JSON
 `--json` prints `{\"schema\": 1, \"answers\": [...]}`. Each answer has `netns`, `connections` (at most 10, as `local -> remote`; empty: a new

@@ -67,7 +67,9 @@ pub(super) fn join_hmac(case: &Case<'_>) -> Option<Found> {
 }
 
 pub(super) fn join_refused(case: &Case<'_>) -> Option<Found> {
-    let is_cause = case.counter("MPJoinSynAckRx") > 0 && case.counter("MPJoinSynAckHMacFailure") == 0;
+    let is_cause = case.counter("MPJoinSynAckRx") > 0
+        && case.counter("MPJoinSynAckHMacFailure") == 0
+        && case.counter("MPRstTx") > 0;
     join_failed(
         case,
         is_cause && case.pending_join().is_none(),

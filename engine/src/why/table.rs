@@ -145,7 +145,7 @@ pub static CAUSES: &[Row] = rows! {
         "SYNs with MP_JOIN from {from} to {peer} are not answered: a firewall drops them, a route is missing on the way, or the reverse path filter of the peer drops them"
         => "run `mpwatch why` at the peer, then check the firewalls on this path";
     "join-refused", Network, network::join_refused,
-        "{peer} answered the join, but did not accept the subflow: its limit is 0 or reached",
+        "{peer} answered the join, but did not accept the subflow because its limit is 0 or reached; or this host reset the subflow later (`mpwatch show` has its end)",
         Peer "ip mptcp limits set subflows 8";
     "join-reset", Network, network::join_reset,
         "the join to {peer} was answered with a reset: a firewall rejects it, or it reached a server that does not know the connection"

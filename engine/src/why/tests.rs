@@ -92,6 +92,8 @@ fn failed_joins_are_explained_by_counters() {
     let hmac = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPJoinSynAckHMacFailure", 1), ("MPRstTx", 1)];
     assert_eq!(after(&hmac), ["join-hmac"]);
     assert_eq!(after(&[("MPJoinSynTx", 1), ("MPJoinSynTxBindErr", 1)]), ["join-not-sent"]);
+    let lost = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPRstRx", 1)];
+    assert_eq!(after(&lost), Vec::<&str>::new(), "the peer reset a subflow that had joined");
     assert_eq!(after(&[("MPJoinSynTx", 1)]), Vec::<&str>::new(), "the counters do not show the cause");
     let server = connection(Role::Server);
     let mut here = host();
