@@ -293,10 +293,11 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             format!("have {} that share a cap without a common queue", count(subflows.len(), "subflow"))
         }
         Fact::SlowPath { .. } => {
-            "have a path so slow that it can hold up the others (larger buffers, or make it a backup)".to_owned()
+            "have a path so slow that it can hold up the others (larger buffers, or make it a backup)"
+                .to_owned()
         }
         Fact::SinglePath { is_long: true } => {
-            "are long flows over one path only: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)"
+            "are long flows over one path only: no second subflow joined (`mpwatch why` explains it)"
                 .to_owned()
         }
         _ => finding.sentence(format),

@@ -76,7 +76,7 @@ impl Finding {
             ),
             Fact::SinglePath { is_long } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
-                format!("{what}: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)")
+                format!("{what}: no second subflow joined (`mpwatch why` explains it)")
             }
             Fact::DetectedBy(method) => {
                 format!("bottlenecks are judged by {}, not by mpwatch's own method", method.as_str())
