@@ -16,6 +16,7 @@ mod quantity;
 mod screen;
 mod system;
 mod time_spec;
+mod why;
 
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]

@@ -17,6 +17,7 @@ pub mod documents;
 pub mod energy;
 pub mod pictures;
 pub mod schema;
+pub mod why;
 
 mod effort;
 mod elimination;

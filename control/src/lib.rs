@@ -6,7 +6,6 @@ pub mod congestion;
 pub mod driver;
 mod elimination;
 pub mod kernel;
-pub mod netlink;
 mod path_manager;
 mod socket_diag;
 pub mod worker;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use mpwatch_model::id::Token;
 use nix::libc::NLA_F_NESTED;
 
-use super::netlink::{attribute, generic, generic_family};
+use mpwatch_ebpf::netlink::{attribute, generic, generic_family};
 
 const FAMILY: &str = "mptcp_pm";
 const MPTCP_PM_CMD_SET_FLAGS: u8 = 7;
@@ -67,8 +67,8 @@ fn address(address: SocketAddr) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::netlink::find_attribute;
     use super::*;
+    use mpwatch_ebpf::netlink::find_attribute;
 
     #[test]
     fn an_address_has_its_family_and_port() {

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::libc::{NLM_F_ACK, NLM_F_DUMP};
 use nix::sys::socket::SockProtocol::NetlinkSockDiag;
 
-use super::netlink::{self, find_attribute};
+use mpwatch_ebpf::netlink::{self, find_attribute};
 
 const SOCK_DIAG_BY_FAMILY: i32 = 20;
 const SOCK_DESTROY: i32 = 21;

@@ -12,6 +12,7 @@ pub mod decode;
 mod error;
 pub mod heap;
 pub mod namespace;
+pub mod netlink;
 pub mod netns_cookie;
 pub mod run_statistics;
 pub mod support;

@@ -6,3 +6,4 @@ pub mod bottleneck;
 pub mod energy;
 mod progress;
 pub mod tracker;
+pub mod why;

@@ -18,4 +18,5 @@ pub mod snapshot;
 pub mod statistics;
 pub mod table;
 pub mod unit;
+pub mod why;
 mod words;

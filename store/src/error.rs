@@ -153,7 +153,7 @@ pub(crate) fn reason(error: &rusqlite::Error) -> String {
         Some(ErrorCode::ReadOnly) => "the file is no longer writable".to_owned(),
         Some(ErrorCode::DatabaseBusy) => "another program holds the file".to_owned(),
         _ if matches!(error, rusqlite::Error::InvalidPath(_)) => {
-            "the file was removed or replaced; restart mpwatch".to_owned()
+            "the file was removed or replaced".to_owned()
         }
         _ => error.to_string(),
     }

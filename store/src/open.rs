@@ -133,7 +133,7 @@ fn check(path: &Path, database: &Database) -> Result<bool, StoreError> {
     }
 }
 
-fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
+pub(crate) fn configure(database: &Database, is_new: bool) -> rusqlite::Result<()> {
     database.busy_timeout(WRITER_TIMEOUT)?;
     if is_new {
         // SQLite requires that both are set before the first table is created.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use mpwatch_control::netlink::{self, attribute};
+use mpwatch_ebpf::netlink::{self, attribute};
 use mpwatch_lab::link::IpNet;
 use mpwatch_lab::topology::{JoinBy, LinkSpec, PathSpec, TopologySpec};
 use mpwatch_lab::traffic::{self, Workload};

@@ -17,14 +17,21 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
         }
         return error;
     }
+    if error.kind() == ErrorKind::ValueValidation && error.context().next().is_none() {
+        // clap shows the usage of the whole program for an error that is found after parsing.
+        let text = error.to_string();
+        let reason =
+            text.split("\n\nUsage").next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        tree.build();
+        return named(&tree, words).clone().error(error.kind(), reason);
+    }
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
     if error.kind() != ErrorKind::UnknownArgument || !wrong.starts_with("--") {
         return error;
     }
     let wrong = wrong.clone();
     tree.build();
-    let name = words.iter().find(|word| tree.find_subcommand(word).is_some());
-    let command = name.and_then(|name| tree.find_subcommand(name)).unwrap_or(&tree);
+    let command = named(&tree, words);
     let hint = nearest(command, &wrong).map(|hint| format!("did you mean `{hint}`?"));
     let hint = hint.or_else(|| in_other_commands(&tree, &wrong));
     error.remove(ContextKind::SuggestedArg);
@@ -36,6 +43,11 @@ pub(super) fn with_hint(mut error: Error, mut tree: Command, words: &[String]) -
         None => error.remove(ContextKind::Suggested),
     };
     error
+}
+
+/// The command that the arguments name.
+fn named<'a>(tree: &'a Command, words: &[String]) -> &'a Command {
+    words.iter().fold(tree, |command, word| command.find_subcommand(word).unwrap_or(command))
 }
 
 /// The option of a command that is most similar to a wrong one. `None`: no option is similar.
@@ -81,6 +93,8 @@ mod tests {
         assert!(!text.contains("--filter"), "{text}");
         let text = message("top --intervall 1s");
         assert!(text.contains("tip: did you mean `--interval`?"), "{text}");
+        let text = message("export otlp --url ftp://x");
+        assert!(text.contains("Usage: mpwatch export otlp") && text.starts_with("error: "), "{text}");
         assert!(message("tpo").contains("tip: did you mean `top`?"), "{}", message("tpo"));
         assert!(!message("ls --qqqqq").contains("tip: did"), "{}", message("ls --qqqqq"));
     }

@@ -12,6 +12,7 @@ mod options;
 mod service;
 #[cfg(feature = "http-client")]
 mod target;
+mod why;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) use demo::*;
 pub(crate) use export::*;
 pub(crate) use options::*;
 pub(crate) use service::*;
+pub(crate) use why::WhyOptions;
 
 use crate::quantity::{parse_count, parse_interval, parse_step};
 use crate::system::paths;
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     /// Show one connection with its subflows and its timeline
     #[command(after_long_help = filter_help())]
     Show(ShowOptions),
+    /// Explain why connections do not use MPTCP or have no second path, with a command that fixes it
+    #[command(after_long_help = why::WHY_HELP)]
+    Why(WhyOptions),
     /// Run as a service: trace, serve metrics to Prometheus and snapshots to `top`, `ls` and `show`
     Daemon(DaemonOptions),
     /// Check or print the configuration of the daemon

@@ -2,6 +2,7 @@
 //! `--netns` and `--filter` select the connections that a command shows.
 
 use mpwatch_ebpf::namespace::{self, Namespace};
+use mpwatch_engine::tracker::Selection;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
@@ -15,6 +16,12 @@ impl FilterOptions {
         };
         self.netns.as_ref().is_none_or(is_in)
             && self.filter.as_ref().is_none_or(|filter| filter.matches(connection))
+    }
+
+    /// The selection of connections for the report of a run. `None`: all.
+    pub(super) fn selection(&self) -> Option<Selection> {
+        let options = self.narrows().then(|| self.clone())?;
+        Some(Box::new(move |connection| options.selects(connection)))
     }
 
     /// Whether the options can hide a connection.

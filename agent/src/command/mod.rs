@@ -23,6 +23,7 @@ pub(crate) mod sheet;
 mod show;
 mod top;
 mod trace;
+mod why;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Top(options)) => top::run(options)?,
         Some(Command::Ls(options)) => show::list(options)?,
         Some(Command::Show(options)) => show::connection(options)?,
+        Some(Command::Why(options)) => why::run(options)?,
         Some(Command::Daemon(options)) => daemon::run(options)?,
         Some(Command::Config(command)) => daemon::config(command)?,
         Some(Command::Record(options)) => record::run(options)?,

@@ -31,10 +31,11 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     eprintln!("mpwatch: recording to {}; Ctrl-C stops", file.display());
     let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut series = SeriesCollector::default();
-    let report = session::run(
+    let report = session::run_selecting(
         &mut live,
         TrackerSettings::new(Closed::Keep, trace.method),
         Some(&mut recorder),
+        filter.selection(),
         |snapshot| {
             if report_options.format == Format::Html {
                 series.add(&snapshot);
@@ -48,6 +49,9 @@ pub(super) fn run(options: &RecordOptions) -> anyhow::Result<()> {
     let stored = database.close(None);
     let report = filter.apply_to_report(report);
     print_report(&report, &series.finish(), report_options)?;
+    if let (Err(_), Err(error)) = (&written, &stored) {
+        eprintln!("mpwatch: {error:#}");
+    }
     written?;
     stored
 }

@@ -29,18 +29,18 @@ fn print(options: &ReplayOptions) -> anyhow::Result<()> {
     let mut replay = Replay::open(file)?;
     let mut database = Database::open(store.db.as_deref(), store.samples, replay.start())?;
     let mut series = SeriesCollector::default();
-    let report =
-        session::run(&mut replay, TrackerSettings::new(Closed::Keep, options.method), None, |snapshot| {
-            if options.report.format == Format::Html {
-                series.add(&snapshot);
-            }
-            let snapshot = Arc::new(snapshot);
-            database.deliver(&snapshot);
-            if options.snapshots {
-                print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
-            }
-            Ok(true)
-        })?;
+    let settings = TrackerSettings::new(Closed::Keep, options.method);
+    let report = session::run_selecting(&mut replay, settings, None, filter.selection(), |snapshot| {
+        if options.report.format == Format::Html {
+            series.add(&snapshot);
+        }
+        let snapshot = Arc::new(snapshot);
+        database.deliver(&snapshot);
+        if options.snapshots {
+            print_line(&filter.apply(Arc::unwrap_or_clone(snapshot)))?;
+        }
+        Ok(true)
+    })?;
     database.close(replay.cut_short())?;
     if !options.snapshots {
         print_report(&filter.apply_to_report(report), &series.finish(), &options.report)?;

@@ -31,6 +31,8 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct StoreSink {
     path: PathBuf,
+    /// Group of a new file.
+    group: Option<u32>,
     limits: Limits,
     began: Timestamp,
     status: Arc<Status>,
@@ -66,8 +68,9 @@ impl StoreSink {
                 format!("cannot create the folder of {}: {error}; create it, {HINT}", path.display());
             Failure::at_start(is_denied, message)
         })?;
+        let group = group(&config.socket_group).map(Gid::as_raw);
         // If this fails, `Store::open` reports the error.
-        let _ = mpwatch_store::create(path, group(&config.socket_group).map(Gid::as_raw));
+        let _ = mpwatch_store::create(path, group);
         let limits = limits(config);
         let store = match Store::open(path, &limits) {
             Ok(store) => Ok(store),
@@ -76,6 +79,7 @@ impl StoreSink {
         };
         Ok(Some(Self {
             path: path.clone(),
+            group,
             limits,
             began: Timestamp::now(),
             status,
@@ -96,6 +100,32 @@ impl StoreSink {
         if !self.store.as_ref().is_err_and(|not_open| not_open.tried.elapsed() >= RETRY_INTERVAL) {
             return;
         }
+        self.reopen();
+    }
+
+    /// If the file was removed or replaced, continues with a new file or the other file.
+    fn replace_removed(&mut self) {
+        if !self.store.as_ref().is_ok_and(Store::is_removed) {
+            return;
+        }
+        let Some(losses) = self.close(Store::close_removed) else { return };
+        let StoreLosses { snapshots_dropped, flows_lost, samples_lost, .. } = losses;
+        self.losses.snapshots_dropped += snapshots_dropped;
+        self.losses.flows_lost += flows_lost;
+        self.losses.samples_lost += samples_lost;
+        let file = self.path.display();
+        tracing::warn!(%file, flows_lost, "the file was removed or replaced; a new one is opened");
+        let _ = mpwatch_store::create(&self.path, self.group);
+        self.reopen();
+    }
+
+    /// Closes the store. `None`: it is not open.
+    fn close(&mut self, close: impl FnOnce(Store) -> StoreLosses) -> Option<StoreLosses> {
+        let closed = NotOpen { why: String::new(), tried: Instant::now() };
+        std::mem::replace(&mut self.store, Err(closed)).ok().map(close)
+    }
+
+    fn reopen(&mut self) {
         self.store = Store::open(&self.path, &self.limits).map_err(|error| NotOpen::because(&error));
         self.began(self.began);
     }
@@ -138,6 +168,7 @@ fn create_folder(path: &Path) -> io::Result<()> {
 
 impl SnapshotSink for StoreSink {
     fn consume(&mut self, snapshot: &Arc<Snapshot>) {
+        self.replace_removed();
         self.retry();
         match &self.store {
             Ok(store) => store.offer(snapshot),
@@ -165,13 +196,18 @@ impl SnapshotSink for StoreSink {
     }
 
     fn finish(&mut self) {
-        let closed = NotOpen { why: String::new(), tried: Instant::now() };
-        let Ok(store) = std::mem::replace(&mut self.store, Err(closed)) else { return };
-        let StoreLosses { snapshots_dropped, flows_lost, samples_lost, paused } =
-            store.close_within(CLOSE_TIMEOUT);
+        let Some(StoreLosses { snapshots_dropped, flows_lost, samples_lost, paused }) =
+            self.close(|store| store.close_within(CLOSE_TIMEOUT))
+        else {
+            return;
+        };
         if flows_lost + snapshots_dropped > 0 || paused.is_some() {
             let why = paused.unwrap_or_else(|| "the writer was late".to_owned());
             tracing::warn!(file = %self.path.display(), flows_lost, snapshots_dropped, samples_lost, why, "the store is not complete");
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests/store.rs"]
+mod tests;

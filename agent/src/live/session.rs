@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use mpwatch_ebpf::heap;
-use mpwatch_engine::tracker::{Closed, Tracker};
+use mpwatch_engine::tracker::{Closed, Selection, Tracker};
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::kernel::event::KernelEvent;
 use mpwatch_model::snapshot::{Report, Snapshot};
@@ -67,10 +67,21 @@ impl Memory {
 pub(crate) fn run(
     source: &mut dyn EventSource,
     settings: TrackerSettings,
-    mut recorder: Option<&mut Recorder>,
+    recorder: Option<&mut Recorder>,
     each: impl FnMut(Snapshot) -> Result<bool>,
 ) -> Result<Report> {
-    let mut tracker = Tracker::new(source.start().clone(), settings.closed);
+    run_selecting(source, settings, recorder, None, each)
+}
+
+/// Like [`run`]. The report has only the closed connections that `selection` selects. `None`: all.
+pub(crate) fn run_selecting(
+    source: &mut dyn EventSource,
+    settings: TrackerSettings,
+    mut recorder: Option<&mut Recorder>,
+    selection: Option<Selection>,
+    each: impl FnMut(Snapshot) -> Result<bool>,
+) -> Result<Report> {
+    let mut tracker = Tracker::new(source.start().clone(), settings.closed).selecting(selection);
     if let Some(new) = companion::published(settings.method) {
         tracker = tracker.with_method(settings.method, new);
     }

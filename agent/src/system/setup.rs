@@ -12,7 +12,7 @@ use mpwatch_model::host::setup::{Setup, cpu_model};
 use crate::system::procfs::read_file;
 
 /// Directory of the sysctls of MPTCP. It shows the sysctls of the reader's network namespace.
-const SYSCTLS: &str = "/proc/sys/net/mptcp";
+pub(crate) const SYSCTLS: &str = "/proc/sys/net/mptcp";
 
 /// The settings now, with the sysctls of this process' network namespace and without labels.
 pub(crate) fn read(interval: Duration) -> Setup {
@@ -34,7 +34,7 @@ pub(crate) fn namespace_sysctls(netns: &str) -> Option<BTreeMap<String, String>>
 }
 
 /// All files of the directory that can be read.
-fn sysctls(directory: &Path) -> BTreeMap<String, String> {
+pub(crate) fn sysctls(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let read = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, read_file(entry.path())?));
     entries.filter_map(read).collect()

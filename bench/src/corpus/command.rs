@@ -15,7 +15,8 @@ use crate::corpus::recording::Recording;
 use crate::corpus::score::{Score, score};
 use crate::corpus::tables::{self, Rows};
 
-const USAGE: &str = "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [--only WORDS] [--seconds N]
+const USAGE: &str =
+    "Usage: ./dev corpus [--seed N] [--runs N] [--out FOLDER] [--only WORDS] [--queue NAMES] [--seconds N]
        ./dev corpus score FOLDER [--method NAME]... [--program PATH] [--only WORD]";
 /// The file with the SHA-256 checksums of all other files.
 pub(crate) const CHECKSUMS: &str = "SHA256SUMS";
@@ -46,12 +47,13 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>, print: impl FnMut(&st
             print,
         );
     }
-    record_all(&options(arguments, &["--seed", "--runs", "--out", "--only", "--seconds"])?, print)
+    record_all(&options(arguments, &["--seed", "--runs", "--out", "--only", "--queue", "--seconds"])?, print)
 }
 
 fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Result<(), String> {
     let (mut seed, mut count, mut only) = (1, RUNS, String::new());
     let (mut folder, mut seconds) = (std::env::temp_dir().join("mpwatch-corpus"), None);
+    let mut queues: Vec<Queue> = Vec::new();
     for (name, value) in options {
         let wrong = |_| format!("{name} needs a number");
         match name.as_str() {
@@ -59,6 +61,7 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
             "--runs" => count = value.parse().map_err(wrong)?,
             "--seconds" => seconds = Some(value.parse::<u64>().map_err(wrong)?),
             "--out" => folder = PathBuf::from(value),
+            "--queue" => queues = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
             _ => only.clone_from(value),
         }
     }
@@ -66,14 +69,9 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
     mpwatch_lab::install_signal_cleanup().map_err(|error| error.to_string())?;
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut possible = conditions.clone();
-    possible.retain(|condition| {
-        // The lab always needs tbf.
-        let checked = if condition.queue == Queue::Fifo { Ok(()) } else { Network::check(condition) };
-        if let Err(error) = &checked {
-            print(&format!("SKIPPED {}: {error}\n", condition.name));
-        }
-        checked.is_ok()
-    });
+    possible.retain(|condition| queues.is_empty() || queues.contains(&condition.queue));
+    possible.retain(|condition| !plan(std::slice::from_ref(condition), seed, 1, &only).is_empty());
+    possible.retain(|condition| check(condition).map_err(|lack| print(&lack)).is_ok());
     let mut runs = plan(&possible, seed, count, &only);
     if let Some(seconds) = seconds {
         for run in &mut runs {
@@ -100,6 +98,18 @@ fn record_all(options: &[(String, String)], mut print: impl FnMut(&str)) -> Resu
     fs::write(folder.join("conditions.csv"), table(&conditions)).map_err(|error| error.to_string())?;
     fs::write(folder.join(CHECKSUMS), checksums(&folder)?).map_err(|error| error.to_string())?;
     if failed > 0 { Err(format!("{failed} runs failed")) } else { Ok(()) }
+}
+
+/// Fails with a message if the kernel lacks the queue of a condition.
+fn check(condition: &Condition) -> Result<(), String> {
+    // The lab always needs tbf.
+    if condition.queue == Queue::Fifo {
+        return Ok(());
+    }
+    let needs = condition.queue.module().map_or(String::new(), |module| {
+        format!(" needs the kernel module {module}; the guests of `./dev vm --corpus` have it")
+    });
+    Network::check(condition).map_err(|error| format!("SKIPPED {}:{needs}: {error}\n", condition.name))
 }
 
 /// The table of conditions as CSV.

@@ -92,7 +92,14 @@ pub struct Tracker {
     suspensions: Suspensions,
     lost: Losses,
     archive: VecDeque<Connection>,
+    /// Selects the connections that are kept for the report. `None`: all.
+    selects: Option<Selection>,
+    /// Number of closed connections that were not selected.
+    filtered_out: usize,
 }
+
+/// Whether the report of a run has a connection.
+pub type Selection = Box<dyn Fn(&Connection) -> bool + Send>;
 
 impl Tracker {
     /// Creates a tracker from the first event of a stream.
@@ -117,6 +124,12 @@ impl Tracker {
     #[must_use]
     pub fn with_shared_idle(self) -> Self {
         Self { shares_idle: true, ..self }
+    }
+
+    /// Keeps only selected connections for the report. `None`: all.
+    #[must_use]
+    pub fn selecting(self, selects: Option<Selection>) -> Self {
+        Self { selects, ..self }
     }
 
     /// Applies one event.
@@ -196,8 +209,12 @@ impl Tracker {
 
     /// Keeps the discarded connections for the report.
     fn archive_discarded(&mut self, connections: &[Connection]) {
+        let is_selected =
+            |connection: &&&Connection| self.selects.as_ref().is_none_or(|selects| selects(connection));
         let discarded = connections.iter().filter(|connection| self.index.forgotten.contains(&connection.id));
-        self.archive.extend(discarded.cloned());
+        let (selected, others): (Vec<_>, Vec<_>) = discarded.partition(|found| is_selected(&found));
+        self.filtered_out += others.len();
+        self.archive.extend(selected.into_iter().cloned());
         while self.archive.len() > MAX_ARCHIVED {
             self.archive.pop_front();
             self.lost.connections_unreported += 1;
@@ -228,6 +245,7 @@ impl Tracker {
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
+            filtered_out: self.filtered_out,
             ..Report::default()
         }
         .with(connections)

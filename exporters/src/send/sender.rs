@@ -183,6 +183,10 @@ pub(super) fn post_confirmed(
     if status == UNSUPPORTED_MEDIA_TYPE || text.contains("Content-Encoding") {
         text.push_str(" (if the server lacks zstd, set `compression` to gzip)");
     }
+    if let Some(location) = answer.headers.get("location").filter(|_| (300..400).contains(&status)) {
+        let location = shown(&String::from_utf8_lossy(location.as_bytes()));
+        text = format!("a redirect to {location}, which mpwatch does not follow: use that as `url`");
+    }
     Err(SendError::Answer { status, text, is_temporary })
 }
 

@@ -25,13 +25,13 @@ impl Engine for Bytes {
         Ok(Some((post, count)))
     }
 
-    fn outcome(&self, _: &Answer) -> Result<Option<Rejected>, String> {
-        Ok(Some((self.0, "too old".to_owned())))
+    fn outcome(&self, answer: &Answer) -> Result<Option<Rejected>, String> {
+        if answer.status == 200 { Ok(Some((self.0, "too old".to_owned()))) } else { Err(answer.text()) }
     }
 }
 
-/// Starts a server that confirms `requests` requests with bodies of `body` bytes. Returns its address.
-fn server(requests: usize, body: usize) -> String {
+/// Starts a server that gives this answer to `requests` requests with bodies of `body` bytes. Returns its address.
+fn server(requests: usize, body: usize, answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -42,7 +42,8 @@ fn server(requests: usize, body: usize) -> String {
                 let length = client.read(&mut part).unwrap();
                 request.extend_from_slice(&part[..length]);
             }
-            client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            let answer = format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            client.write_all(answer.as_bytes()).unwrap();
         }
     });
     format!("http://{address}")
@@ -50,7 +51,11 @@ fn server(requests: usize, body: usize) -> String {
 
 /// A sender with a batch of three connections. The server claims to reject this number of them.
 fn sender(requests: usize, rejected: u64) -> Sender {
-    let options = TargetOptions { url: Some(server(requests, 3)), ..TargetOptions::default() };
+    sender_to(server(requests, 3, "200 OK"), rejected)
+}
+
+fn sender_to(url: String, rejected: u64) -> Sender {
+    let options = TargetOptions { url: Some(url), ..TargetOptions::default() };
     let client = Client::new(&options, "/", Scheme::Basic).unwrap();
     let mut sender = Sender::new("test".to_owned(), client, Box::new(Bytes(rejected)), EndColumns::default());
     sender.prepare((0..3).map(|version| (End::default(), version))).unwrap();
@@ -73,4 +78,14 @@ fn a_batch_that_is_sent_again_counts_once() {
     sender.confirm(rejected.as_ref());
     let expected = Sent { connections: 3, requests: 1, bytes: 3, rejected: 1 };
     assert_eq!((sender.sent, sender.has_pending()), (expected, false));
+}
+
+#[test]
+fn the_error_for_a_redirect_names_its_target() {
+    let url = server(1, 3, "307 Temporary Redirect\r\nLocation: https://collector.example/v1/logs");
+    let error = sender_to(url, 0).send().unwrap_err().to_string();
+    assert!(
+        error.starts_with("the server answered 307: ") && error.contains("https://collector.example/v1/logs"),
+        "{error}"
+    );
 }

@@ -78,6 +78,28 @@ impl Queue {
     pub fn separates(self) -> bool {
         matches!(self, Self::Fair | Self::Policer | Self::FqCodel | Self::Cake | Self::Sfq)
     }
+
+    /// The kernel module that some kernels lack. Debian's kernels, which `./dev vm` runs, have all of them. `None`: the lab always needs the
+    /// queue's modules.
+    #[must_use]
+    pub fn module(self) -> Option<&'static str> {
+        match self {
+            Self::Fifo | Self::Fair | Self::Policer => None,
+            Self::Rtt => Some("sch_netem"),
+            Self::FqCodel => Some("sch_fq_codel"),
+            Self::Cake => Some("sch_cake"),
+            Self::Sfq => Some("sch_sfq"),
+            Self::Red => Some("sch_red"),
+        }
+    }
+}
+
+impl FromStr for Queue {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        word(name).map_err(|error| error.to_string())
+    }
 }
 
 /// How the router selects the link.
@@ -326,6 +348,19 @@ mod tests {
         let run = plan(&[condition], 1, 1, "a-k5").remove(0);
         let after_switch = Duration::from_millis(SWITCH_LENGTH - 4_000);
         assert_eq!(run.switch_at() + *run.gaps().last().unwrap() + after_switch, run.duration());
+    }
+
+    #[test]
+    fn training_and_evaluation_have_every_queue_that_needs_a_module() {
+        for name in ["rtt", "fq-codel", "cake", "sfq", "red"] {
+            let queue: Queue = name.parse().unwrap();
+            assert!(queue.module().is_some(), "{name}");
+            let conditions = all().unwrap();
+            let splits = conditions.iter().filter(|condition| condition.queue == queue);
+            let splits: BTreeSet<Split> = splits.map(|condition| condition.split).collect();
+            assert_eq!(splits.len(), 2, "{name}");
+        }
+        assert!("codel".parse::<Queue>().unwrap_err().contains("unknown variant"));
     }
 
     #[test]

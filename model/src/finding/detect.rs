@@ -76,11 +76,15 @@ fn path_failed(connection: &Connection, subflow: &Subflow, number: usize) -> Opt
 /// How long a path did not work. `None`: unknown.
 fn down_time(connection: &Connection, failure: PathFailure) -> Option<DownTime> {
     if let Some(recovered) = failure.recovered {
-        return Some(DownTime::UntilRecovery(failure.down(recovered)));
+        let is_found = connection.was_found_at(recovered);
+        let until = if is_found { DownTime::UntilRestart } else { DownTime::UntilRecovery };
+        return Some(until(failure.down(recovered)));
     }
     let since = |end: Timestamp| (end > failure.noticed).then(|| failure.down(end));
     if let Some(closed) = connection.closed_at {
-        return since(closed).map(DownTime::UntilClose);
+        let is_unobserved = connection.has_unobserved_end();
+        let until = if is_unobserved { DownTime::UntilLastObserved } else { DownTime::UntilClose };
+        return since(closed).map(until);
     }
     let now = connection.read_at()?;
     since(now).map(|time| DownTime::SoFar(time, connection.offset(now)))
@@ -155,6 +159,7 @@ fn outage(connection: &Connection) -> Option<Fact> {
         stalled: main.stalled,
         stalls: main.stalls,
         lasts: main.lasts,
+        is_bound: connection.was_found_at(main.until()),
         outages: outages.len(),
         shorter_lasts_since: lasting.map(|outage| connection.offset(outage.from)),
     }))
@@ -191,8 +196,10 @@ fn single_path(connection: &Connection) -> Option<Fact> {
 
 fn closed(connection: &Connection) -> Option<Fact> {
     let at = connection.closed_at?;
-    let mut ends = connection.subflows.iter().filter_map(|subflow| subflow.closed);
-    Some(Fact::Closed { at, lasted: connection.age_s, reason: ends.next_back().map(|end| end.reason) })
+    let ends = connection.subflows.iter().filter_map(|subflow| subflow.closed);
+    let last = ends.map(|end| end.reason).next_back();
+    let reason = if connection.has_unobserved_end() { Some(CloseReason::Unobserved) } else { last };
+    Some(Fact::Closed { at, lasted: connection.age_s, reason })
 }
 
 /// Problems that cannot be found in a connection, one phrase each, so that "no problem found" does not hide "not measured". Empty: everything
@@ -203,7 +210,10 @@ pub fn unmeasured(connection: &Connection) -> Vec<&'static str> {
     let cases = [
         (detects_nothing, "shared bottlenecks, because detection is disabled or this kernel lacks its hook"),
         (!connection.seen_open, "failures and outages before mpwatch started"),
-        (connection.unobserved_gap().is_some(), "failures and outages while mpwatch was not running"),
+        (
+            connection.unobserved_gap().is_some() || connection.has_unobserved_end(),
+            "failures and outages while mpwatch was not running",
+        ),
     ];
     cases.into_iter().filter(|(applies, _)| *applies).map(|(_, what)| what).collect()
 }

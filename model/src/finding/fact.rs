@@ -103,6 +103,10 @@ pub enum Fact {
 pub enum DownTime {
     /// Until the path worked again.
     UntilRecovery(Micros),
+    /// At most this time: mpwatch was restarted meanwhile, and the path worked when it started.
+    UntilRestart(Micros),
+    /// Until mpwatch last observed the connection, which ended while mpwatch was not running.
+    UntilLastObserved(Micros),
     /// Until the connection closed.
     UntilClose(Micros),
     /// Until this instant, at which the open connection was read.
@@ -146,9 +150,13 @@ pub struct FailedPath {
 impl FailedPath {
     /// How long the path did not work, or has not worked so far. `None`: unknown.
     pub(super) fn duration(&self) -> Option<Micros> {
-        self.down.map(|down| match down {
-            DownTime::UntilRecovery(time) | DownTime::UntilClose(time) | DownTime::SoFar(time, _) => time,
-        })
+        use DownTime::{SoFar, UntilClose, UntilLastObserved, UntilRecovery, UntilRestart};
+        let (UntilRecovery(time)
+        | UntilRestart(time)
+        | UntilLastObserved(time)
+        | UntilClose(time)
+        | SoFar(time, _)) = self.down?;
+        Some(time)
     }
 }
 
@@ -162,6 +170,8 @@ pub struct MainOutage {
     pub stalls: usize,
     /// Whether the outage had not ended when the connection was read.
     pub lasts: bool,
+    /// Whether it lasted at most `duration`, because it ended while mpwatch was not running.
+    pub is_bound: bool,
     /// Number of outages of the connection.
     pub outages: usize,
     /// Start of a shorter outage that had not ended when the connection was read. `None`: there is none.

@@ -238,11 +238,17 @@ impl ProblemGroup {
             Fact::PathFailed(path) => (several(&counts, " in", "intervals"), path.recovered.is_some()),
             _ => (several(&counts, ", the longest of", "outages"), false),
         };
+        let is_bound = facts().any(|fact| match fact {
+            Fact::Outage(main) => main.is_bound,
+            Fact::PathFailed(path) => matches!(path.down, Some(DownTime::UntilRestart(_))),
+            _ => false,
+        });
+        let most = if is_bound { "at most " } else { "" };
         let again = if works { "; it works again" } else { "" };
         let so_far = if lasts { " so far" } else { "" };
         let [shortest, longest] = [low, high].map(|time| display(Unit::Seconds, Some(time.seconds())));
         let range = if shortest == longest { longest } else { format!("{shortest} to {longest}") };
-        Some(format!("for {range}{several}{so_far}{again}"))
+        Some(format!("for {most}{range}{several}{so_far}{again}"))
     }
 }
 
@@ -287,10 +293,11 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             format!("have {} that share a cap without a common queue", count(subflows.len(), "subflow"))
         }
         Fact::SlowPath { .. } => {
-            "have a path so slow that it can hold up the others (larger buffers, or make it a backup)".to_owned()
+            "have a path so slow that it can hold up the others (larger buffers, or make it a backup)"
+                .to_owned()
         }
         Fact::SinglePath { is_long: true } => {
-            "are long flows over one path only: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)"
+            "are long flows over one path only: no second subflow joined (`mpwatch why` explains it)"
                 .to_owned()
         }
         _ => finding.sentence(format),

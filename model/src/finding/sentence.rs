@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::flow::timeline::CLOCK;
 use crate::host::energy::FlowEnergy;
 use crate::kernel::endpoint::{Name, printable};
+use crate::kernel::lifecycle::CloseReason;
 use crate::metric::{Unit, count, display};
 use crate::unit::Micros;
 
@@ -75,12 +76,16 @@ impl Finding {
             ),
             Fact::SinglePath { is_long } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
-                format!("{what}: no second subflow joined (see ip mptcp endpoint show; ip mptcp limits)")
+                format!("{what}: no second subflow joined (`mpwatch why` explains it)")
             }
             Fact::DetectedBy(method) => {
                 format!("bottlenecks are judged by {}, not by mpwatch's own method", method.as_str())
             }
             Fact::OtherPairs(pairs) => other_pairs(pairs),
+            Fact::Closed { at, lasted, reason: Some(reason @ CloseReason::Unobserved) } => {
+                let lasted = display(Unit::Seconds, Some(*lasted));
+                format!("last observed at {} after {lasted}: {}", at.strftime(CLOCK), reason.description())
+            }
             Fact::Closed { at, lasted, reason } => {
                 let reason = reason.map(|reason| format!(": {}", reason.description())).unwrap_or_default();
                 let lasted = display(Unit::Seconds, Some(*lasted));
@@ -155,6 +160,12 @@ fn down_time(path: &FailedPath) -> String {
     let time = path.duration().map(seconds).unwrap_or_default() + several.as_deref().unwrap_or_default();
     match (path.down, path.recovered) {
         (Some(DownTime::UntilRecovery(_)), Some(end)) => format!("; works again since {end}, after {time}"),
+        (Some(DownTime::UntilRestart(_)), Some(end)) => {
+            format!("; works again, at the latest since mpwatch was restarted at {end}, after at most {time}")
+        }
+        (Some(DownTime::UntilLastObserved(_)), _) => {
+            format!("; down for {time} until mpwatch last observed it")
+        }
         (Some(DownTime::UntilClose(_)), _) => {
             let was = if several.is_some() { "down for" } else { "did not work again in the" };
             format!("; {was} {time} until the connection closed")
@@ -184,7 +195,8 @@ fn outage(main: &MainOutage) -> String {
             main.from
         );
     }
-    format!("{duration} outage from {:#}: no path made progress{stalls}{all}", main.from)
+    let most = if main.is_bound { "at most " } else { "" };
+    format!("{most}{duration} outage from {:#}: no path made progress{stalls}{all}", main.from)
 }
 
 fn shared_bottleneck(shared: &SharedBottleneck, format: &Format<'_>) -> String {

@@ -2,6 +2,7 @@
 //! A connection as shown in outputs: an MPTCP connection with its subflows, or a plain TCP connection.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -12,14 +13,14 @@ use crate::flow::class::FlowClass;
 use crate::flow::observed::Observed;
 use crate::flow::ratio::excess;
 use crate::flow::subflow::{DroppedSubflows, MAX_ENDED, Subflow};
-use crate::flow::timeline::{Offset, TimelineEntry};
+use crate::flow::timeline::{Offset, TimelineEntry, TimelineEvent};
 use crate::host::energy::FlowEnergy;
 use crate::host::names::Pod;
 use crate::id::{ConnectionId, SubflowId, Token};
 use crate::kernel::clock::shifted;
 use crate::kernel::cpu::CpuTimes;
 use crate::kernel::event::Process;
-use crate::kernel::lifecycle::{CarriedBy, FallbackReason, Protocol, Role, TcpState};
+use crate::kernel::lifecycle::{CarriedBy, CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
 
@@ -65,7 +66,7 @@ pub struct Connection {
     pub age_s: f64,
     /// State of the MPTCP (or TCP) socket.
     pub state: TcpState,
-    /// Time of the end. `null`: the connection is open.
+    /// Time of the end; if it ended while mpwatch was not running (`unobserved`), when it was last observed. `null`: the connection is open.
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_at: Option<Timestamp>,
     /// Protocol with which the connection was opened.
@@ -170,7 +171,19 @@ impl Connection {
 
     /// Whether mpwatch observed only a part of the connection.
     pub fn is_partly_observed(&self) -> bool {
-        !self.seen_open || self.unobserved_gap().is_some()
+        !self.seen_open || self.unobserved_gap().is_some() || self.has_unobserved_end()
+    }
+
+    /// Whether the connection ended while mpwatch was not running. `closed_at` is then when mpwatch last observed it.
+    pub fn has_unobserved_end(&self) -> bool {
+        let mut ends = self.subflows.iter().filter_map(|subflow| subflow.closed);
+        ends.any(|end| end.reason == CloseReason::Unobserved && Some(end.at) == self.closed_at)
+    }
+
+    /// Whether mpwatch, when it was restarted, found the connection open at this time.
+    pub fn was_found_at(&self, at: Timestamp) -> bool {
+        let is_near = |found: Timestamp| found.duration_since(at).unsigned_abs() < Duration::from_millis(1);
+        self.timeline.iter().any(|entry| entry.event == TimelineEvent::Adopted && is_near(entry.at))
     }
 
     /// Estimated bytes on the wire in both directions, over all subflows.

@@ -221,6 +221,11 @@ pub struct Outage {
 }
 
 impl Outage {
+    /// End of the last stall.
+    pub fn until(&self) -> Timestamp {
+        Timestamp::from_nanosecond(self.end()).unwrap_or(Timestamp::MAX)
+    }
+
     fn end(&self) -> i128 {
         self.from.as_nanosecond() + i128::from(self.duration.0) * 1_000
     }

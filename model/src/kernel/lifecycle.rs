@@ -101,6 +101,8 @@ json_words! {
         NotSent = "not_sent" => "no SYN was sent (EADDRNOTAVAIL: no free port, ENETUNREACH: no route)",
         /// The SYN was answered without MP_JOIN: a device on the path removed the option.
         OptionRemoved = "option_removed" => "MP_JOIN removed on the path",
+        /// It ended while mpwatch was not running. Its time of the end is when mpwatch last observed it.
+        Unobserved = "unobserved" => "it ended while mpwatch was not running",
         /// The kernel does not report the reason.
         Unknown = "unknown" => "unknown",
     }
@@ -123,6 +125,7 @@ impl CloseReason {
             Self::HostUnreachable => "host unreachable",
             Self::NotSent => "no SYN sent",
             Self::OptionRemoved => "MP_JOIN removed",
+            Self::Unobserved => "not observed",
             Self::Unknown => "cause unknown",
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The quantities that are compared.
 
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::pairing::Flow;
 use mpwatch_model::flow::subflow::{mean_rtt, retransmitted_ratio};
 use mpwatch_model::metric::{self, Unit};
@@ -38,7 +39,8 @@ pub(super) const JOULES_PER_GB: &str = "J/GB";
 
 pub(super) const QUANTITIES: &[Quantity] = &[
     quantity("completion time", "s", Unit::Seconds, |flow| {
-        Some(flow.end).filter(|end| end.seen_open && !end.is_open()).map(|end| end.age_s)
+        let is_known = |end: &&Connection| end.seen_open && !end.is_open() && !end.has_unobserved_end();
+        Some(flow.end).filter(is_known).map(|end| end.age_s)
     }),
     Quantity {
         lower_is_better: false,

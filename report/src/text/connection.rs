@@ -157,7 +157,11 @@ fn whereabouts(connection: &Connection) -> String {
 
 fn times(connection: &Connection) -> String {
     let age = metric::display(Unit::Seconds, Some(connection.age_s));
-    let lasted = if connection.is_open() { format!("open for {age}") } else { format!("lasted {age}") };
+    let lasted = match (connection.is_open(), connection.has_unobserved_end()) {
+        (true, _) => format!("open for {age}"),
+        (_, true) => format!("lasted at least {age}: it ended while mpwatch was not running"),
+        _ => format!("lasted {age}"),
+    };
     let later = ended_later(connection).unwrap_or_default();
     match connection.opened_at {
         Some(opened) => format!("opened {opened}, {lasted}{later}"),

@@ -53,7 +53,7 @@ pub(crate) fn summary(report: &Report) -> String {
     let complete = match (&report.run.cut_short, report.losses.any()) {
         (Some(why), _) => format!("RECORDING CUT SHORT: {}", printable(why)),
         (None, true) => "MPWATCH'S RECORDS ARE INCOMPLETE, see below".to_owned(),
-        (None, false) => match number(|end| end.unobserved_gap().is_some()) {
+        (None, false) => match number(|end| end.unobserved_gap().is_some() || end.has_unobserved_end()) {
             0 => "mpwatch's records are complete".to_owned(),
             gaps => format!("MPWATCH WAS NOT RUNNING DURING PART OF {}", count(gaps, "connection")),
         },

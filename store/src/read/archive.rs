@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::series::CounterSeries;
+use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::host::machine::Losses;
 use mpwatch_model::host::setup::Label;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA};
+use mpwatch_model::unit::Nanos;
 use rusqlite::Connection as Database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,9 +22,11 @@ use crate::lock::is_held;
 use crate::open::{self, Stamp};
 use crate::schema::columns::damaged;
 use crate::schema::names::NameIndex;
+use crate::schema::record::whole_nanos;
 use crate::schema::rows::{RunRow, UNFINISHED};
 use crate::schema::sql::{Loader, rows, select};
 use crate::schema::values::{nanos, timestamp};
+use crate::schema::views::KNOWN_UNTIL;
 
 /// A period of time. `None`: unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,9 +67,11 @@ impl Archive {
         mut each: impl FnMut(Report, CounterSeries) -> Result<(), E>,
     ) -> Result<(), E> {
         // Selects numbers only, because SQLite sorts the selected columns in memory.
-        const IDS: &str = "SELECT c.id FROM connection AS c JOIN netns AS n ON n.id = c.netns
-            WHERE c.began_ns + c.age_ns >= ? AND c.began_ns <= ?
-            ORDER BY CASE WHEN c.seen_open THEN c.began_ns END, n.cookie, ifnull(c.token, 0), c.birth";
+        let ids = format!(
+            "SELECT c.id, r.to_ns FROM connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns
+            WHERE {KNOWN_UNTIL} >= ? AND c.began_ns <= ?
+            ORDER BY CASE WHEN c.seen_open THEN c.began_ns END, n.cookie, ifnull(c.token, 0), c.birth"
+        );
         let mut read = || -> rusqlite::Result<Result<(), E>> {
             // In one transaction, all queries read the same state of the file.
             let database = self.database.unchecked_transaction()?;
@@ -72,7 +79,7 @@ impl Archive {
             let until = period.until.map_or(i64::MAX, nanos);
             let (report, runs) = self.without_connections(since, until, label)?;
             let loader = Loader::new(&database)?;
-            let mut query = database.prepare(IDS)?;
+            let mut query = database.prepare(&ids)?;
             let mut numbers = query.query([since, until])?;
             let (mut connections, mut samples) = (Vec::new(), CounterSeries::new());
             while let Some(number) = numbers.next()? {
@@ -87,7 +94,7 @@ impl Archive {
                     }
                 }
                 loader.add_samples(&database, row.id, &connection, &mut samples)?;
-                connections.push(connection);
+                connections.push(extended(connection, number.get::<_, i64>(1)? - nanos(row.began)));
             }
             Ok(each(report.with(connections), samples))
         };
@@ -132,12 +139,28 @@ impl Archive {
     }
 }
 
+/// Extends an outage, or the failure of a path, to the last snapshot of the run, `known_ns` after the connection began: such a connection hardly
+/// changes, so its row is written rarely.
+fn extended(mut connection: Connection, known_ns: i64) -> Connection {
+    let more = Nanos(known_ns.saturating_sub(whole_nanos(connection.age_s)).max(0).unsigned_abs());
+    let has_failed = connection.subflows.iter().any(Subflow::is_failed);
+    if connection.is_open() && (has_failed || connection.outage_since.is_some()) {
+        connection.age_s += more.seconds();
+        let subflows = connection.subflows.iter_mut().filter(|subflow| subflow.closed.is_none());
+        let observed = subflows.map(|subflow| &mut subflow.observed).chain(&mut connection.observed);
+        observed.for_each(|observed| observed.duration += more);
+    }
+    connection
+}
+
 /// Why the record of a period is incomplete. `None`: it is complete. `running`: the run that is being written, which counts as complete.
 fn cut_short(runs: &[RunRow], running: Option<i64>) -> Option<String> {
     let ended = runs.iter().filter(|run| Some(run.id) != running);
     let reasons: Vec<&str> = ended.filter_map(|run| run.cut_short.as_deref()).collect();
     let reason = match reasons.first()? {
-        &UNFINISHED => "mpwatch was killed; connections open then have the counters of their last row",
+        &UNFINISHED => {
+            "mpwatch was killed, or its disk was full at the end; connections open then have the counters of their last row"
+        }
         reason => reason,
     };
     Some(match runs.len() {

@@ -56,6 +56,8 @@ pub(crate) struct RunRow {
     pub(crate) host: Host,
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
+    /// Calendar time of boot-clock zero, by which the times of the run are dated.
+    pub(crate) boot_epoch_ns: Option<i64>,
     /// Losses of the tracer. Losses of the store have columns of their own.
     pub(crate) losses: Losses,
     pub(crate) counters: KernelCounters,
@@ -74,7 +76,7 @@ pub(crate) const UNFINISHED: &str = "the run has not ended: mpwatch is still wri
 
 record! {
     RunRow {
-        id "id", host "", from "from_ns", to "to_ns", losses "losses", counters "counters", cpus "cpus", energy "energy",
+        id "id", host "", from "from_ns", to "to_ns", boot_epoch_ns "boot_epoch_ns", losses "losses", counters "counters", cpus "cpus", energy "energy",
         snapshots_dropped "snapshots_dropped", flows_lost "flows_lost", samples_lost "samples_lost", cut_short "cut_short", setup ""
     }
     Host {

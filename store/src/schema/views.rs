@@ -24,6 +24,10 @@ pub(crate) fn views() -> Vec<(&'static str, String)> {
 
 const CONNECTIONS: &str = "connection AS c JOIN run AS r ON r.id = c.run JOIN netns AS n ON n.id = c.netns";
 
+/// When a connection closed or, if it is open, until when it was: its row may be older than the last snapshot of its run.
+pub(crate) const KNOWN_UNTIL: &str =
+    "CASE WHEN c.closed THEN c.began_ns + c.age_ns ELSE max(c.began_ns + c.age_ns, r.to_ns) END";
+
 const RUNS: &str = "SELECT id AS run, host, boot_id, kernel, mpwatch, clock_error_ns, from_ns, to_ns,
     datetime(from_ns / 1000000000, 'unixepoch') AS from_utc, datetime(to_ns / 1000000000, 'unixepoch') AS to_utc,
     energy ->> 'source' AS energy_source, energy ->> 'idle' AS energy_idle,
@@ -124,7 +128,7 @@ fn columns_with(value: &dyn Fn(&ViewColumn) -> String) -> Vec<ViewColumn> {
     columns.extend(TableInfo::new::<ConnectionRow<'_>>().shown("c", &["id", "netns", "closed", "changed"]));
     columns.extend([
         ViewColumn::new("opened_at_ns", Integer, "CASE WHEN c.seen_open THEN c.began_ns END"),
-        ViewColumn::new("known_until_ns", Integer, "c.began_ns + c.age_ns"),
+        ViewColumn::new("known_until_ns", Integer, KNOWN_UNTIL),
         ViewColumn::new("closed_at_ns", Integer, "CASE WHEN c.closed THEN c.began_ns + c.age_ns END"),
         ViewColumn::new("clock_error_ns", Integer, "r.clock_error_ns"),
     ]);

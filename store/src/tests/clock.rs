@@ -117,3 +117,30 @@ fn a_calendar_that_jumps_ahead_deletes_nothing() {
     store.close();
     assert_eq!(ids(&file), [1, 2, 3]);
 }
+
+/// The first run's calendar was wrong, and was set before the second run of the same boot.
+#[test]
+fn a_calendar_that_is_set_between_two_runs_moves_the_rows_of_the_first() {
+    let record = |ahead: i64, open: bool| {
+        let (_folder, file) = folder();
+        let run = |snapshots: &[Arc<Snapshot>]| {
+            let store = Store::open(&file, &Limits::none()).unwrap();
+            for snapshot in snapshots {
+                store.deliver(snapshot);
+            }
+            assert_eq!(store.close(), StoreLosses::default());
+        };
+        let closed = another(&fixture::closed(1), 3);
+        run(&[dated(0, ahead, &[long(100), closed.clone()]), dated(1, ahead, &[long(101), closed])]);
+        let mut later = super::runs::adopted(&long(1));
+        if !open {
+            later.closed_at = Some(fixture::at(32_000_000));
+        }
+        run(&[dated(20, 0, &[later.clone()]), dated(21, 0, &[later])]);
+        let (report, samples) = read(&file);
+        (report.connections, report.run.from, report.run.to, samples)
+    };
+    for (ahead, open) in [(HOUR, true), (HOUR, false), (-20_000 * DAY, true), (-20_000 * DAY, false)] {
+        assert_eq!(record(ahead, open), record(0, open), "{ahead} s, {open}");
+    }
+}

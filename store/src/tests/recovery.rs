@@ -7,6 +7,7 @@ use mpwatch_model::unit::Micros;
 
 use super::runs::{adopted, run};
 use super::*;
+use crate::schema::values::timestamp;
 
 /// Seconds after the opening.
 fn at(second: i64) -> jiff::Timestamp {
@@ -148,4 +149,137 @@ fn an_outage_that_outlives_a_restart_is_one_outage() {
         let flow = merged(&[failed(), ended]);
         assert_eq!((stalls(&flow), flow.outage_since), (vec![(at(7), Micros(53_000_000))], None), "{acked}");
     }
+}
+
+/// Runs without this connection: the later run lists only another one, or restarts on another boot.
+fn ended(boot_id: &str, snapshots: i64) -> (tempfile::TempDir, std::path::PathBuf) {
+    let (folder, file) = folder();
+    run(&file, 0, vec![vec![failed()]]);
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    for second in 0..snapshots {
+        let mut snapshot = Arc::unwrap_or_clone(tick(60 + second, vec![fixture::connection(2, 1)]));
+        boot_id.clone_into(&mut snapshot.host.boot_id);
+        store.deliver(&Arc::new(snapshot));
+    }
+    assert_eq!(store.close(), StoreLosses::default());
+    (folder, file)
+}
+
+fn sentences(flow: &Connection) -> Vec<String> {
+    let found = mpwatch_model::finding::of_connection(flow);
+    found.iter().map(|finding| finding.sentence(&mpwatch_model::finding::Format::default())).collect()
+}
+
+fn read_first(file: &std::path::Path) -> Connection {
+    let connections = read(file).0.connections;
+    connections.into_iter().find(|connection| connection.id == failed().id).unwrap()
+}
+
+#[test]
+fn a_connection_that_ended_between_two_runs_ends_at_its_last_observation() {
+    let last = tick(0, Vec::new()).at;
+    for boot_id in [fixture::host().boot_id.as_str(), "another"] {
+        let (_folder, file) = ended(boot_id, 2);
+        let flow = read_first(&file);
+        assert_eq!((flow.closed_at, flow.outage_since, flow.partly_observed), (Some(last), None, true));
+        assert!(flow.has_unobserved_end());
+        assert_eq!(stalls(&flow).len(), 1, "the outage ends with it: {:?}", flow.timeline);
+        let found = sentences(&flow);
+        assert!(
+            found.iter().any(|text| text.ends_with("it ended while mpwatch was not running")),
+            "{found:?}"
+        );
+        assert!(found.iter().any(|text| text.contains("until mpwatch last observed it")), "{found:?}");
+        assert!(
+            found.iter().all(|text| !text.contains("so far") && !text.contains("has not ended")),
+            "{found:?}"
+        );
+        let other = read(&file).0.connections.into_iter().find(|other| other.id != flow.id).unwrap();
+        assert!(other.is_open(), "this run lists it");
+        let database = Database::open(&file).unwrap();
+        let run: i64 =
+            database.query_row("SELECT run FROM connection WHERE closed", [], |row| row.get(0)).unwrap();
+        assert_eq!(run, 1, "the later run did not observe it");
+    }
+}
+
+#[test]
+fn a_connection_is_not_ended_before_the_second_snapshot_and_is_open_again_if_a_run_finds_it() {
+    let boot_id = fixture::host().boot_id;
+    let (_folder, file) = ended(&boot_id, 1);
+    assert!(read_first(&file).is_open());
+    let (_folder, file) = ended(&boot_id, 2);
+    assert!(!read_first(&file).is_open());
+    let found = later(Progress::Working, 1);
+    run(&file, 90, vec![vec![found.clone()], vec![found]]);
+    let flow = read_first(&file);
+    assert!(flow.is_open() && flow.subflows.iter().all(|subflow| subflow.closed.is_none()));
+    assert!(flow.timeline.iter().all(|entry| entry.event != TimelineEvent::Closed));
+}
+
+#[test]
+fn a_plain_tcp_connection_stays_open_if_the_later_run_traces_no_plain_tcp() {
+    let tcp = |token| {
+        let mut flow = fixture::connection(token, 1);
+        (flow.protocol, flow.token, flow.id.token) =
+            (mpwatch_model::kernel::lifecycle::Protocol::Tcp, None, mpwatch_model::id::Token(0));
+        another(&flow, token.into())
+    };
+    for (later, is_open) in [(fixture::connection(2, 1), true), (tcp(3), false)] {
+        let (_folder, file) = folder();
+        run(&file, 0, vec![vec![tcp(1)]]);
+        run(&file, 60, vec![vec![later.clone()], vec![later]]);
+        let connections = read(&file).0.connections;
+        let found = connections.iter().find(|flow| flow.id == tcp(1).id).unwrap();
+        assert_eq!(found.is_open(), is_open);
+    }
+}
+
+#[test]
+fn a_subflow_that_a_later_run_does_not_find_has_ended() {
+    let mut found = later(Progress::Working, 0);
+    found.subflows.truncate(1);
+    let flow = merged(&[failed(), found]);
+    let end = flow.subflows[1].closed.map(|closed| (closed.at, closed.reason));
+    assert_eq!(end, Some((tick(1, Vec::new()).at, CloseReason::Unobserved)));
+    assert!(flow.is_open() && flow.subflows[0].closed.is_none());
+    let is_end = |entry: &&TimelineEntry| matches!(entry.event, TimelineEvent::SubflowClosed { .. });
+    let ends: Vec<_> = flow.timeline.iter().filter(is_end).map(|entry| entry.source).collect();
+    assert_eq!(ends, [ObservedBy::Sampled]);
+}
+
+#[test]
+fn lengths_that_include_time_without_mpwatch_are_upper_bounds() {
+    let mut works = later(Progress::Working, 1);
+    works.timeline[0].at = timestamp(nanos(tick(30, Vec::new()).at) - 1_000_000_000);
+    let found = sentences(&merged(&[failed(), works.clone()]));
+    assert!(found.iter().any(|text| text.contains("works again, at the latest since")), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("at most") && text.contains(" outage from ")), "{found:?}");
+    // A recovery that a run observed is exact.
+    let mut failed_again = works;
+    failed_again.subflows[1].progress = Progress::Failed;
+    failed_again.timeline.push(sampled(42, mark(&failed_again, true, Some(36))));
+    failed_again.timeline.push(sampled(45, mark(&failed_again, false, None)));
+    let found = sentences(&merged(&[failed(), failed_again]));
+    assert!(found.iter().any(|text| text.contains("works again since")), "{found:?}");
+}
+
+#[test]
+fn the_length_of_a_lasting_outage_reaches_to_the_last_snapshot_of_the_run() {
+    let (_folder, file) = folder();
+    run(&file, 0, vec![vec![failed()]]);
+    // As in the file of a running daemon, which writes the row of a connection without traffic rarely.
+    Database::open(&file).unwrap().execute("UPDATE run SET to_ns = to_ns + 50000000000", []).unwrap();
+    let flow = read_first(&file);
+    assert!((flow.age_s - failed().age_s - 50.0).abs() < 1e-6, "{}", flow.age_s);
+    let gap = |flow: &Connection| flow.age_s - flow.observed.unwrap().duration.seconds();
+    assert!((gap(&flow) - gap(&failed())).abs() < 1e-6, "mpwatch was running all the time");
+    assert!(
+        sentences(&flow).iter().any(|text| text.contains("so far, at +62.5 s")),
+        "{:?}",
+        sentences(&flow)
+    );
+    let since = Period { since: Some(tick(40, Vec::new()).at), until: None };
+    let (found, _) = report(&Archive::open(&file).unwrap(), since, None).unwrap();
+    assert_eq!(found.connections.len(), 1, "it is open in this period");
 }

@@ -67,7 +67,9 @@ fn a_connection_that_outlives_a_run_keeps_its_row() {
     let ids: Vec<_> = found.subflows.iter().map(|subflow| subflow.id).collect();
     assert_eq!(ids, [first.subflows[0].id, first.subflows[1].id, third.id]);
     let [kept, gone, _] = &found.subflows[..] else { panic!("three subflows") };
-    assert_eq!((gone.bytes_sent, gone.closed), (first.subflows[1].bytes_sent, None), "the last state");
+    let end = gone.closed.map(|closed| (closed.at, closed.reason));
+    let last = Some((tick(0, Vec::new()).at, CloseReason::Unobserved));
+    assert_eq!((gone.bytes_sent, end), (first.subflows[1].bytes_sent, last), "the last state");
     assert_eq!(
         (kept.created_at, kept.handshake),
         (first.subflows[0].created_at, first.subflows[0].handshake)
@@ -310,6 +312,46 @@ fn a_file_that_is_removed_pauses_the_store() {
     std::fs::rename(file.with_extension("old"), &file).unwrap();
     assert_eq!(store.close().paused, None, "the file is back");
     assert_eq!(read(&file).0.connections.len(), 1);
+}
+
+#[test]
+fn a_removed_log_is_merged_and_replaced() {
+    let (_folder, file) = folder();
+    let log = crate::error::with_suffix(&file, "-wal");
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    store.deliver(&tick(0, vec![fixture::closed(1)]));
+    wait_until(|| store.figures().written == 1);
+    std::fs::remove_file(&log).unwrap();
+    store.deliver(&tick(1, vec![another(&fixture::closed(1), 2)]));
+    wait_until(|| store.figures().written == 2);
+    // The state that a killed writer leaves.
+    let (_other, killed) = folder();
+    std::fs::copy(&file, &killed).unwrap();
+    std::fs::copy(&log, crate::error::with_suffix(&killed, "-wal")).unwrap();
+    assert_eq!(read(&killed).0.connections.len(), 2);
+    assert_eq!(store.close(), StoreLosses::default());
+    let (report, _) = read(&file);
+    assert_eq!((report.connections.len(), report.run.cut_short), (2, None));
+}
+
+#[test]
+fn a_successor_gets_the_open_connections_of_a_removed_file() {
+    let (_folder, file) = folder();
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    let open = fixture::connection(2, 1);
+    store.deliver(&tick(0, vec![fixture::closed(1), open.clone()]));
+    wait_until(|| store.figures().written > 0);
+    std::fs::remove_file(&file).unwrap();
+    store.deliver(&tick(1, vec![another(&fixture::closed(1), 2), open.clone()]));
+    wait_until(|| store.is_removed());
+    assert_eq!(store.close_removed().flows_lost, 1, "the closed one");
+    let store = Store::open(&file, &Limits::none()).unwrap();
+    // It may be idle.
+    let mut snapshot = Arc::unwrap_or_clone(tick(2, Vec::new()));
+    snapshot.idle = fixture::idle(vec![open.clone()]);
+    store.deliver(&Arc::new(snapshot));
+    assert_eq!(store.close(), StoreLosses::default());
+    assert_eq!(read(&file).0.connections[0].id, open.id);
 }
 
 #[test]

@@ -13,10 +13,11 @@ use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::id::ConnectionId;
 use mpwatch_model::snapshot::Snapshot;
-use mpwatch_model::unit::{BitsPerSecond, Bytes};
+use mpwatch_model::unit::Bytes;
 use rusqlite::Connection as Database;
 
 use super::earlier::RowNumbers;
+use super::end::stop_rates;
 use super::limits::Limits;
 use super::merge::EarlierRecord;
 use super::queue::{Batch, FinalState};
@@ -133,7 +134,7 @@ pub(crate) struct Changes {
     /// Times of the next checks of idle connections.
     due: BinaryHeap<Reverse<(i64, ConnectionId)>>,
     /// Number of the current batch.
-    batch: u64,
+    pub(super) batch: u64,
     rows: RowNumbers,
 }
 
@@ -151,6 +152,14 @@ impl Changes {
         limits: &Limits,
     ) -> Vec<Change<'a>> {
         self.batch += 1;
+        if self.batch == 1 {
+            // A store that was opened late has not listed them.
+            for idle in batch.snapshot.idle.iter() {
+                let tracked = || Tracked::new(self.rows.assign(database, idle.id()));
+                self.tracked.entry(idle.id()).or_insert_with(tracked);
+                self.schedule(idle.id(), 1);
+            }
+        }
         let mut changes = self.replaced(database, &batch.finals, previous);
         changes.extend(self.listed(database, &batch.snapshot, previous, limits));
         for id in &batch.now_idle {
@@ -173,6 +182,10 @@ impl Changes {
         at: Timestamp,
     ) -> Option<Change<'a>> {
         Some(self.tracked.get(&connection.id)?.change(connection, at, false))
+    }
+
+    pub(super) fn tracks(&self, id: ConnectionId) -> bool {
+        self.tracked.contains_key(&id)
     }
 
     /// Adds `by_ns` to all times, because the calendar was set.
@@ -309,12 +322,6 @@ fn has_changed(before: Option<&Connection>, now: &Connection) -> bool {
         connection
     };
     before.is_none_or(|before| before != now && without_rates(before) != without_rates(now))
-}
-
-fn stop_rates(connection: &mut Connection) {
-    let none = Some(BitsPerSecond(0));
-    (connection.send, connection.receive) = (none, none);
-    connection.subflows.iter_mut().for_each(|subflow| (subflow.send, subflow.receive) = (none, none));
 }
 
 fn carried(connection: &Connection) -> Bytes {

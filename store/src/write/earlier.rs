@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use mpwatch_model::id::ConnectionId;
 use rusqlite::{Connection as Database, OptionalExtension as _, params};
 
+use super::end::reopened;
 use super::merge::EarlierRecord;
 use crate::schema::sql::Loader;
 use crate::schema::tables::next_number;
@@ -79,6 +80,7 @@ impl RowNumbers {
         let Some((row, connection)) = loader.load(database, number)? else { return Ok(None) };
         let (began_ns, runs) = (nanos(row.began), row.runs + i64::from(row.run != self.run));
         let until_ns = began_ns.saturating_add(i64::try_from(row.age.0).unwrap_or(i64::MAX));
+        let connection = reopened(connection);
         Ok(Some((number, EarlierRecord { connection, began_ns, until_ns, overlaps, runs })))
     }
 }

@@ -7,15 +7,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use mpwatch_model::snapshot::Snapshot;
 use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::{Connection as Database, params};
 
 use super::changes::Change;
-use super::clock::shift_run;
+use super::clock::follow_clock;
 use super::limits::Limits;
 use super::retention::{Retention, used_bytes};
 use crate::error::{is_full, with_suffix};
 use crate::lock::{identity, is_still};
+use crate::open::configure;
 use crate::schema::names::KnownNames;
 use crate::schema::record::{Key, sample_rows};
 use crate::schema::rows::RunRow;
@@ -35,24 +37,30 @@ pub(crate) struct DatabaseFile {
     pub(crate) database: Database,
     path: PathBuf,
     identity: Option<(u64, u64)>,
-    names: KnownNames,
+    /// Identity of the log. `None`: the database is closed.
+    log: Option<(u64, u64)>,
+    pub(super) names: KnownNames,
     pub(crate) retention: Retention,
     /// The file with the reserve.
     reserve: PathBuf,
     /// Number of the run that is written.
     pub(crate) run: i64,
-    next_change: i64,
+    pub(super) next_change: i64,
+    /// The last row that was checked for an end while mpwatch was not running: see `unobserved.rs`.
+    pub(super) checked: i64,
 }
 
 impl DatabaseFile {
     /// Begins a new run in a database.
     pub(crate) fn new(database: Database) -> rusqlite::Result<Self> {
         let path = PathBuf::from(database.path().unwrap_or_default());
-        let identity = std::fs::metadata(&path).ok().map(|metadata| identity(&metadata));
+        // Creates the log too.
         let run = next_number(&database, "run")?;
+        let [identity, log] = [path.clone(), with_suffix(&path, "-wal")].map(identity_of);
         let (reserve, next_change) = (with_suffix(&path, "-reserve"), run.saturating_mul(CHANGES_PER_RUN));
         let (names, retention) = (KnownNames::default(), Retention::default());
-        let file = Self { database, path, identity, names, retention, reserve, run, next_change };
+        let file =
+            Self { database, path, identity, log, names, retention, reserve, run, next_change, checked: 0 };
         file.reserve_space(RESERVE_BYTES);
         Ok(file)
     }
@@ -84,6 +92,7 @@ impl DatabaseFile {
     ) -> rusqlite::Result<()> {
         // SQLite would continue to write a deleted file.
         self.check_identity()?;
+        self.restore_log()?;
         self.bound_log(limits)?;
         let result = self.write(at, run_row, changes);
         if result.is_err() {
@@ -140,10 +149,9 @@ impl DatabaseFile {
         std::fs::metadata(with_suffix(&self.path, "-wal")).map_or(0, |log| log.len())
     }
 
-    /// Adds `by_ns` to all times of the run.
-    pub(crate) fn shift_run(&mut self, by_ns: i64) -> rusqlite::Result<()> {
-        self.next_change += 1;
-        shift_run(&self.database, self.run, by_ns, self.next_change)
+    /// Moves the times of this boot to the calendar of a snapshot.
+    pub(crate) fn follow_clock(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
+        follow_clock(&self.database, snapshot, &mut self.next_change)
     }
 
     /// Deletes connections beyond the limits, also when the disk is full.
@@ -170,11 +178,36 @@ impl DatabaseFile {
         let _ = self.database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
+    /// If the log was removed, merges it into the file, and opens the file again with a new log. Nothing is lost.
+    fn restore_log(&mut self) -> rusqlite::Result<()> {
+        let log = with_suffix(&self.path, "-wal");
+        if self.log.is_some_and(|identity| is_still(&log, identity)) {
+            return Ok(());
+        }
+        let is_busy = self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if is_busy {
+            return Err(rusqlite::Error::ToSqlConversionFailure(
+                "its log was removed, and cannot be merged while a program reads the file".into(),
+            ));
+        }
+        // The removed log must be closed first.
+        (self.database, self.log) = (Database::open_in_memory()?, None);
+        self.database = Database::open(&self.path)?;
+        configure(&self.database, false)?;
+        next_number(&self.database, "run")?;
+        self.log = identity_of(log);
+        Ok(())
+    }
+
     /// Fails if the file was removed or replaced.
     fn check_identity(&self) -> rusqlite::Result<()> {
         let is_there = self.identity.is_some_and(|identity| is_still(&self.path, identity));
         if is_there { Ok(()) } else { Err(rusqlite::Error::InvalidPath(self.path.clone())) }
     }
+}
+
+fn identity_of(path: PathBuf) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|metadata| identity(&metadata))
 }
 
 impl Drop for DatabaseFile {

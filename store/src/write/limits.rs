@@ -81,6 +81,10 @@ pub(crate) struct Status {
     pub(crate) began: Option<Timestamp>,
     pub(crate) losses: StoreLosses,
     pub(crate) figures: StoreFigures,
+    /// The file was removed or replaced.
+    pub(crate) is_removed: bool,
+    /// Another store gets the connections that are open at the end.
+    pub(crate) has_successor: bool,
     /// Why the source of snapshots ended prematurely. `None`: it did not.
     pub(crate) cut_short: Option<String>,
     /// Maximum duration of writing at the end. `None`: the default.

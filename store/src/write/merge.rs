@@ -9,7 +9,7 @@ use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict, groups};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::progress::Progress;
-use mpwatch_model::flow::subflow::{Retransmits, Scheduler, Subflow};
+use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
@@ -60,6 +60,7 @@ impl EarlierRecord {
         let current = aligned(current, first_ns, began_ns, self.connection.closed_at);
         let mut merged = connection(earlier, current.clone(), is_later, self.overlaps);
         if is_later && !self.overlaps {
+            end_missing(&mut merged, &current, timestamp(self.until_ns));
             add_ends(&mut merged, &self.connection, &current, timestamp(first_ns));
         }
         let last_ns = merged.closed_at.map_or(until_ns.max(self.until_ns), nanos);
@@ -118,6 +119,10 @@ fn known<T: Copy>(old: Option<T>, new: Option<T>, is_known: fn(&T) -> bool) -> O
     old.filter(is_known).or(new).or(old)
 }
 
+fn is_observed(closed: &Closed) -> bool {
+    closed.reason != CloseReason::Unobserved
+}
+
 fn find<'a>(subflows: &'a [Subflow], wanted: &Subflow) -> Option<&'a Subflow> {
     subflows.iter().find(|subflow| subflow.id == wanted.id)
 }
@@ -172,7 +177,9 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         observed: observed(old.observed, new.observed, overlaps),
-        closed: known(old.closed, new.closed, |closed| closed.reason != CloseReason::Unknown),
+        closed: known(old.closed.filter(is_observed), new.closed, |closed| {
+            closed.reason != CloseReason::Unknown
+        }),
         ..merged
     }
 }
@@ -259,6 +266,20 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
     let merged = old.iter().chain(new.iter().filter(|entry| !is_repeated(entry)));
     // A run that finds only a lingering subflow dates the end of the connection later.
     merged.filter(|entry| !is_end(entry) || Some(entry.at) == end).cloned().collect()
+}
+
+/// Ends the subflows that the later run did not find. `at`: when the earlier run last observed them.
+fn end_missing(merged: &mut Connection, new: &Connection, at: Timestamp) {
+    // A list that is not complete may lack a subflow that the later run has found.
+    let is_complete = new.dropped_subflows.is_none();
+    let is_missing =
+        |now: &Subflow| is_complete && now.closed.is_none() && find(&new.subflows, now).is_none();
+    let reason = CloseReason::Unobserved;
+    for subflow in merged.subflows.iter_mut().filter(|subflow| is_missing(subflow)) {
+        subflow.closed = Some(Closed { at, reason });
+        let event = TimelineEvent::SubflowClosed { subflow: subflow.id, reason };
+        merged.timeline.push(TimelineEntry { at, source: ObservedBy::Sampled, event });
+    }
 }
 
 /// Adds the ends of failures and outages between two runs, for which no run has an event. `found_at`: when the later run found the connection.

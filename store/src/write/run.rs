@@ -24,10 +24,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Step of the calendar since the previous snapshot, in nanoseconds. `None`: the calendar was not set.
-    pub(crate) fn clock_step(&mut self, snapshot: &Snapshot) -> Option<i64> {
-        let before = *self.boot_epoch_ns.get_or_insert(snapshot.boot_epoch_ns);
-        clock::step(before, snapshot.boot_epoch_ns)
+    /// Step of the calendar since the previous snapshot, in nanoseconds; 0 for the first one. `None`: the calendar was not set.
+    pub(crate) fn clock_step(&self, snapshot: &Snapshot) -> Option<i64> {
+        self.boot_epoch_ns.map_or(Some(0), |before| clock::step(before, snapshot.boot_epoch_ns))
     }
 
     /// Adds `by_ns` to all times of the run, which are then in the calendar of `snapshot`.
@@ -44,6 +43,7 @@ impl Run {
             host: snapshot.host.clone(),
             from: self.began.unwrap_or(snapshot.at),
             to: snapshot.at,
+            boot_epoch_ns: self.boot_epoch_ns,
             losses: Losses {
                 store_snapshots_dropped: 0,
                 store_flows_lost: 0,

@@ -105,6 +105,17 @@ impl Store {
         self.status.with(|status| status.losses.clone())
     }
 
+    /// Closes the store of a file that was removed or replaced. A new store of the same source gets the open connections, so they are not lost.
+    pub fn close_removed(self) -> StoreLosses {
+        self.status.with(|status| status.has_successor = true);
+        self.close_within(Duration::ZERO)
+    }
+
+    /// Whether the file was removed or replaced.
+    pub fn is_removed(&self) -> bool {
+        self.status.with(|status| status.is_removed)
+    }
+
     /// Figures of the store.
     pub fn figures(&self) -> StoreFigures {
         self.status.with(|status| status.figures)

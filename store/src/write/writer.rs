@@ -32,6 +32,8 @@ pub(crate) struct Writer {
     /// `None` before the first batch.
     changes: Option<Changes>,
     previous: Option<Arc<Snapshot>>,
+    /// Whether all rows that earlier runs left open were checked.
+    has_ended_rows: bool,
     /// A batch that arrived while the file could not be read.
     unread: Option<Batch>,
 }
@@ -39,7 +41,16 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(database: Database, status: Arc<SharedStatus>) -> rusqlite::Result<Self> {
         let (file, run, backlog) = (DatabaseFile::new(database)?, Run::default(), Backlog::default());
-        Ok(Self { file, run, backlog, status, changes: None, previous: None, unread: None })
+        Ok(Self {
+            file,
+            run,
+            backlog,
+            status,
+            changes: None,
+            previous: None,
+            has_ended_rows: false,
+            unread: None,
+        })
     }
 
     /// Writes the changes of a batch.
@@ -61,6 +72,7 @@ impl Writer {
         let found = changes.in_batch(&self.file.database, &batch, previous.as_deref(), &limits);
         let is_due = |written_ns| nanos(snapshot.at) - written_ns >= ROW_INTERVAL_NS;
         let can_delete = self.save(&found, snapshot, self.run.row_written_ns.is_none_or(is_due));
+        self.end_left_open(&changes, snapshot);
         self.changes = Some(changes);
         if can_delete {
             let deleted = self.file.enforce_limits(&limits, nanos(snapshot.at));
@@ -85,8 +97,12 @@ impl Writer {
             }
         }
         self.run.has_ended = true;
+        let has_successor = self.status.with(|status| status.has_successor);
         let previous = self.previous.take();
-        if let Some(last) = &previous {
+        if has_successor {
+            self.backlog.0.retain(|_, change| !change.connection.is_open());
+        }
+        if let Some(last) = previous.as_ref().filter(|_| !has_successor) {
             self.write_last_states(last, deadline);
             while self.backlog.len() > 0 && Instant::now() < deadline {
                 std::thread::sleep(RETRY_PAUSE);
@@ -105,6 +121,22 @@ impl Writer {
         self.file.merge_log();
     }
 
+    /// Ends rows of connections that ended while mpwatch was not running. The first batch may lack a socket that the kernel's iterator skipped.
+    fn end_left_open(&mut self, changes: &Changes, snapshot: &Snapshot) {
+        if self.has_ended_rows || changes.batch < 2 || self.backlog.len() > 0 {
+            return;
+        }
+        let Some(at) = self.run.began else { return };
+        let start = RunStart { boot_id: snapshot.host.boot_id.clone(), at };
+        // After an error, the next batch repeats this.
+        let ended = self.file.end_left_open(&start, snapshot, |id| changes.tracks(id));
+        self.has_ended_rows = ended.unwrap_or_else(|_| {
+            // Their numbers may have been assigned in the transaction that was rolled back.
+            self.file.names.forget();
+            false
+        });
+    }
+
     /// Merges an earlier batch, which arrived while the file could not be read, into this batch.
     fn merge_unread(&mut self, batch: Batch, limits: &Limits) -> Batch {
         let Some(earlier) = self.unread.take() else { return batch };
@@ -116,10 +148,10 @@ impl Writer {
         batch
     }
 
-    /// If the calendar was set since the previous batch, moves all times of this run, in the file and in memory.
+    /// If the calendar was set since the previous batch or run, moves all times of this boot, in the file and in memory.
     fn follow_clock(&mut self, snapshot: &Snapshot) -> rusqlite::Result<()> {
         let Some(by_ns) = self.run.clock_step(snapshot) else { return Ok(()) };
-        self.file.shift_run(by_ns)?;
+        self.file.follow_clock(snapshot)?;
         self.run.shift(by_ns, snapshot);
         self.backlog.shift(by_ns);
         if let Some(changes) = &mut self.changes {
@@ -193,6 +225,7 @@ impl Writer {
             status.figures.waiting = 0;
             status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
             status.losses.paused = None;
+            status.is_removed = false;
         });
         true
     }
@@ -207,6 +240,7 @@ impl Writer {
             status.figures.bytes = bytes.unwrap_or(status.figures.bytes);
             status.losses.flows_lost += lost;
             status.losses.samples_lost += samples;
+            status.is_removed = matches!(error, rusqlite::Error::InvalidPath(_));
             status.losses.paused = Some(format!("{}; {waiting} connections wait", reason(error)));
         });
     }

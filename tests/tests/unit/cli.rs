@@ -14,6 +14,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("top", "live"),
     ("ls", "List"),
     ("show", "timeline"),
+    ("why", "no second path"),
     ("record", "raw events"),
     ("replay", "recording"),
     ("report", "database"),

@@ -10,13 +10,14 @@ use mpwatch_bench::documents;
 use mpwatch_bench::schema;
 use mpwatch_tests::kernel;
 
-fn documents() -> [(&'static str, String); 5] {
+fn documents() -> [(&'static str, String); 6] {
     let pretty = |value: serde_json::Value| format!("{value:#}\n");
     [
         ("METRICS.md", documents::metrics_md()),
         ("docs/json.md", documents::json_md()),
         ("docs/report.schema.json", pretty(schema::report_schema())),
         ("docs/snapshot.schema.json", pretty(schema::snapshot_schema())),
+        ("docs/why.md", mpwatch_bench::why::why_md()),
         ("docs/kernel.md", kernel_md()),
     ]
 }

@@ -37,7 +37,7 @@ pub(super) fn waiting(app: &App, frame: &mut Frame<'_>, area: Rect) {
 
 const HELP: [(&str, &str); 6] = [
     ("Is MPTCP enabled?", "sysctl net.mptcp.enabled   (1: yes)"),
-    ("More than one path?", "ip mptcp endpoint show; ip mptcp limits"),
+    ("Only one path?", "mpwatch why"),
     ("Run a program with it", "mptcpize run PROGRAM"),
     ("or in its source", "socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP)"),
     ("Plain TCP too", "mpwatch top --tcp"),

@@ -39,6 +39,8 @@ pub enum Environment {
 const BTF: File =
     ("/sys/kernel/btf/vmlinux", "BTF of the running kernel: offsets of the fields that BPF programs read.");
 const COUNTERS: File = ("/sys/class/powercap", "Energy counters, if the kernel has no power PMU.");
+const MPTCP_SETTINGS: File = ("/proc/sys/net/mptcp", "Settings of MPTCP in the network namespace.");
+const COUNTERS_OF_NAMESPACE: File = ("/proc/net/netstat", "Counters of MPTCP in the network namespace.");
 const SCREEN: File = ("~/.config/mpwatch/screen.toml", "Settings of the live view: keys, columns, theme.");
 const CONFIG: File = (paths::CONFIG, "Configuration of the daemon.");
 const DATABASE: File = (paths::DATABASE, "Database of the daemon.");
@@ -80,6 +82,10 @@ pub(super) static MANUALS: &[Manual] = manuals! {
         "Print a table for a spreadsheet": "mpwatch ls --csv";
     "show", Tracing, SHOW, [SOCKET, BTF, COUNTERS],
         "Show the connection whose token begins with 5c11": "mpwatch show 5c11";
+    "why", Nothing, SHOW, [MPTCP_SETTINGS, COUNTERS_OF_NAMESPACE],
+        "Explain all MPTCP connections of this machine": "mpwatch why",
+        "Predict a connection to a server, or explain the existing ones": "mpwatch why server.example:443",
+        "Explain a connection in a namespace": "mpwatch why 5c11 --netns client";
     "daemon", Daemon, VIEW, [CONFIG, DATABASE, SOCKET, CURVE, BTF, COUNTERS],
         "Serve metrics on all addresses, without a database": "mpwatch daemon --listen [::]:9917 --db ''",
         "Check the configuration of the daemon": "mpwatch config check";

@@ -8,11 +8,12 @@ use mpwatch_model::id::{NetnsCookie, SocketCookie, Token};
 use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::event::{KernelEvent, MskView, NetnsName, Stall, SubflowRecord, Tick};
 use mpwatch_model::kernel::lifecycle::{CarriedBy, CloseReason, FallbackReason, TcpState};
+use mpwatch_model::snapshot::Report;
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros, Nanos};
 use proptest::prelude::*;
 
 use super::records::{SECOND, closed_connection, closed_subflow, connection, msk, subflow, tick, tracker};
-use crate::tracker::{Closed, Tracker};
+use crate::tracker::{Closed, Selection, Tracker};
 
 proptest! {
     #[test]
@@ -58,10 +59,10 @@ proptest! {
     }
 }
 
-#[test]
-fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
+/// The report of a run with 54 000 connections, which have tokens from 1 on.
+fn report_of_54_000(selection: Option<Selection>) -> Report {
     const EACH: u32 = 6_000;
-    let mut tracker = tracker(Closed::Keep);
+    let mut tracker = tracker(Closed::Keep).selecting(selection);
     for turn in 0..9_u32 {
         let at = u64::from(2 + turn) * SECOND;
         for number in turn * EACH..(turn + 1) * EACH {
@@ -76,7 +77,19 @@ fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
         tick(&mut tracker, at);
     }
     (11..21).for_each(|second| drop(tick(&mut tracker, second * SECOND)));
-    let report = tracker.report();
+    tracker.report()
+}
+
+#[test]
+fn a_filter_is_applied_before_the_limit_of_the_report() {
+    let report = report_of_54_000(Some(Box::new(|connection| connection.id.token <= Token(10))));
+    assert_eq!((report.connections.len(), report.losses.connections_unreported), (10, 0));
+    assert_eq!(report.filtered_out, 53_990);
+}
+
+#[test]
+fn the_report_keeps_the_latest_closed_connections_and_counts_the_others() {
+    let report = report_of_54_000(None);
     assert_eq!((report.connections.len(), report.losses.connections_unreported), (50_000, 4_000));
     assert!(
         report.connections.iter().all(|connection| connection.id.token > Token(4_000)),

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 
 use nix::libc::{
-    CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NLM_F_ACK, NLM_F_REQUEST,
-    NLMSG_DONE, NLMSG_ERROR,
+    CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NLM_F_ACK, NLM_F_DUMP,
+    NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR,
 };
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket, sockopt,
@@ -20,14 +20,14 @@ const GENERIC_HEADER: usize = 4;
 /// The kernel answers within the system call. A lost answer must not block the calling thread forever.
 const TIMEOUT_SECONDS: i64 = 2;
 const BUFFER: usize = 1 << 16;
+/// The bits of an attribute's type without NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+const NLA_TYPE_MASK: i32 = 0x3fff;
 
 /// Sends a request. Returns the bodies of all answers up to the acknowledgement or the end of the dump.
-pub(super) fn request(
-    protocol: SockProtocol,
-    kind: i32,
-    flags: i32,
-    body: &[u8],
-) -> io::Result<Vec<Vec<u8>>> {
+///
+/// # Errors
+/// If the kernel rejects the request or does not answer.
+pub fn request(protocol: SockProtocol, kind: i32, flags: i32, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(TIMEOUT_SECONDS))?;
     let mut message = u32::try_from(HEADER + body.len()).map_err(io::Error::other)?.to_ne_bytes().to_vec();
@@ -74,6 +74,15 @@ pub fn generic(family: i32, command: u8, attributes: &[u8]) -> io::Result<Vec<Ve
     request(SockProtocol::NetlinkGeneric, family, NLM_F_ACK, &body)
 }
 
+/// Lists all objects of a family of generic netlink. Returns the attributes of each answer.
+///
+/// # Errors
+/// If the kernel rejects the command.
+pub fn generic_list(family: i32, command: u8) -> io::Result<Vec<Vec<u8>>> {
+    let answers = request(SockProtocol::NetlinkGeneric, family, NLM_F_DUMP, &[command, 1, 0, 0])?;
+    Ok(answers.into_iter().map(|body| body.get(GENERIC_HEADER..).unwrap_or_default().to_vec()).collect())
+}
+
 /// A message type or flags as 16 bits. The C library defines the constants as `int`.
 fn half(number: i32) -> [u8; 2] {
     u16::try_from(number).unwrap_or_default().to_ne_bytes()
@@ -88,12 +97,13 @@ pub fn attribute(kind: i32, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The value of the first attribute with this type.
-pub(super) fn find_attribute(mut bytes: &[u8], wanted: i32) -> Option<&[u8]> {
+/// The value of the first attribute with this type, without regard to the flags in the type.
+#[must_use]
+pub fn find_attribute(mut bytes: &[u8], wanted: i32) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
         let value = bytes.get(4..length)?;
-        if bytes[2..4] == half(wanted) {
+        if i32::from(u16::from_ne_bytes([bytes[2], bytes[3]])) & NLA_TYPE_MASK == wanted {
             return Some(value);
         }
         bytes = bytes.get(length.next_multiple_of(4)..)?;

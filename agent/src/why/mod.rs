@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads the facts for `mpwatch why` from a network namespace: configuration of MPTCP, counters, interfaces, routes and sockets. Nothing is
+//! traced, loaded or changed. The own namespace needs no privilege, other namespaces need CAP_SYS_ADMIN.
+
+mod interfaces;
+mod path_manager;
+mod routes;
+mod socket_table;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use mpwatch_ebpf::namespace::{self, DIRECTORIES, OWN_NAME};
+use mpwatch_engine::why::quoted;
+use mpwatch_model::why::facts::Namespace;
+
+pub(crate) use socket_table::Programs;
+
+use crate::system::setup::{SYSCTLS, sysctls};
+
+/// Reads the facts of a namespace. `peer`: also reads the routes to this address.
+pub(crate) fn read(
+    found: &namespace::Namespace,
+    peer: Option<IpAddr>,
+    programs: &Programs,
+) -> io::Result<Namespace> {
+    let name = found.name.clone().unwrap_or_else(|| format!("net:[{}]", found.inode));
+    let enter = match &found.name {
+        Some(name) if name == OWN_NAME => String::new(),
+        Some(name) if found.path.starts_with(DIRECTORIES[0]) => format!("ip netns exec {} ", quoted(name)),
+        _ => format!("nsenter --net={} ", quoted(&found.path.to_string_lossy())),
+    };
+    let here = namespace::inside(found, || read_here(name, peer, programs))?;
+    Ok(Namespace { enter, ..here })
+}
+
+/// Reads the facts of the calling thread's namespace.
+fn read_here(name: String, peer: Option<IpAddr>, programs: &Programs) -> io::Result<Namespace> {
+    let mut here = Namespace { name, sysctls: sysctls(Path::new(SYSCTLS)), ..Namespace::default() };
+    for file in ["netstat", "snmp"] {
+        here.counters.extend(counters(&fs::read_to_string(format!("/proc/thread-self/net/{file}"))?));
+    }
+    here.interfaces = interfaces::read()?;
+    if !here.sysctls.is_empty() {
+        here.limits = Some(path_manager::limits()?);
+        here.endpoints = path_manager::endpoints()?;
+    }
+    (here.listeners, here.connections) = socket_table::read(programs)?;
+    here.routes = routes::read(&here, peer);
+    Ok(here)
+}
+
+/// Parses pairs of lines: `Group: name name ...`, then `Group: number number ...`.
+fn counters(text: &str) -> BTreeMap<String, u64> {
+    let lines: Vec<&str> = text.lines().collect();
+    let (pairs, _) = lines.as_chunks::<2>();
+    let pairs =
+        pairs.iter().filter_map(|[names, values]| Some((names.split_once(": ")?, values.split_once(": ")?)));
+    let named = pairs.flat_map(|((group, names), (_, values))| {
+        let values = names.split(' ').zip(values.split(' '));
+        values.filter_map(move |(name, value)| Some((format!("{group}{name}"), value.parse().ok()?)))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_named_by_their_group() {
+        let found = counters("TcpExt: A B\nTcpExt: 1 2\nMPTcpExt: A\nMPTcpExt: 7\n");
+        assert_eq!((found["TcpExtB"], found["MPTcpExtA"], found.len()), (2, 7, 3));
+    }
+
+    #[test]
+    fn the_own_namespace_is_read_without_privileges() {
+        let here = read_here("host".to_owned(), Some([127, 0, 0, 1].into()), &Programs::find()).unwrap();
+        assert!(here.interfaces.iter().any(|interface| interface.loopback));
+        assert!(here.counters.contains_key("TcpAttemptFails"), "{:?}", here.counters.keys());
+        assert!(here.route(None, [127, 0, 0, 1].into()).unwrap().next_hop.is_ok());
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Routes as the kernel would choose them now (RTM_GETROUTE), in the calling thread's namespace.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+use mpwatch_ebpf::netlink::{attribute, find_attribute, request};
+use mpwatch_model::why::facts::{Namespace, NextHop, Route};
+use nix::libc::{NLM_F_ACK, RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTM_GETROUTE};
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::SockProtocol::NetlinkRoute;
+
+use super::path_manager::name;
+
+/// Size of `rtmsg` in bytes. Attributes follow it.
+const MESSAGE: usize = 12;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+/// Maximum number of peers whose routes are read.
+const MAX_PEERS: usize = 64;
+
+/// Routes to the peers of all MPTCP connections and to `peer`: the default choice, and from each endpoint.
+pub(super) fn read(here: &Namespace, peer: Option<IpAddr>) -> Vec<Route> {
+    let mptcp = here.connections.iter().filter(|connection| connection.token.is_some());
+    let peers = peer.into_iter().chain(mptcp.map(|connection| connection.remote.ip()));
+    let peers: BTreeSet<IpAddr> = peers.take(MAX_PEERS).collect();
+    let mut routes = Vec::new();
+    for to in peers {
+        routes.push(Route {
+            from: None,
+            to,
+            next_hop: look_up(None, to, None).map(|(hop, _)| hop),
+            gateway: None,
+        });
+        for endpoint in here.endpoints.iter().filter(|endpoint| endpoint.address.is_ipv4() == to.is_ipv4()) {
+            let from = Some(endpoint.address);
+            let owner = here.interface_with(endpoint.address).map(|interface| interface.name.as_str());
+            let over = owner.and_then(|device| look_up(None, to, Some(device)).ok());
+            let next_hop = look_up(from, to, endpoint.device.as_deref()).map(|(hop, _)| hop);
+            routes.push(Route { from, to, next_hop, gateway: over.and_then(|(_, gateway)| gateway) });
+        }
+    }
+    routes
+}
+
+/// The next hop and the gateway of a route, or the kernel's error as text. `device`: only routes over this interface.
+fn look_up(
+    from: Option<IpAddr>,
+    to: IpAddr,
+    device: Option<&str>,
+) -> Result<(NextHop, Option<IpAddr>), String> {
+    let explain = |error: io::Error| error.to_string();
+    let index = device.map(if_nametoindex).transpose().map_err(|errno| explain(errno.into()))?;
+    let answers =
+        request(NetlinkRoute, RTM_GETROUTE.into(), NLM_F_ACK, &query(from, to, index)).map_err(explain)?;
+    let attributes = answers.first().and_then(|body| body.get(MESSAGE..)).unwrap_or_default();
+    let index = find_attribute(attributes, RTA_OIF.into()).and_then(|value| value.first_chunk());
+    let interface = index.and_then(|index| name(u32::from_ne_bytes(*index))).ok_or("no route to host")?;
+    let address = |kind: u16| find_attribute(attributes, kind.into()).and_then(address);
+    Ok((NextHop { interface, source: address(RTA_PREFSRC) }, address(RTA_GATEWAY)))
+}
+
+/// `rtmsg` with its attributes.
+fn query(from: Option<IpAddr>, to: IpAddr, device: Option<u32>) -> Vec<u8> {
+    let (family, length) = if to.is_ipv4() { (AF_INET, 32) } else { (AF_INET6, 128) };
+    let mut body = vec![0; MESSAGE];
+    body[..3].copy_from_slice(&[family, length, if from.is_some() { length } else { 0 }]);
+    body.extend(attribute(RTA_DST.into(), &octets(to)));
+    body.extend(from.into_iter().flat_map(|from| attribute(RTA_SRC.into(), &octets(from))));
+    body.extend(device.into_iter().flat_map(|index| attribute(RTA_OIF.into(), &index.to_ne_bytes())));
+    body
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(four) => four.octets().to_vec(),
+        IpAddr::V6(six) => six.octets().to_vec(),
+    }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    match bytes.len() {
+        4 => Some(IpAddr::from(*bytes.first_chunk::<4>()?)),
+        16 => Some(IpAddr::from(*bytes.first_chunk::<16>()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_address_is_reached_over_the_loopback_interface() {
+        let (hop, gateway) = look_up(None, [127, 0, 0, 1].into(), None).unwrap();
+        assert_eq!((hop.interface.as_str(), gateway), ("lo", None));
+        let error = look_up(None, [127, 0, 0, 1].into(), Some("no such one")).unwrap_err();
+        assert!(error.contains("No such device"), "{error}");
+    }
+
+    #[test]
+    fn a_query_states_the_lengths_of_its_addresses() {
+        let body = query(Some([10, 0, 0, 1].into()), [10, 0, 0, 2].into(), Some(7));
+        assert_eq!((&body[..3], body.len()), (&[AF_INET, 32, 32][..], MESSAGE + 3 * 8));
+        assert_eq!(query(None, "::1".parse().unwrap(), None)[..3], [AF_INET6, 128, 0]);
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conditions under which the client opens no second subflow, or opens one that is not used.
+
+use mpwatch_model::kernel::lifecycle::CarriedBy;
+use mpwatch_model::why::facts::{Endpoint, Subflow};
+
+use super::case::{Case, Found};
+
+/// A limit that is enough for the endpoints of this host, at least 2.
+pub(super) fn enough(case: &Case<'_>) -> usize {
+    case.endpoints().count().clamp(2, 8)
+}
+
+pub(super) fn userspace_manager(case: &Case<'_>) -> Option<Found> {
+    let by_name = case.here.sysctl("path_manager") == Some("userspace");
+    // Kernels before 6.15 have only the number.
+    let by_number = case.here.sysctl("path_manager").is_none() && case.here.sysctl("pm_type") == Some("1");
+    let (setting, kernel) = match (by_name, by_number) {
+        (true, _) => ("net.mptcp.path_manager = userspace", "path_manager=kernel"),
+        (_, true) => ("net.mptcp.pm_type = 1", "pm_type=0"),
+        _ => return None,
+    };
+    case.lacks_path().then(|| Found::certain(vec![setting.to_owned()]).with("kernel", kernel))
+}
+
+pub(super) fn subflow_limit(case: &Case<'_>) -> Option<Found> {
+    let is_zero = case.here.limits.is_some_and(|limits| limits.subflows == 0);
+    let found = || Found::certain(vec!["limits: subflows 0".to_owned()]).with("limit", enough(case));
+    (case.client_lacks_path() && is_zero).then(found)
+}
+
+/// Whether the peers of this namespace announced addresses.
+fn were_addresses_announced(case: &Case<'_>) -> bool {
+    case.counter("AddAddr") > 0
+}
+
+pub(super) fn announcement_not_accepted(case: &Case<'_>) -> Option<Found> {
+    let is_zero = case.here.limits.is_some_and(|limits| limits.add_addr_accepted == 0);
+    let joins_itself = case.joining().any(|endpoint| case.is_usable(endpoint));
+    if !case.client_lacks_path()
+        || case.is_new()
+        || !is_zero
+        || joins_itself
+        || !were_addresses_announced(case)
+    {
+        return None;
+    }
+    let mut evidence = vec!["limits: add_addr_accepted 0".to_owned()];
+    evidence.extend(case.counters(&["MPTcpExtAddAddr"]));
+    let is_only = case.counter("MPCapableSYNTX") == 1;
+    Some(if is_only { Found::certain(evidence) } else { Found::likely(evidence) }.with("limit", 2))
+}
+
+/// An endpoint in the notation of `ip mptcp endpoint`.
+fn shown(endpoint: &Endpoint) -> String {
+    const FLAGS: [(u32, &str); 6] = [
+        (Endpoint::SIGNAL, "signal"),
+        (Endpoint::SUBFLOW, "subflow"),
+        (Endpoint::BACKUP, "backup"),
+        (Endpoint::FULLMESH, "fullmesh"),
+        (Endpoint::IMPLICIT, "implicit"),
+        (Endpoint::LAMINAR, "laminar"),
+    ];
+    let device = endpoint.device.as_ref().map(|device| format!(" dev {device}")).unwrap_or_default();
+    let flags = FLAGS.iter().filter(|(flag, _)| endpoint.has(*flag)).map(|(_, name)| format!(" {name}"));
+    format!("endpoint {} id {}{}{device}", endpoint.address, endpoint.id, flags.collect::<String>())
+}
+
+/// A problem of an endpoint. `device`: its interface.
+pub(super) fn of_endpoint(endpoint: &Endpoint, device: &str, evidence: Option<String>) -> Found {
+    let evidence = [shown(endpoint)].into_iter().chain(evidence).collect();
+    let found = Found::certain(evidence).with("address", endpoint.address).with("id", endpoint.id);
+    found.with("device", device)
+}
+
+pub(super) fn endpoint_without_subflow(case: &Case<'_>) -> Option<Found> {
+    if !case.client_lacks_path() || case.joining().next().is_some() || were_addresses_announced(case) {
+        return None;
+    }
+    // A signal endpoint of a client is announced to the server, which opens no subflows.
+    let endpoint = case.endpoints().find(|endpoint| !endpoint.has(Endpoint::LAMINAR))?;
+    let interface = case.here.interface_with(endpoint.address)?;
+    Some(of_endpoint(endpoint, &interface.name, None))
+}
+
+pub(super) fn interface_down(case: &Case<'_>) -> Option<Found> {
+    let is_down = |endpoint: &Endpoint| {
+        case.here
+            .interface_with(endpoint.address)
+            .filter(|interface| !interface.up)
+            .map(|interface| &interface.name)
+    };
+    let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
+    let (endpoint, device) = endpoints.find_map(|endpoint| Some((endpoint, is_down(endpoint)?)))?;
+    Some(of_endpoint(endpoint, device, Some(format!("link {device}: down"))))
+}
+
+pub(super) fn no_carrier(case: &Case<'_>) -> Option<Found> {
+    let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
+    let dead = |endpoint: &Endpoint| {
+        case.here.interface_with(endpoint.address).filter(|interface| interface.up && !interface.running)
+    };
+    let (endpoint, interface) = endpoints.find_map(|endpoint| Some((endpoint, dead(endpoint)?)))?;
+    Some(of_endpoint(endpoint, &interface.name, Some(format!("link {}: no carrier", interface.name))))
+}
+
+/// An endpoint whose address no interface has.
+fn without_address<'a>(case: &Case<'a>) -> Option<&'a Endpoint> {
+    let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
+    endpoints.find(|endpoint| case.here.interface_with(endpoint.address).is_none())
+}
+
+pub(super) fn address_changed(case: &Case<'_>) -> Option<Found> {
+    let endpoint = without_address(case)?;
+    let (interface, address) = case.candidate()?;
+    let evidence = format!("{} has the address {address}", interface.name);
+    Some(of_endpoint(endpoint, &interface.name, Some(evidence)).with("new", address))
+}
+
+pub(super) fn address_missing(case: &Case<'_>) -> Option<Found> {
+    let endpoint = without_address(case).filter(|_| case.candidate().is_none())?;
+    Some(of_endpoint(endpoint, "", None))
+}
+
+/// Values for the commands that give the address of an endpoint routes of its own.
+fn with_route(case: &Case<'_>, endpoint: &Endpoint, evidence: String) -> Option<Found> {
+    let interface = case.here.interface_with(endpoint.address)?;
+    let gateway = case.route(endpoint)?.gateway;
+    let via = gateway.map(|gateway| format!("via {gateway} ")).unwrap_or_default();
+    let ip = if endpoint.address.is_ipv4() { "ip" } else { "ip -6" };
+    let found = of_endpoint(endpoint, &interface.name, Some(evidence)).with("peer", case.peer?);
+    Some(found.with("via", via).with("table", 100 + u32::from(endpoint.id)).with("ip", ip))
+}
+
+pub(super) fn no_route(case: &Case<'_>) -> Option<Found> {
+    let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
+    endpoints.find_map(|endpoint| {
+        let is_up = case.here.interface_with(endpoint.address).is_some_and(|interface| interface.up);
+        let error = case.route(endpoint).filter(|_| is_up)?.next_hop.as_ref().err()?;
+        with_route(case, endpoint, format!("route from {} to {}: {error}", endpoint.address, case.peer?))
+    })
+}
+
+pub(super) fn route_over_other_interface(case: &Case<'_>) -> Option<Found> {
+    let is_asked = case.is_client() && (case.is_new() || case.carried_by() == Some(CarriedBy::Mptcp));
+    let mut endpoints = case.joining().filter(|endpoint| is_asked && endpoint.device.is_none());
+    endpoints.find_map(|endpoint| {
+        let own = case.here.interface_with(endpoint.address)?;
+        let chosen = &case.route(endpoint)?.next_hop.as_ref().ok()?.interface;
+        let evidence = format!("route from {} to {}: dev {chosen}", endpoint.address, case.peer?);
+        let found = with_route(case, endpoint, evidence)?.with("other", chosen);
+        (*chosen != own.name).then_some(found)
+    })
+}
+
+pub(super) fn no_endpoint(case: &Case<'_>) -> Option<Found> {
+    let has_other_way = case.endpoints().next().is_some() || were_addresses_announced(case);
+    let (interface, address) = case.candidate().filter(|_| case.client_lacks_path() && !has_other_way)?;
+    let evidence = match &case.here.endpoints[..] {
+        [] => "endpoints: none".to_owned(),
+        all => all.iter().map(shown).collect::<Vec<_>>().join("; "),
+    };
+    let unused = format!("{} has the address {address}", interface.name);
+    Some(Found::certain(vec![evidence, unused]).with("address", address).with("device", &interface.name))
+}
+
+pub(super) fn single_address(case: &Case<'_>) -> Option<Found> {
+    let has_other_way = case.endpoints().next().is_some() || were_addresses_announced(case);
+    let first = case.first_address().filter(|_| case.client_lacks_path() && !has_other_way)?;
+    let found = Found::certain(case.counters(&["MPTcpExtAddAddr"])).with("address", first);
+    let found =
+        if case.is_new() { Found { certainty: Found::likely(Vec::new()).certainty, ..found } } else { found };
+    case.candidate().is_none().then_some(found)
+}
+
+pub(super) fn no_join_attempted(case: &Case<'_>) -> Option<Found> {
+    let endpoint = case.joining().find(|endpoint| case.is_usable(endpoint))?;
+    let is_silent =
+        case.counter("MPJoinSynTx") == 0 && case.here.limits.is_some_and(|limits| limits.subflows > 0);
+    let is_asked = case.client_lacks_path() && !case.is_new() && is_silent;
+    let evidence = [vec![shown(endpoint)], case.counters(&["MPTcpExtMPJoinSynTx"])].concat();
+    is_asked.then(|| Found::likely(evidence).with("address", endpoint.address))
+}
+
+/// All subflows but one are backups, by a decision of this host if `here`.
+fn backup(case: &Case<'_>, here: bool) -> Option<Found> {
+    let connection =
+        case.connection.filter(|_| case.carried_by() == Some(CarriedBy::Mptcp) && case.paths() > 1)?;
+    let (backups, others): (Vec<&Subflow>, Vec<&Subflow>) =
+        connection.established().partition(|subflow| subflow.is_backup());
+    let backup = backups.iter().find(|subflow| subflow.backup_here == here).filter(|_| others.len() == 1)?;
+    let evidence = format!("subflow {} -> {}: backup", backup.local, backup.remote);
+    let found =
+        Found::certain(vec![evidence]).with("address", backup.local.ip()).with("peer", backup.remote.ip());
+    Some(found.with("id", backup.local_id))
+}
+
+pub(super) fn backup_here(case: &Case<'_>) -> Option<Found> {
+    backup(case, true)
+}
+
+pub(super) fn backup_there(case: &Case<'_>) -> Option<Found> {
+    backup(case, false)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds out why a connection does not use MPTCP or has no second path. [`table`] declares each cause once; a condition is a pure function of
+//! the facts.
+
+mod case;
+mod client;
+mod network;
+mod protocol;
+mod server;
+pub mod table;
+
+pub use case::Case;
+
+use case::Found;
+use mpwatch_model::kernel::lifecycle::CarriedBy;
+use mpwatch_model::why::answer::{Answer, Cause, Certainty, Fix, Place};
+use table::{CAUSES, Group, Row};
+
+/// Answers for each connection, and joins the answers that are the same. Without connections, predicts a new one.
+pub fn explain(cases: &[Case<'_>]) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::new();
+    for case in cases {
+        let (state, found) = (state(case), causes(case));
+        let name = case.connection.map(|connection| format!("{} -> {}", connection.local, connection.remote));
+        let is_same = |earlier: &&mut Answer| {
+            name.is_some()
+                && earlier.netns == case.here.name
+                && earlier.state == state
+                && earlier.causes == found
+        };
+        if let Some(earlier) = answers.iter_mut().find(is_same) {
+            earlier.count += 1;
+            earlier.connections.extend(name.filter(|_| earlier.count <= Answer::MAX_LISTED));
+            continue;
+        }
+        answers.push(Answer {
+            netns: case.here.name.clone(),
+            count: usize::from(name.is_some()),
+            peer: case.peer.filter(|_| name.is_none()).map(|peer| peer.to_string()),
+            connections: name.into_iter().collect(),
+            state,
+            causes: found,
+        });
+    }
+    answers.sort_by_key(|answer| (answer.causes.is_empty(), std::cmp::Reverse(answer.count)));
+    answers
+}
+
+/// The causes, most important first. If one is certain, those that are only likely are left out.
+fn causes(case: &Case<'_>) -> Vec<Cause> {
+    let mut found: Vec<(Group, Cause)> =
+        CAUSES.iter().filter_map(|row| Some((row.group, cause(row, case, &(row.find)(case)?)))).collect();
+    let is_certain = |cause: &Cause| cause.certainty == Certainty::Certain;
+    if found.iter().any(|(_, cause)| is_certain(cause)) {
+        found.retain(|(_, cause)| is_certain(cause));
+    }
+    // Without MPTCP, nothing else matters.
+    if let Some((first, _)) = found.first().filter(|(group, _)| *group <= Group::FellBack) {
+        let first = *first;
+        found.retain(|(group, _)| *group == first);
+    }
+    found.into_iter().map(|(_, cause)| cause).collect()
+}
+
+fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
+    let filled = |text: &str, value_of: fn(&str) -> String| {
+        let fill = |text: String, (name, value): &(&str, String)| {
+            text.replace(&format!("{{{name}}}"), &value_of(value))
+        };
+        found.values.iter().fold(text.to_owned(), fill)
+    };
+    let fix = |(on, command): &(Place, &str)| {
+        let command = filled(command, quoted);
+        Fix {
+            on: *on,
+            command: if *on == Place::Here { inside(&case.here.enter, &command) } else { command },
+        }
+    };
+    Cause {
+        id: row.id,
+        sentence: filled(row.sentence, str::to_owned),
+        certainty: found.certainty,
+        evidence: found.evidence.clone(),
+        advice: row.advice,
+        fix: row.fix.iter().map(fix).collect(),
+    }
+}
+
+/// A value for a command. The owner of a namespace chooses the names of its interfaces, and the kernel allows characters that are special to
+/// a shell. Values that the table composes may contain spaces; names cannot.
+pub fn quoted(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:@/=-".contains(&byte);
+    if value.bytes().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', r"'\''")) }
+}
+
+/// A command that runs in a namespace.
+fn inside(enter: &str, command: &str) -> String {
+    match (enter.strip_prefix("ip netns exec "), command.strip_prefix("ip ")) {
+        (Some(name), Some(rest)) => format!("ip -n {name}{rest}"),
+        _ => format!("{enter}{command}"),
+    }
+}
+
+fn state(case: &Case<'_>) -> String {
+    match (case.carried_by(), case.paths()) {
+        (None, _) => "no connection; this is what a new one would meet".to_owned(),
+        (Some(CarriedBy::Tcp), _) => "plain TCP".to_owned(),
+        (Some(CarriedBy::Fallback), _) => "fell back to plain TCP".to_owned(),
+        (Some(CarriedBy::Mptcp), 1) if case.pending_join() == Some(false) => {
+            "one subflow, a second is joining".to_owned()
+        }
+        (Some(CarriedBy::Mptcp), 0 | 1) => "one subflow".to_owned(),
+        (Some(CarriedBy::Mptcp), several) => format!("{several} subflows"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

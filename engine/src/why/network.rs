@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Conditions under which joins fail: on the path, at the peer, or in the routing of this host. Most counters are of the whole namespace, so most
+//! of these causes are only likely.
+
+use mpwatch_model::why::answer::Certainty;
+
+use super::case::{Case, Found};
+
+/// Whether the client sent joins and none of them is still without its first retransmission.
+fn joins_failed(case: &Case<'_>) -> bool {
+    let is_asked = case.client_lacks_path() && !case.is_new();
+    is_asked && case.counter("MPJoinSynTx") > 0 && case.pending_join() != Some(false)
+}
+
+/// Whether a SYN of a join got no answer at all.
+fn is_unanswered(case: &Case<'_>) -> bool {
+    let is_over = case.here.counter("TcpExtTCPSynRetrans") > 0 && case.counter("MPJoinSynAckRx") == 0;
+    case.pending_join() == Some(true) || is_over
+}
+
+pub(super) fn reverse_path_filter(case: &Case<'_>) -> Option<Found> {
+    let strict =
+        case.here.interfaces.iter().filter(|interface| interface.rp_filter == 1 && !interface.loopback);
+    let mut evidence: Vec<String> =
+        strict.map(|interface| format!("{}: rp_filter 1 (strict)", interface.name)).collect();
+    let is_asked = case.lacks_path() && !case.is_new() && (!case.is_client() || joins_failed(case));
+    if !is_asked || evidence.is_empty() || case.here.counter("TcpExtIPReversePathFilter") == 0 {
+        return None;
+    }
+    evidence.extend(case.counters(&["TcpExtIPReversePathFilter"]));
+    let certainty = if case.pending_join() == Some(true) { Certainty::Certain } else { Certainty::Likely };
+    Some(Found { certainty, ..Found::likely(evidence) })
+}
+
+pub(super) fn join_unanswered(case: &Case<'_>) -> Option<Found> {
+    let peer = case.peer.filter(|_| joins_failed(case) && is_unanswered(case))?;
+    let pending = case
+        .connection
+        .iter()
+        .flat_map(|connection| &connection.subflows)
+        .find(|subflow| subflow.retransmits > 0);
+    let pending = pending.filter(|_| case.pending_join() == Some(true));
+    let mut evidence =
+        case.counters(&["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "TcpExtTCPSynRetrans"]);
+    evidence.extend(pending.map(|join| {
+        format!("{} -> {}: SYN retransmitted {} times", join.local, join.remote, join.retransmits)
+    }));
+    let certainty = if pending.is_some() { Certainty::Certain } else { Certainty::Likely };
+    let found = Found { certainty, ..Found::likely(evidence) };
+    let from = pending
+        .map(|join| join.local.ip())
+        .or_else(|| case.joining().next().map(|endpoint| endpoint.address));
+    let from = from.map_or_else(|| "this host".to_owned(), |address| address.to_string());
+    Some(found.with("from", from).with("peer", pending.map_or(peer, |join| join.remote.ip())))
+}
+
+/// A failed join that the counters `evidence` explain.
+fn join_failed(case: &Case<'_>, is_cause: bool, evidence: &[&str]) -> Option<Found> {
+    let peer = case.peer.filter(|_| joins_failed(case) && is_cause)?;
+    Some(Found::likely(case.counters(evidence)).with("peer", peer))
+}
+
+pub(super) fn join_hmac(case: &Case<'_>) -> Option<Found> {
+    const FAILURES: [&str; 2] = ["MPTcpExtMPJoinSynAckHMacFailure", "MPTcpExtMPJoinAckHMacFailure"];
+    let is_cause = FAILURES.iter().any(|name| case.here.counter(name) > 0);
+    (case.lacks_path() && !case.is_new() && is_cause).then(|| Found::likely(case.counters(&FAILURES)))
+}
+
+pub(super) fn join_refused(case: &Case<'_>) -> Option<Found> {
+    let is_cause = case.counter("MPJoinSynAckRx") > 0
+        && case.counter("MPJoinSynAckHMacFailure") == 0
+        && case.counter("MPRstTx") > 0;
+    join_failed(
+        case,
+        is_cause && case.pending_join().is_none(),
+        &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "MPTcpExtMPRstTx"],
+    )
+}
+
+/// Whether joins were answered without MP_JOIN.
+fn has_no_join_answer(case: &Case<'_>) -> bool {
+    case.counter("MPJoinSynAckRx") == 0 && !is_unanswered(case)
+}
+
+pub(super) fn join_reset(case: &Case<'_>) -> Option<Found> {
+    let is_cause = has_no_join_answer(case) && case.here.counter("TcpAttemptFails") > 0;
+    join_failed(case, is_cause, &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "TcpAttemptFails"])
+}
+
+pub(super) fn join_option_removed(case: &Case<'_>) -> Option<Found> {
+    let is_reset = case.here.counter("TcpAttemptFails") > 0;
+    let is_cause = has_no_join_answer(case) && !is_reset && case.counter("MPRstTx") > 0;
+    join_failed(case, is_cause, &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "MPTcpExtMPRstTx"])
+}
+
+pub(super) fn join_not_sent(case: &Case<'_>) -> Option<Found> {
+    const ERRORS: [&str; 3] =
+        ["MPTcpExtMPJoinSynTxCreatSkErr", "MPTcpExtMPJoinSynTxBindErr", "MPTcpExtMPJoinSynTxConnectErr"];
+    let is_cause = ERRORS.iter().any(|name| case.here.counter(name) > 0);
+    (case.client_lacks_path() && !case.is_new() && is_cause).then(|| Found::likely(case.counters(&ERRORS)))
+}

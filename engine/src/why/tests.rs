@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers to facts that are hard to create on a machine, and properties of the table. `tests/tests/root_why.rs` creates the other causes.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use mpwatch_model::id::Token;
+use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
+use mpwatch_model::why::answer::Answer;
+use mpwatch_model::why::facts::{Connection, Endpoint, Interface, Limits, Namespace, Subflow};
+
+use super::table::{CAUSES, Group};
+use super::{Case, explain};
+
+const CLIENT: [u8; 4] = [10, 1, 0, 1];
+const SECOND: [u8; 4] = [10, 2, 0, 1];
+const SERVER: [u8; 4] = [10, 1, 0, 2];
+
+fn interface(name: &str, address: [u8; 4]) -> Interface {
+    let addresses = vec![IpAddr::from(address)];
+    Interface { name: name.to_owned(), up: true, running: true, addresses, ..Interface::default() }
+}
+
+/// A host with MPTCP and two interfaces, of which the second has an endpoint.
+fn host() -> Namespace {
+    let endpoint = Endpoint { id: 2, address: SECOND.into(), device: None, flags: Endpoint::SUBFLOW };
+    Namespace {
+        name: "host".to_owned(),
+        sysctls: [("enabled".to_owned(), "1".to_owned())].into(),
+        limits: Some(Limits { subflows: 2, add_addr_accepted: 0 }),
+        endpoints: vec![endpoint],
+        interfaces: vec![interface("eth0", CLIENT), interface("eth1", SECOND)],
+        ..Namespace::default()
+    }
+}
+
+fn counting(mut here: Namespace, counters: &[(&str, u64)]) -> Namespace {
+    here.counters.extend(counters.iter().map(|(name, value)| (format!("MPTcpExt{name}"), *value)));
+    here
+}
+
+/// An MPTCP connection with one subflow.
+fn connection(role: Role) -> Connection {
+    let (local, remote) = (SocketAddr::from((CLIENT, 5000)), SocketAddr::from((SERVER, 443)));
+    let subflow = Subflow {
+        local,
+        remote,
+        state: TcpState::Established,
+        local_id: 0,
+        retransmits: 0,
+        backup_here: false,
+        backup_there: false,
+    };
+    Connection {
+        token: Some(Token(1)),
+        local,
+        remote,
+        carried_by: CarriedBy::Mptcp,
+        role,
+        asked: true,
+        peer_has_mptcp: true,
+        retransmissions: 0,
+        subflows: vec![subflow],
+        program: None,
+    }
+}
+
+fn ids(here: &Namespace, connection: Option<&Connection>) -> Vec<&'static str> {
+    let answers = explain(&[Case { here, connection, peer: Some(SERVER.into()) }]);
+    answers[0].causes.iter().map(|cause| cause.id).collect()
+}
+
+#[test]
+fn causes_have_distinct_names_and_are_sorted_by_group() {
+    let names: BTreeSet<&str> = CAUSES.iter().map(|row| row.id).collect();
+    assert_eq!(names.len(), CAUSES.len());
+    assert!(CAUSES.is_sorted_by_key(|row| row.group));
+    assert!(CAUSES.iter().all(|row| row.advice.is_some() || !row.fix.is_empty()), "each cause has a remedy");
+    assert!(Group::ALL.iter().all(|group| CAUSES.iter().any(|row| row.group == *group)));
+}
+
+#[test]
+fn a_kernel_without_mptcp_is_the_only_cause() {
+    let here = Namespace { name: "host".to_owned(), ..Namespace::default() };
+    assert_eq!(ids(&here, None), ["no-mptcp-in-kernel"]);
+}
+
+#[test]
+fn failed_joins_are_explained_by_counters() {
+    let client = connection(Role::Client);
+    let after = |counters: &[(&str, u64)]| ids(&counting(host(), counters), Some(&client));
+    let hmac = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPJoinSynAckHMacFailure", 1), ("MPRstTx", 1)];
+    assert_eq!(after(&hmac), ["join-hmac"]);
+    assert_eq!(after(&[("MPJoinSynTx", 1), ("MPJoinSynTxBindErr", 1)]), ["join-not-sent"]);
+    let lost = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPRstRx", 1)];
+    assert_eq!(after(&lost), Vec::<&str>::new(), "the peer reset a subflow that had joined");
+    assert_eq!(after(&[("MPJoinSynTx", 1)]), Vec::<&str>::new(), "the counters do not show the cause");
+    let server = connection(Role::Server);
+    let mut here = host();
+    here.endpoints[0].flags = Endpoint::SIGNAL;
+    let after = |counters: &[(&str, u64)]| ids(&counting(here.clone(), counters), Some(&server));
+    assert_eq!(after(&[("MPJoinNoTokenFound", 3)]), ["join-without-connection"]);
+    assert_eq!(after(&[("AddAddrTx", 1)]), ["announcement-not-echoed"]);
+}
+
+#[test]
+fn a_join_in_progress_is_not_a_failure() {
+    let mut client = connection(Role::Client);
+    client.subflows.push(Subflow { state: TcpState::SynSent, ..client.subflows[0] });
+    let mut here = counting(host(), &[("MPJoinSynTx", 1)]);
+    here.counters.insert("TcpExtTCPSynRetrans".to_owned(), 9);
+    let answers = explain(&[Case::with_connection(&here, &client)]);
+    assert_eq!(answers[0].state, "one subflow, a second is joining");
+    assert!(answers[0].causes.is_empty(), "{answers:?}");
+    client.subflows[1].retransmits = 1;
+    assert_eq!(ids(&here, Some(&client)), ["join-unanswered"]);
+}
+
+#[test]
+fn connections_with_the_same_answer_are_counted_once() {
+    let mut here = host();
+    here.limits = Some(Limits::default());
+    let client = connection(Role::Client);
+    let two_paths = Connection { subflows: vec![client.subflows[0]; 2], ..client.clone() };
+    let mut cases = vec![Case::with_connection(&here, &two_paths)];
+    cases.resize(2 * Answer::MAX_LISTED, Case::with_connection(&here, &client));
+    let answers = explain(&cases);
+    let shown = |answer: &Answer| (answer.count, answer.connections.len(), answer.causes.len());
+    assert_eq!(answers.iter().map(shown).collect::<Vec<_>>(), [(19, Answer::MAX_LISTED, 1), (1, 1, 0)]);
+}
+
+#[test]
+fn commands_name_the_namespace() {
+    let fix = |enter: &str, here: Namespace| {
+        let here = Namespace { enter: enter.to_owned(), ..here };
+        let answers = explain(&[Case { here: &here, connection: None, peer: None }]);
+        answers[0].causes[0].fix[0].command.clone()
+    };
+    let limited = Namespace { limits: Some(Limits::default()), ..host() };
+    assert_eq!(fix("", limited.clone()), "ip mptcp limits set subflows 2");
+    assert_eq!(fix("ip netns exec a ", limited.clone()), "ip -n a mptcp limits set subflows 2");
+    assert_eq!(fix("nsenter --net=f ", limited), "nsenter --net=f ip mptcp limits set subflows 2");
+    let disabled = Namespace { sysctls: [("enabled".to_owned(), "0".to_owned())].into(), ..host() };
+    assert_eq!(fix("ip netns exec a ", disabled), "ip netns exec a sysctl -w net.mptcp.enabled=1");
+}
+
+#[test]
+fn an_older_kernel_has_only_the_number_of_the_path_manager() {
+    let mut here = host();
+    here.sysctls.insert("pm_type".to_owned(), "1".to_owned());
+    let answers = explain(&[Case { here: &here, connection: None, peer: None }]);
+    assert_eq!(answers[0].causes[0].fix[0].command, "sysctl -w net.mptcp.pm_type=0");
+}
+
+#[test]
+fn two_addresses_of_an_interface_are_one_path() {
+    let mut here = Namespace { endpoints: Vec::new(), ..host() };
+    let any = |here: &Namespace| {
+        let answers = explain(&[Case { here, connection: None, peer: None }]);
+        answers[0].causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
+    };
+    assert_eq!(any(&here), ["no-endpoint"]);
+    here.interfaces.pop();
+    here.interfaces[0].addresses.push("fd00::2".parse().unwrap());
+    assert_eq!(any(&here), ["single-address"]);
+}
+
+#[test]
+fn a_connection_within_the_host_needs_no_second_path() {
+    let here = Namespace { endpoints: Vec::new(), ..host() };
+    let local = Case { here: &here, connection: None, peer: Some(SECOND.into()) };
+    assert!(explain(&[local])[0].causes.is_empty());
+}
+
+#[test]
+fn a_name_in_a_command_cannot_run_another_command() {
+    let mut here = host();
+    (here.interfaces[1].name, here.interfaces[1].up) = ("a;reboot'".to_owned(), false);
+    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let cause = &answers[0].causes[0];
+    assert_eq!(
+        (cause.id, cause.fix[0].command.as_str()),
+        ("interface-down", r"ip link set dev 'a;reboot'\''' up")
+    );
+}
