@@ -2,6 +2,7 @@
 //! The state of all connections. [`Tracker`] owns it and depends only on the event stream: it does no I/O and reads no clock.
 
 mod addresses;
+mod archive;
 mod bottleneck;
 mod close;
 mod cpu;
@@ -28,7 +29,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mpwatch_model::flow::bottleneck::DetectionMethod;
@@ -44,6 +44,8 @@ use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
 
 use crate::bottleneck::{NewMethod, Pool};
+use archive::Archive;
+pub use archive::Selection;
 use bottleneck::{Detection, Pending};
 use dropped::drop_ended;
 use energy::{Energy, MAX_DEFERRED};
@@ -55,9 +57,6 @@ use path::Interval;
 use seen::MIN_MISSED_TICKS;
 use suspension::Suspensions;
 use view::Sources;
-
-/// Maximum number of closed connections kept for the report of a long recording. A connection with two subflows takes about 3 kB.
-const MAX_ARCHIVED: usize = 50_000;
 
 /// Treatment of a connection after it has closed and its final values were reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,15 +90,8 @@ pub struct Tracker {
     previous_tick: Option<Nanos>,
     suspensions: Suspensions,
     lost: Losses,
-    archive: VecDeque<Connection>,
-    /// Selects the connections that are kept for the report. `None`: all.
-    selects: Option<Selection>,
-    /// Number of closed connections that were not selected.
-    filtered_out: usize,
+    archive: Archive,
 }
-
-/// Whether the report of a run has a connection.
-pub type Selection = Box<dyn Fn(&Connection) -> bool + Send>;
 
 impl Tracker {
     /// Creates a tracker from the first event of a stream.
@@ -128,8 +120,9 @@ impl Tracker {
 
     /// Keeps only selected connections for the report. `None`: all.
     #[must_use]
-    pub fn selecting(self, selects: Option<Selection>) -> Self {
-        Self { selects, ..self }
+    pub fn selecting(mut self, selects: Option<Selection>) -> Self {
+        self.archive.selects = selects;
+        self
     }
 
     /// Applies one event.
@@ -209,15 +202,8 @@ impl Tracker {
 
     /// Keeps the discarded connections for the report.
     fn archive_discarded(&mut self, connections: &[Connection]) {
-        let is_selected =
-            |connection: &&&Connection| self.selects.as_ref().is_none_or(|selects| selects(connection));
-        let discarded = connections.iter().filter(|connection| self.index.forgotten.contains(&connection.id));
-        let (selected, others): (Vec<_>, Vec<_>) = discarded.partition(|found| is_selected(&found));
-        self.filtered_out += others.len();
-        self.archive.extend(selected.into_iter().cloned());
-        while self.archive.len() > MAX_ARCHIVED {
-            self.archive.pop_front();
-            self.lost.connections_unreported += 1;
+        for connection in connections.iter().filter(|found| self.index.forgotten.contains(&found.id)) {
+            self.lost.connections_unreported += u64::from(self.archive.add(connection));
         }
     }
 
@@ -228,7 +214,7 @@ impl Tracker {
 
     /// The report on every connection of the run, after the last tick.
     pub fn report(mut self) -> Report {
-        let mut connections = Vec::from(std::mem::take(&mut self.archive));
+        let mut connections = Vec::from(std::mem::take(&mut self.archive.connections));
         self.flows.sorted_mut().into_iter().for_each(Flow::assign_places);
         connections.extend(self.flows.connections(&self.sources(), true));
         connections.sort_by_key(|connection| (connection.opened_at, connection.id));
@@ -245,7 +231,7 @@ impl Tracker {
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
-            filtered_out: self.filtered_out,
+            filtered_out: self.archive.filtered_out,
             ..Report::default()
         }
         .with(connections)
@@ -344,7 +330,7 @@ impl Tracker {
     fn on_clock(&mut self, change: ClockChange) {
         let by_ns = change.boot_epoch_ns.saturating_sub(self.start.boot_epoch_ns);
         self.start.boot_epoch_ns = change.boot_epoch_ns;
-        for connection in &mut self.archive {
+        for connection in &mut self.archive.connections {
             connection.shift(by_ns);
         }
     }
