@@ -109,7 +109,9 @@ fn spread(a: &Row, b: &Row) -> Option<f64> {
     }
     let middle = values.len() / 2;
     let median = *values.select_nth_unstable_by(middle, f64::total_cmp).1;
-    values.iter_mut().for_each(|value| *value = (*value - median).abs());
+    for value in &mut values {
+        *value = (*value - median).abs();
+    }
     let kept = values.len() * 4 / 5;
     values.select_nth_unstable_by(kept, f64::total_cmp);
     Some((values[..kept].iter().map(|value| value * value).sum::<f64>() / kept as f64).sqrt())
