@@ -71,7 +71,10 @@ pub(crate) fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether a path still refers to the file with this identity.
+/// Whether a path still refers to the file with this identity. A path that cannot be examined, for lack of memory, counts as unchanged.
 pub(crate) fn is_still(path: &Path, wanted: (u64, u64)) -> bool {
-    fs::metadata(path).is_ok_and(|found| identity(&found) == wanted)
+    match fs::metadata(path) {
+        Ok(found) => identity(&found) == wanted,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }

@@ -11,13 +11,14 @@ use mpwatch_bench::corpus::judge::judge;
 use mpwatch_bench::corpus::methods::method;
 use mpwatch_bench::corpus::record::record;
 use mpwatch_bench::corpus::recording::Recording;
-use mpwatch_bench::corpus::score::score;
+use mpwatch_bench::corpus::score::{CHECKPOINTS, score};
 use mpwatch_lab::corpus::{Network, Run, Traffic, all, plan};
 use mpwatch_lab::poll_until;
 use mpwatch_tests::{may_run_as_root, skip};
 
 /// The time after the start of a pair at which verdicts are compared.
-const CHECKPOINT: u64 = 3;
+const CHECKPOINT_INDEX: usize = 2;
+const CHECKPOINT: u64 = CHECKPOINTS[CHECKPOINT_INDEX];
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
@@ -76,7 +77,8 @@ fn verdicts_are_right(name: &str, classes: Option<&str>) {
     let mut mpwatch = method("mpwatch", &recording).unwrap();
     let score = score(&recording, &truth, &judge(&recording, mpwatch.as_mut()).unwrap());
     println!("{run}: {:?}, caps {:?}", score.at, score.caps);
-    assert_eq!(score.at.map(|tally| tally.wrong()), [0; 4], "{:?}", score.at);
+    // Behind CAKE, the verdict can be wrong for a second (docs/bottleneck.md).
+    assert_eq!(score.at[CHECKPOINT_INDEX].wrong(), 0, "{:?}", score.at);
 }
 
 /// Fails if the link has no queue per subflow: waits until two classes contain packets at the same time.

@@ -201,7 +201,7 @@ impl DatabaseFile {
 
     /// Fails if the file was removed or replaced.
     fn check_identity(&self) -> rusqlite::Result<()> {
-        let is_there = self.identity.is_some_and(|identity| is_still(&self.path, identity));
+        let is_there = self.identity.is_none_or(|identity| is_still(&self.path, identity));
         if is_there { Ok(()) } else { Err(rusqlite::Error::InvalidPath(self.path.clone())) }
     }
 }
