@@ -42,26 +42,32 @@ pub(in super::super) struct Difference {
     pub(in super::super) ratio: f64,
     /// Log-odds that the two paths share a queue.
     pub(in super::super) log_odds: f64,
-    /// Number of pairs of paths whose mean these are.
+    /// Number of compared pairs of paths whose mean these are.
     pub(in super::super) pairs: usize,
 }
 
 /// The difference of every pair of paths. Paths with similar delays are joined into sets. The result for two paths is the mean over all pairs of the
-/// two sets that joined them, because a single pair is noisy. Pairs without enough samples are missing.
+/// two sets that joined them, because a single pair is noisy. Paths without enough samples for any comparison are missing.
 pub(in super::super) fn differences(rows: &[Delays]) -> BTreeMap<(usize, usize), Difference> {
     let compared: Vec<Vec<Option<(f64, f64)>>> =
         (0..rows.len()).map(|b| (0..b).map(|a| compare(&rows[a], &rows[b])).collect()).collect();
-    let mean = |a: &[usize], b: &[usize], of: fn((f64, f64)) -> f64| {
+    // The number of compared pairs between two sets, and the sums of ln(ratio) and of the log-odds.
+    let sums = |a: &[usize], b: &[usize]| {
         let known = a.iter().flat_map(|a| b.iter().filter_map(|b| compared[*a.max(b)][*a.min(b)]));
-        let (count, sum) = known.fold((0, 0.0), |(count, sum), found| (count + 1, sum + of(found)));
-        (count > 0).then(|| sum / f64::from(count))
+        known.fold((0_usize, 0.0, 0.0), |(count, ratios, sum), (ratio, log_odds)| {
+            (count + 1, ratios + ratio.ln(), sum + log_odds)
+        })
+    };
+    let distance = |a: &[usize], b: &[usize]| {
+        let (count, _, sum) = sums(a, b);
+        (count > 0).then(|| -sum / count as f64)
     };
     let mut found = BTreeMap::new();
-    let distance = |a: &[usize], b: &[usize]| mean(a, b, |(_, log_odds)| -log_odds);
     join((0..rows.len()).collect(), 1, distance, |a, b, distance| {
         let pairs = a.iter().flat_map(|a| b.iter().map(move |b| ((*a).min(*b), (*a).max(*b))));
-        let ratio = mean(a, b, |(ratio, _)| ratio.ln()).map_or(1.0, f64::exp);
-        let difference = Difference { ratio, log_odds: -distance, pairs: a.len() * b.len() };
+        let (count, ratios, _) = sums(a, b);
+        let ratio = (ratios / count as f64).exp();
+        let difference = Difference { ratio, log_odds: -distance, pairs: count };
         found.extend(pairs.map(|pair| (pair, difference)));
     });
     found
@@ -87,7 +93,7 @@ fn compare(a: &Delays, b: &Delays) -> Option<(f64, f64)> {
         return Some((both, log_odds.min(most).clamp(-MAX, MAX)));
     }
     let ratio = relative_difference(&a.lowest, &b.lowest, both).max(LEAST);
-    Some((ratio, -4.0 * (ratio / 0.25).ln()))
+    Some((ratio, (-4.0 * (ratio / 0.25).ln()).clamp(-MAX, MAX)))
 }
 
 /// How much more the delays of two paths differ than the two halves of the samples of one path: 1 in one queue. `None`: unknown.

@@ -4,30 +4,27 @@
 //! link, and the lowest RTT of all these subflows shows which paths have the same queueing delay.
 
 pub(super) mod delays;
+mod pair;
 pub(super) mod partition;
 mod steps;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use mpwatch_model::flow::bottleneck::{Evidence, Verdict};
+use mpwatch_model::flow::bottleneck::Evidence;
 use mpwatch_model::id::{NetnsCookie, SubflowId};
 use mpwatch_model::kernel::sample::{DelaySample, SampleBatch};
 use mpwatch_model::unit::{BitsPerSecond, Nanos};
 
 use delays::{Delays, Difference};
+pub use pair::PooledPair;
 use partition::Comparison;
 use steps::{STEP_NS, Steps};
 
-use super::decision::{Decision, VERDICT_LIFETIME, probability, running_mean};
-use super::evaluation::PairEvaluation;
+use super::decision::VERDICT_LIFETIME;
 
 /// Time between two evaluations.
 const INTERVAL: u64 = 125_000_000;
-/// Number of consecutive evaluations that must agree to withdraw a verdict: fewer for `disjoint`, because two paths of one queue look different only
-/// as long as few samples are known.
-const EVALUATIONS_TO_WITHDRAW: u32 = 8;
-const EVALUATIONS_TO_WITHDRAW_DISJOINT: u32 = 4;
 /// Delay of an evaluation after its time: a batch arrives up to 100 ms after its samples, an ACK half an RTT after its segment left the queue.
 const DELAY: u64 = 250_000_000;
 /// Length of the window in steps: 2 s or, if the newest path has existed for less time, that time, but at least 0.8 s.
@@ -93,74 +90,6 @@ impl Path {
     /// The queueing delays in these steps.
     fn delays(&self, from: u64, to: u64) -> Delays {
         Delays::new(self.steps.delays(from, to), self.users.len())
-    }
-}
-
-/// What the evaluations so far say about a question on two paths.
-#[derive(Clone, Copy, Debug, Default)]
-struct Answer {
-    decision: Decision,
-    /// Running mean of the log-odds of sharing. `None`: there was no evaluation.
-    odds: Option<f64>,
-    /// Evidence of the last evaluation that did not contradict the verdict.
-    evidence: Evidence,
-}
-
-impl Answer {
-    /// Adds an evaluation. `counts`: whether the running mean counts, because this window does not contain all earlier ones.
-    fn update(&mut self, odds: f64, counts: bool, at: Nanos, evidence: Evidence) {
-        let mean = running_mean(self.odds.filter(|_| counts), odds);
-        self.odds = Some(mean);
-        let to_withdraw = match self.decision.verdict {
-            Verdict::Disjoint => EVALUATIONS_TO_WITHDRAW_DISJOINT,
-            _ => EVALUATIONS_TO_WITHDRAW,
-        };
-        self.decision.update(Some(mean), Verdict::Unknown, at, to_withdraw);
-        let is_against = match self.decision.verdict {
-            Verdict::Shared => odds <= 0.0,
-            Verdict::Disjoint => odds >= 0.0,
-            Verdict::NoBottleneck | Verdict::Unknown => false,
-        };
-        if !is_against {
-            self.evidence = evidence;
-        }
-    }
-}
-
-/// The result for two paths from the rates and delays of all connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PooledPair {
-    /// Whether they share a queue.
-    queue: Answer,
-    /// Whether they share a rate cap, but no queue.
-    cap: Answer,
-    /// Length of the longest window so far, in steps.
-    steps: u64,
-    updated: Nanos,
-}
-
-impl PooledPair {
-    /// Whether a verdict has been reached that differs from this one.
-    pub(crate) fn disagrees_with(&self, verdict: Verdict) -> bool {
-        self.queue.decision.since.is_some() && self.queue.decision.verdict != verdict
-    }
-
-    /// The result for two subflows on these paths. `own`: the result of their connection alone.
-    pub(crate) fn evaluation(&self, own: &PairEvaluation) -> PairEvaluation {
-        PairEvaluation {
-            verdict: self.queue.decision.verdict,
-            probability: self.queue.odds.map(probability),
-            since: self.queue.decision.since,
-            evidence: Some(self.queue.evidence),
-            ..*own
-        }
-    }
-
-    /// When a rate cap that the two paths share was found, and its evidence. `None`: no cap was found, or they share a queue.
-    pub(crate) fn cap(&self) -> Option<(Nanos, Evidence)> {
-        let found =
-            self.cap.decision.verdict == Verdict::Shared && self.queue.decision.verdict != Verdict::Shared;
-        self.cap.decision.since.filter(|_| found).map(|since| (since, self.cap.evidence))
     }
 }
 
@@ -242,12 +171,9 @@ impl Pool {
             let pair = self.pairs.entry(paths).or_default();
             // A short window counts less: the first seconds of two links are often alike.
             let weight = scaled.steps as f64 / WINDOW as f64;
-            let weighted = |odds: f64| (odds * weight).clamp(-MAX_ODDS, MAX_ODDS);
-            // A window longer than all before contains all that was in them. A new path shortens the windows of all pairs.
-            let counts = scaled.steps == WINDOW || pair.steps > scaled.steps;
-            pair.queue.update(weighted(scaled.odds), counts, at, evidence);
-            pair.cap.update(weighted(scaled.cap_odds), counts, at, evidence);
-            (pair.steps, pair.updated) = (pair.steps.max(scaled.steps), at);
+            let [queue, cap] =
+                [scaled.odds, scaled.cap_odds].map(|odds| (odds * weight).clamp(-MAX_ODDS, MAX_ODDS));
+            pair.update((queue, cap), (scaled.steps, scaled.steps == WINDOW), at, evidence);
         }
         self.pairs.retain(|_, pair| at.since(pair.updated) <= VERDICT_LIFETIME);
     }
