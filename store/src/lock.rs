@@ -14,7 +14,7 @@ use crate::error::{ErrorKind, StoreError, with_suffix};
 pub(crate) struct Lock {
     name: PathBuf,
     /// Locked while it is open.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -43,7 +43,7 @@ impl Lock {
             }
             // If another process removed the file before it was locked, the lock does not exclude other writers: try again.
             if is_still(&name, identity(&file.metadata().map_err(refuse)?)) {
-                return Ok(Self { name, _file: file });
+                return Ok(Self { name, file });
             }
         }
     }
@@ -52,7 +52,10 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // The lock is still held, so the file does not belong to another process.
-        let _ = fs::remove_file(&self.name);
+        // If the file was removed, another writer may have created it again.
+        if self.file.metadata().is_ok_and(|file| is_still(&self.name, identity(&file))) {
+            let _ = fs::remove_file(&self.name);
+        }
     }
 }
 

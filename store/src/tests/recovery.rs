@@ -3,6 +3,7 @@
 
 use mpwatch_model::flow::outage;
 use mpwatch_model::flow::progress::Progress;
+use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::unit::Micros;
 
 use super::runs::{adopted, run};
@@ -215,6 +216,31 @@ fn a_connection_is_not_ended_before_the_second_snapshot_and_is_open_again_if_a_r
     let flow = read_first(&file);
     assert!(flow.is_open() && flow.subflows.iter().all(|subflow| subflow.closed.is_none()));
     assert!(flow.timeline.iter().all(|entry| entry.event != TimelineEvent::Closed));
+}
+
+/// A later run cannot find an MPTCP socket without open subflows, or in a namespace that it may not search.
+#[test]
+fn a_connection_that_a_later_run_cannot_find_stays_open() {
+    let open = fixture::connection(1, 1);
+    let mut without_subflows = open.clone();
+    without_subflows.subflows[0].closed =
+        Some(Closed { at: tick(0, Vec::new()).at, reason: CloseReason::Fin });
+    for (first, namespaces_unreadable, is_open) in
+        [(&without_subflows, 0, true), (&open, 1, true), (&open, 0, false)]
+    {
+        let (_folder, file) = folder();
+        run(&file, 0, vec![vec![first.clone()]]);
+        let store = Store::open(&file, &Limits::none()).unwrap();
+        for second in [60, 61] {
+            let mut snapshot = tick(second, vec![fixture::connection(2, 1)]);
+            Arc::make_mut(&mut snapshot).losses.namespaces_unreadable = namespaces_unreadable;
+            store.deliver(&snapshot);
+        }
+        assert_eq!(store.close(), StoreLosses::default());
+        let connections = read(&file).0.connections;
+        let found = connections.iter().find(|flow| flow.id == first.id).unwrap();
+        assert_eq!(found.is_open(), is_open, "{namespaces_unreadable}");
+    }
 }
 
 #[test]

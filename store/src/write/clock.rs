@@ -15,13 +15,13 @@ const DETOUR_NS: i64 = 1 << 62;
 const RUNS: &str = "SELECT id, boot_epoch_ns FROM run
     WHERE boot_id = ?1 AND boot_id <> '' AND to_ns - boot_epoch_ns <= ?2";
 
-/// Moves all times of this boot to the calendar of a snapshot, in one transaction. `changed`: number of the last change.
+/// Moves all times of this boot to the calendar of a snapshot, in one transaction per run, so that the log stays small. After an error, the next call
+/// continues. `changed`: number of the last change.
 pub(crate) fn follow_clock(
     database: &Database,
     snapshot: &Snapshot,
     changed: &mut i64,
 ) -> rusqlite::Result<()> {
-    let transaction = database.unchecked_transaction()?;
     let epoch_ns = snapshot.boot_epoch_ns;
     let mut runs = database.prepare(RUNS)?;
     let now_ns = nanos(snapshot.at).saturating_sub(epoch_ns);
@@ -30,10 +30,12 @@ pub(crate) fn follow_clock(
     for (run, before_ns) in runs.collect::<rusqlite::Result<Vec<(i64, i64)>>>()? {
         if let Some(by_ns) = clock::step(before_ns, epoch_ns) {
             *changed += 1;
+            let transaction = database.unchecked_transaction()?;
             shift_run(&transaction, run, by_ns, *changed)?;
+            transaction.commit()?;
         }
     }
-    transaction.commit()
+    Ok(())
 }
 
 /// Adds `by_ns` to all times of a run.

@@ -49,9 +49,12 @@ impl DatabaseFile {
         for (id, is_current_boot) in found {
             // A row that cannot be read stays unchanged.
             let Ok(Some((row, connection))) = loader.load(&transaction, id) else { continue };
-            let is_known = || is_tracked(connection.id) || snapshot.idle.contains(connection.id);
-            let is_hidden = || connection.protocol == Protocol::Tcp && !has_tcp;
-            if is_current_boot && (is_known() || is_hidden()) {
+            let is_known = is_tracked(connection.id) || snapshot.idle.contains(connection.id);
+            // This run cannot find an open connection without an open subflow, or in a namespace that it may not search.
+            let is_hidden = connection.protocol == Protocol::Tcp && !has_tcp
+                || connection.subflows.iter().all(|subflow| subflow.closed.is_some())
+                || snapshot.losses.namespaces_unreadable > 0;
+            if is_current_boot && (is_known || is_hidden) {
                 continue;
             }
             self.next_change += 1;

@@ -62,6 +62,9 @@ impl Writer {
                 Ok(changes) => changes,
                 Err(error) => {
                     // The batch is written later: without the rows of earlier runs, a connection could get a second row.
+                    if is_full(&error) {
+                        let _ = self.file.enforce_limits(&limits, nanos(batch.snapshot.at));
+                    }
                     self.status.with(|status| status.losses.paused = Some(reason(&error)));
                     self.unread = Some(batch);
                     return;
@@ -154,6 +157,8 @@ impl Writer {
         self.file.follow_clock(snapshot)?;
         self.run.shift(by_ns, snapshot);
         self.backlog.shift(by_ns);
+        // Earlier runs can have ended before this one now.
+        (self.has_ended_rows, self.file.checked) = (false, 0);
         if let Some(changes) = &mut self.changes {
             changes.shift(by_ns);
         }
