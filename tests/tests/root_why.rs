@@ -119,7 +119,7 @@ static BROKEN: &[Broken] = &[
     ("address-missing", Client, Predicted, BY_CLIENT, MPTCP, |lab| {
         ip(lab.client(), &[&format!("address del 10.2.1.2/16 dev {}", device(lab))]);
     }),
-    ("no-route", Client, PredictedAndFixed, BY_CLIENT, MPTCP, |lab| {
+    ("no-route", Client, Predicted, BY_CLIENT, MPTCP, |lab| {
         endpoint_without_device(lab);
         ip(lab.client(), &["route replace unreachable default table 2"]);
     }),

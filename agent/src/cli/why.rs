@@ -9,7 +9,7 @@ pub(super) const WHY_HELP: &str = "\
 mpwatch reads the configuration, counters, routes and sockets of the network namespace. It traces nothing and changes nothing. This \
 namespace needs no privilege (before Linux 6.13 cap_net_admin); other namespaces need root.
 
-A fix affects new connections. Open one after it, and run `mpwatch why` again.";
+A fix affects new connections, except that deleting an endpoint closes its subflows. Open a connection after it, and run `mpwatch why` again.";
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct WhyOptions {

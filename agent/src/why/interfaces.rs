@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use mpwatch_model::why::facts::Interface;
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
 use crate::system::procfs::read_file;
 
@@ -15,13 +15,18 @@ pub(super) fn read() -> io::Result<Vec<Interface>> {
     let mut found = BTreeMap::<String, Interface>::new();
     for entry in getifaddrs()? {
         let has = |flag| entry.flags.contains(flag);
-        let interface = found.entry(entry.interface_name.clone()).or_insert_with(|| Interface {
-            name: entry.interface_name.clone(),
+        // An IPv4 address has its label instead of the name of its interface: `eth0:1`, or any text.
+        let name = entry.interface_name.split(':').next().unwrap_or_default();
+        if if_nametoindex(name).is_err() {
+            continue;
+        }
+        let interface = found.entry(name.to_owned()).or_insert_with(|| Interface {
+            name: name.to_owned(),
             up: has(InterfaceFlags::IFF_UP),
             running: has(InterfaceFlags::IFF_RUNNING),
             loopback: has(InterfaceFlags::IFF_LOOPBACK),
             addresses: Vec::new(),
-            rp_filter: rp_filter(&entry.interface_name),
+            rp_filter: rp_filter(name),
         });
         let four = || entry.address.as_ref()?.as_sockaddr_in().map(|address| IpAddr::from(address.ip()));
         let six = || entry.address.as_ref()?.as_sockaddr_in6().map(|address| IpAddr::from(address.ip()));

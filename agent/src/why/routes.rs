@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use mpwatch_ebpf::netlink::{attribute, find_attribute, request};
 use mpwatch_model::why::facts::{Namespace, NextHop, Route};
-use nix::libc::{NLM_F_ACK, RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTM_GETROUTE};
+use nix::libc::{NLM_F_ACK, RTA_DST, RTA_OIF, RTA_PREFSRC, RTA_SRC, RTM_GETROUTE};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::SockProtocol::NetlinkRoute;
 
@@ -24,32 +24,20 @@ const MAX_PEERS: usize = 64;
 pub(super) fn read(here: &Namespace, peer: Option<IpAddr>) -> Vec<Route> {
     let mptcp = here.connections.iter().filter(|connection| connection.token.is_some());
     let peers = peer.into_iter().chain(mptcp.map(|connection| connection.remote.ip()));
-    let peers: BTreeSet<IpAddr> = peers.take(MAX_PEERS).collect();
+    let peers: BTreeSet<IpAddr> = peers.collect();
     let mut routes = Vec::new();
-    for to in peers {
-        routes.push(Route {
-            from: None,
-            to,
-            next_hop: look_up(None, to, None).map(|(hop, _)| hop),
-            gateway: None,
-        });
+    for to in peer.into_iter().chain(peers.into_iter().filter(|to| Some(*to) != peer)).take(MAX_PEERS) {
+        routes.push(Route { from: None, to, next_hop: look_up(None, to, None) });
         for endpoint in here.endpoints.iter().filter(|endpoint| endpoint.address.is_ipv4() == to.is_ipv4()) {
             let from = Some(endpoint.address);
-            let owner = here.interface_with(endpoint.address).map(|interface| interface.name.as_str());
-            let over = owner.and_then(|device| look_up(None, to, Some(device)).ok());
-            let next_hop = look_up(from, to, endpoint.device.as_deref()).map(|(hop, _)| hop);
-            routes.push(Route { from, to, next_hop, gateway: over.and_then(|(_, gateway)| gateway) });
+            routes.push(Route { from, to, next_hop: look_up(from, to, endpoint.device.as_deref()) });
         }
     }
     routes
 }
 
-/// The next hop and the gateway of a route, or the kernel's error as text. `device`: only routes over this interface.
-fn look_up(
-    from: Option<IpAddr>,
-    to: IpAddr,
-    device: Option<&str>,
-) -> Result<(NextHop, Option<IpAddr>), String> {
+/// The next hop of a route, or the kernel's error as text. `device`: only routes over this interface.
+fn look_up(from: Option<IpAddr>, to: IpAddr, device: Option<&str>) -> Result<NextHop, String> {
     let explain = |error: io::Error| error.to_string();
     let index = device.map(if_nametoindex).transpose().map_err(|errno| explain(errno.into()))?;
     let answers =
@@ -57,8 +45,8 @@ fn look_up(
     let attributes = answers.first().and_then(|body| body.get(MESSAGE..)).unwrap_or_default();
     let index = find_attribute(attributes, RTA_OIF.into()).and_then(|value| value.first_chunk());
     let interface = index.and_then(|index| name(u32::from_ne_bytes(*index))).ok_or("no route to host")?;
-    let address = |kind: u16| find_attribute(attributes, kind.into()).and_then(address);
-    Ok((NextHop { interface, source: address(RTA_PREFSRC) }, address(RTA_GATEWAY)))
+    let source = find_attribute(attributes, RTA_PREFSRC.into()).and_then(address);
+    Ok(NextHop { interface, source })
 }
 
 /// `rtmsg` with its attributes.
@@ -93,8 +81,8 @@ mod tests {
 
     #[test]
     fn the_loopback_address_is_reached_over_the_loopback_interface() {
-        let (hop, gateway) = look_up(None, [127, 0, 0, 1].into(), None).unwrap();
-        assert_eq!((hop.interface.as_str(), gateway), ("lo", None));
+        let hop = look_up(None, [127, 0, 0, 1].into(), None).unwrap();
+        assert_eq!(hop.interface, "lo");
         let error = look_up(None, [127, 0, 0, 1].into(), Some("no such one")).unwrap_err();
         assert!(error.contains("No such device"), "{error}");
     }

@@ -26,6 +26,7 @@ const MESSAGE: usize = 72;
 const INET_DIAG_REQ_PROTOCOL: i32 = 3;
 const INET_DIAG_INFO: i32 = 2;
 const INET_DIAG_ULP_INFO: i32 = 19;
+const INET_ULP_INFO_NAME: i32 = 1;
 const INET_ULP_INFO_MPTCP: i32 = 3;
 const SUBFLOW_ATTR_TOKEN_LOC: i32 = 2;
 const SUBFLOW_ATTR_FLAGS: i32 = 8;
@@ -43,7 +44,9 @@ const INFO_TOKEN: usize = 12;
 const TOTAL_RETRANS: usize = 100;
 const CLOSE: u8 = 7;
 const TIME_WAIT: u8 = 6;
-const STATES: u32 = 0xfff & !(1 << TIME_WAIT) & !(1 << CLOSE);
+const SYN_RECV: u8 = 3;
+/// Half-open connections are not listed: their sockets do not tell whether the client asked for MPTCP.
+const STATES: u32 = 0xfff & !(1 << TIME_WAIT) & !(1 << CLOSE) & !(1 << SYN_RECV);
 
 /// A socket as sock_diag lists it.
 struct Socket {
@@ -84,7 +87,9 @@ impl Socket {
 
     /// Whether an MPTCP socket owns the TCP socket: a listener has the protocol's name, but no attributes.
     fn has_mptcp(&self) -> bool {
-        find_attribute(&self.attributes, INET_DIAG_ULP_INFO).is_some()
+        let name = find_attribute(&self.attributes, INET_DIAG_ULP_INFO)
+            .and_then(|info| find_attribute(info, INET_ULP_INFO_NAME));
+        name.is_some_and(|name| name.strip_suffix(&[0]).unwrap_or(name) == b"mptcp")
     }
 
     /// A field of 32 bits of `tcp_info` or `mptcp_info`. 0: the kernel does not report it.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
 use mpwatch_model::why::answer::Certainty;
-use mpwatch_model::why::facts::{Connection, Endpoint, Interface, Namespace, Route};
+use mpwatch_model::why::facts::{Connection, Endpoint, Interface, Namespace, Route, Subflow};
 
 /// A connection with its namespace.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,12 @@ impl Found {
     }
 
     pub(super) fn likely(evidence: Vec<String>) -> Self {
-        Self { certainty: Certainty::Likely, ..Self::certain(evidence) }
+        Self::certain(evidence).but_likely()
+    }
+
+    /// The same, but only likely.
+    pub(super) fn but_likely(self) -> Self {
+        Self { certainty: Certainty::Likely, ..self }
     }
 
     pub(super) fn with(mut self, name: &'static str, value: impl Display) -> Self {
@@ -144,18 +149,29 @@ impl<'a> Case<'a> {
         self.initial().or_else(|| Some(self.working().next()?.1).filter(|_| self.peer.is_none()))
     }
 
-    /// An address for a second path that is not an endpoint yet: on another interface than the initial subflow, which works.
-    pub(super) fn candidate(&self) -> Option<(&'a Interface, IpAddr)> {
+    /// Addresses for a second path that are not endpoints yet: on another interface than the initial subflow, which works.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = (&'a Interface, IpAddr)> {
+        let case = *self;
         let first = self.first_address().and_then(|address| self.here.interface_with(address));
-        let is_other = |(interface, address): &(&Interface, IpAddr)| {
-            Some(*interface) != first && self.is_second(*address)
-        };
-        self.working().filter(is_other).last()
+        let is_endpoint = move |address| case.endpoints().any(|endpoint| endpoint.address == address);
+        self.working().filter(move |(interface, address)| {
+            Some(*interface) != first && case.is_second(*address) && !is_endpoint(*address)
+        })
+    }
+
+    /// One of [`Self::candidates`].
+    pub(super) fn candidate(&self) -> Option<(&'a Interface, IpAddr)> {
+        self.candidates().last()
     }
 
     /// Number of times that a counter of MPTCP has counted.
     pub(super) fn counter(&self, name: &str) -> u64 {
         self.here.counter(&format!("MPTcpExt{name}"))
+    }
+
+    /// As [`Self::counter`]. `None`: the kernel lacks the counter.
+    pub(super) fn known_counter(&self, name: &str) -> Option<u64> {
+        self.here.counters.get(&format!("MPTcpExt{name}")).copied()
     }
 
     /// Counters as evidence.
@@ -165,9 +181,14 @@ impl<'a> Case<'a> {
 
     /// Whether the kernel waits for the answer to a join, and has retransmitted the SYN.
     pub(super) fn pending_join(&self) -> Option<bool> {
-        let mut subflows = self.connection?.subflows.iter();
-        let pending = subflows.find(|subflow| subflow.state == TcpState::SynSent)?;
-        Some(pending.retransmits > 0)
+        self.pending_joins().next()?;
+        Some(self.pending_joins().any(|join| join.retransmits > 0))
+    }
+
+    /// Subflows that wait for the answer to their SYN.
+    pub(super) fn pending_joins(&self) -> impl Iterator<Item = &'a Subflow> {
+        let subflows = self.connection.into_iter().flat_map(|connection| &connection.subflows);
+        subflows.filter(|subflow| subflow.state == TcpState::SynSent)
     }
 }
 

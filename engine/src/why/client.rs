@@ -2,7 +2,9 @@
 //! Conditions under which the client opens no second subflow, or opens one that is not used.
 
 use mpwatch_model::kernel::lifecycle::CarriedBy;
-use mpwatch_model::why::facts::{Endpoint, Subflow};
+use std::net::IpAddr;
+
+use mpwatch_model::why::facts::{Endpoint, Interface, Subflow};
 
 use super::case::{Case, Found};
 
@@ -51,8 +53,8 @@ pub(super) fn announcement_not_accepted(case: &Case<'_>) -> Option<Found> {
     Some(if is_only { Found::certain(evidence) } else { Found::likely(evidence) }.with("limit", 2))
 }
 
-/// An endpoint in the notation of `ip mptcp endpoint`.
-fn shown(endpoint: &Endpoint) -> String {
+/// Flags in the notation of `ip mptcp endpoint`.
+fn flags(flags: u32) -> String {
     const FLAGS: [(u32, &str); 6] = [
         (Endpoint::SIGNAL, "signal"),
         (Endpoint::SUBFLOW, "subflow"),
@@ -61,9 +63,24 @@ fn shown(endpoint: &Endpoint) -> String {
         (Endpoint::IMPLICIT, "implicit"),
         (Endpoint::LAMINAR, "laminar"),
     ];
+    let set = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name);
+    set.collect::<Vec<_>>().join(" ")
+}
+
+/// An endpoint in the notation of `ip mptcp endpoint`.
+fn shown(endpoint: &Endpoint) -> String {
     let device = endpoint.device.as_ref().map(|device| format!(" dev {device}")).unwrap_or_default();
-    let flags = FLAGS.iter().filter(|(flag, _)| endpoint.has(*flag)).map(|(_, name)| format!(" {name}"));
-    format!("endpoint {} id {}{}{device}", endpoint.address, endpoint.id, flags.collect::<String>())
+    format!("endpoint {} id {} {}{device}", endpoint.address, endpoint.id, flags(endpoint.flags))
+}
+
+/// As [`of_endpoint`], if the endpoint must be added again: with its flags and `more` flags.
+pub(super) fn of_new_endpoint(
+    endpoint: &Endpoint,
+    more: u32,
+    device: &str,
+    evidence: Option<String>,
+) -> Found {
+    of_endpoint(endpoint, device, evidence).with("flags", flags(endpoint.flags | more))
 }
 
 /// A problem of an endpoint. `device`: its interface.
@@ -80,7 +97,7 @@ pub(super) fn endpoint_without_subflow(case: &Case<'_>) -> Option<Found> {
     // A signal endpoint of a client is announced to the server, which opens no subflows.
     let endpoint = case.endpoints().find(|endpoint| !endpoint.has(Endpoint::LAMINAR))?;
     let interface = case.here.interface_with(endpoint.address)?;
-    Some(of_endpoint(endpoint, &interface.name, None))
+    Some(of_new_endpoint(endpoint, Endpoint::SUBFLOW, &interface.name, None))
 }
 
 pub(super) fn interface_down(case: &Case<'_>) -> Option<Found> {
@@ -112,32 +129,28 @@ fn without_address<'a>(case: &Case<'a>) -> Option<&'a Endpoint> {
 
 pub(super) fn address_changed(case: &Case<'_>) -> Option<Found> {
     let endpoint = without_address(case)?;
-    let (interface, address) = case.candidate()?;
+    let is_own = |(interface, _): &(&Interface, IpAddr)| {
+        endpoint.device.as_ref().is_none_or(|device| *device == interface.name)
+    };
+    let (interface, address) = case.candidates().filter(is_own).last()?;
     let evidence = format!("{} has the address {address}", interface.name);
-    Some(of_endpoint(endpoint, &interface.name, Some(evidence)).with("new", address))
+    let found = of_new_endpoint(endpoint, 0, &interface.name, Some(evidence)).with("new", address);
+    // Without a device, the address can have moved to any interface.
+    Some(if endpoint.device.is_some() { found } else { found.but_likely() })
 }
 
 pub(super) fn address_missing(case: &Case<'_>) -> Option<Found> {
-    let endpoint = without_address(case).filter(|_| case.candidate().is_none())?;
+    let endpoint = without_address(case).filter(|_| address_changed(case).is_none())?;
     Some(of_endpoint(endpoint, "", None))
-}
-
-/// Values for the commands that give the address of an endpoint routes of its own.
-fn with_route(case: &Case<'_>, endpoint: &Endpoint, evidence: String) -> Option<Found> {
-    let interface = case.here.interface_with(endpoint.address)?;
-    let gateway = case.route(endpoint)?.gateway;
-    let via = gateway.map(|gateway| format!("via {gateway} ")).unwrap_or_default();
-    let ip = if endpoint.address.is_ipv4() { "ip" } else { "ip -6" };
-    let found = of_endpoint(endpoint, &interface.name, Some(evidence)).with("peer", case.peer?);
-    Some(found.with("via", via).with("table", 100 + u32::from(endpoint.id)).with("ip", ip))
 }
 
 pub(super) fn no_route(case: &Case<'_>) -> Option<Found> {
     let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
     endpoints.find_map(|endpoint| {
-        let is_up = case.here.interface_with(endpoint.address).is_some_and(|interface| interface.up);
-        let error = case.route(endpoint).filter(|_| is_up)?.next_hop.as_ref().err()?;
-        with_route(case, endpoint, format!("route from {} to {}: {error}", endpoint.address, case.peer?))
+        let interface = case.here.interface_with(endpoint.address).filter(|interface| interface.up)?;
+        let error = case.route(endpoint)?.next_hop.as_ref().err()?;
+        let evidence = format!("route from {} to {}: {error}", endpoint.address, case.peer?);
+        Some(of_endpoint(endpoint, &interface.name, Some(evidence)).with("peer", case.peer?))
     })
 }
 
@@ -148,7 +161,7 @@ pub(super) fn route_over_other_interface(case: &Case<'_>) -> Option<Found> {
         let own = case.here.interface_with(endpoint.address)?;
         let chosen = &case.route(endpoint)?.next_hop.as_ref().ok()?.interface;
         let evidence = format!("route from {} to {}: dev {chosen}", endpoint.address, case.peer?);
-        let found = with_route(case, endpoint, evidence)?.with("other", chosen);
+        let found = of_new_endpoint(endpoint, 0, &own.name, Some(evidence)).with("other", chosen);
         (*chosen != own.name).then_some(found)
     })
 }
@@ -161,22 +174,22 @@ pub(super) fn no_endpoint(case: &Case<'_>) -> Option<Found> {
         all => all.iter().map(shown).collect::<Vec<_>>().join("; "),
     };
     let unused = format!("{} has the address {address}", interface.name);
-    Some(Found::certain(vec![evidence, unused]).with("address", address).with("device", &interface.name))
+    // Whether the interface leads to the peer is not known.
+    Some(Found::likely(vec![evidence, unused]).with("address", address).with("device", &interface.name))
 }
 
 pub(super) fn single_address(case: &Case<'_>) -> Option<Found> {
     let has_other_way = case.endpoints().next().is_some() || were_addresses_announced(case);
     let first = case.first_address().filter(|_| case.client_lacks_path() && !has_other_way)?;
     let found = Found::certain(case.counters(&["MPTcpExtAddAddr"])).with("address", first);
-    let found =
-        if case.is_new() { Found { certainty: Found::likely(Vec::new()).certainty, ..found } } else { found };
+    let found = if case.is_new() { found.but_likely() } else { found };
     case.candidate().is_none().then_some(found)
 }
 
 pub(super) fn no_join_attempted(case: &Case<'_>) -> Option<Found> {
     let endpoint = case.joining().find(|endpoint| case.is_usable(endpoint))?;
-    let is_silent =
-        case.counter("MPJoinSynTx") == 0 && case.here.limits.is_some_and(|limits| limits.subflows > 0);
+    let is_silent = case.known_counter("MPJoinSynTx") == Some(0)
+        && case.here.limits.is_some_and(|limits| limits.subflows > 0);
     let is_asked = case.client_lacks_path() && !case.is_new() && is_silent;
     let evidence = [vec![shown(endpoint)], case.counters(&["MPTcpExtMPJoinSynTx"])].concat();
     is_asked.then(|| Found::likely(evidence).with("address", endpoint.address))

@@ -63,14 +63,14 @@ fn causes(case: &Case<'_>) -> Vec<Cause> {
 }
 
 fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
-    let filled = |text: &str, value_of: fn(&str) -> String| {
-        let fill = |text: String, (name, value): &(&str, String)| {
-            text.replace(&format!("{{{name}}}"), &value_of(value))
-        };
-        found.values.iter().fold(text.to_owned(), fill)
-    };
     let fix = |(on, command): &(Place, &str)| {
-        let command = filled(command, quoted);
+        let command = filled(
+            command,
+            found,
+            |name, value| {
+                if name == "flags" { value.to_owned() } else { quoted(value) }
+            },
+        );
         Fix {
             on: *on,
             command: if *on == Place::Here { inside(&case.here.enter, &command) } else { command },
@@ -78,7 +78,7 @@ fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
     };
     Cause {
         id: row.id,
-        sentence: filled(row.sentence, str::to_owned),
+        sentence: filled(row.sentence, found, |_, value| value.to_owned()),
         certainty: found.certainty,
         evidence: found.evidence.clone(),
         advice: row.advice,
@@ -86,10 +86,22 @@ fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
     }
 }
 
+/// A text of the table with its values. The text is read once, because a value may contain the name of another value in braces.
+fn filled(text: &str, found: &Found, value_of: impl Fn(&str, &str) -> String) -> String {
+    let mut parts = text.split('{');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for (name, rest) in parts.filter_map(|part| part.split_once('}')) {
+        let value = found.values.iter().find(|(known, _)| *known == name);
+        filled.push_str(&value.map_or_else(String::new, |(name, value)| value_of(name, value)));
+        filled.push_str(rest);
+    }
+    filled
+}
+
 /// A value for a command. The owner of a namespace chooses the names of its interfaces, and the kernel allows characters that are special to
-/// a shell. Values that the table composes may contain spaces; names cannot.
+/// a shell.
 pub fn quoted(value: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:@/=-".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:@/=-".contains(&byte);
     if value.bytes().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', r"'\''")) }
 }
 

@@ -2,14 +2,16 @@
 //! Conditions under which joins fail: on the path, at the peer, or in the routing of this host. Most counters are of the whole namespace, so most
 //! of these causes are only likely.
 
-use mpwatch_model::why::answer::Certainty;
+use mpwatch_model::why::facts::Subflow;
 
 use super::case::{Case, Found};
 
 /// Whether the client sent joins and none of them is still without its first retransmission.
 fn joins_failed(case: &Case<'_>) -> bool {
     let is_asked = case.client_lacks_path() && !case.is_new();
-    is_asked && case.counter("MPJoinSynTx") > 0 && case.pending_join() != Some(false)
+    // Kernels before 6.12 do not count joins.
+    let has_tried = case.counter("MPJoinSynTx") > 0 || case.pending_join().is_some();
+    is_asked && has_tried && case.pending_join() != Some(false)
 }
 
 /// Whether a SYN of a join got no answer at all.
@@ -28,25 +30,29 @@ pub(super) fn reverse_path_filter(case: &Case<'_>) -> Option<Found> {
         return None;
     }
     evidence.extend(case.counters(&["TcpExtIPReversePathFilter"]));
-    let certainty = if case.pending_join() == Some(true) { Certainty::Certain } else { Certainty::Likely };
-    Some(Found { certainty, ..Found::likely(evidence) })
+    let found = Found::certain(evidence);
+    Some(if case.pending_joins().any(|join| is_filtered(case, join)) { found } else { found.but_likely() })
+}
+
+/// Whether the strict filter drops the answer to a SYN: the route back to its source is over another interface.
+fn is_filtered(case: &Case<'_>, join: &Subflow) -> bool {
+    let (from, to) = (join.local.ip(), join.remote.ip());
+    let own = case.here.interface_with(from).filter(|own| own.rp_filter == 1 && from.is_ipv4());
+    let route = case.here.route(Some(from), to).or_else(|| case.here.route(None, to));
+    let back = route.and_then(|route| route.next_hop.as_ref().ok());
+    join.retransmits > 0 && own.zip(back).is_some_and(|(own, back)| own.name != back.interface)
 }
 
 pub(super) fn join_unanswered(case: &Case<'_>) -> Option<Found> {
     let peer = case.peer.filter(|_| joins_failed(case) && is_unanswered(case))?;
-    let pending = case
-        .connection
-        .iter()
-        .flat_map(|connection| &connection.subflows)
-        .find(|subflow| subflow.retransmits > 0);
-    let pending = pending.filter(|_| case.pending_join() == Some(true));
+    let pending = case.pending_joins().find(|join| join.retransmits > 0);
     let mut evidence =
         case.counters(&["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "TcpExtTCPSynRetrans"]);
     evidence.extend(pending.map(|join| {
         format!("{} -> {}: SYN retransmitted {} times", join.local, join.remote, join.retransmits)
     }));
-    let certainty = if pending.is_some() { Certainty::Certain } else { Certainty::Likely };
-    let found = Found { certainty, ..Found::likely(evidence) };
+    let found = Found::certain(evidence);
+    let found = if pending.is_some() { found } else { found.but_likely() };
     let from = pending
         .map(|join| join.local.ip())
         .or_else(|| case.joining().next().map(|endpoint| endpoint.address));

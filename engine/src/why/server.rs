@@ -4,7 +4,7 @@
 use mpwatch_model::why::facts::Endpoint;
 
 use super::case::{Case, Found};
-use super::client::{enough, of_endpoint};
+use super::client::{enough, of_new_endpoint};
 
 pub(super) fn refuses_joins(case: &Case<'_>) -> Option<Found> {
     let is_zero = case.here.limits.is_some_and(|limits| limits.subflows == 0);
@@ -31,7 +31,8 @@ pub(super) fn subflow_endpoint(case: &Case<'_>) -> Option<Found> {
     let announces = case.here.endpoints.iter().any(|endpoint| endpoint.has(Endpoint::SIGNAL));
     let endpoint = case.joining().next().filter(|_| case.server_lacks_path() && !announces)?;
     let interface = case.here.interface_with(endpoint.address)?;
-    Some(of_endpoint(endpoint, &interface.name, None))
+    // The host can be a client of other servers, too.
+    Some(of_new_endpoint(endpoint, Endpoint::SIGNAL, &interface.name, None).but_likely())
 }
 
 pub(super) fn announcement_not_echoed(case: &Case<'_>) -> Option<Found> {

@@ -103,7 +103,7 @@ pub static CAUSES: &[Row] = rows! {
     "endpoint-without-subflow", Client, client::endpoint_without_subflow,
         "the endpoint {address} lacks the flag `subflow`, so this host opens no subflow from it",
         Here "ip mptcp endpoint delete id {id}",
-        Here "ip mptcp endpoint add {address} dev {device} id {id} subflow";
+        Here "ip mptcp endpoint add {address} dev {device} id {id} {flags}";
     "interface-down", Client, client::interface_down,
         "the interface {device} of the endpoint {address} is down",
         Here "ip link set dev {device} up";
@@ -113,18 +113,18 @@ pub static CAUSES: &[Row] = rows! {
     "address-changed", Client, client::address_changed,
         "no interface has the address {address} of the endpoint {id}; {device} has {new}",
         Here "ip mptcp endpoint delete id {id}",
-        Here "ip mptcp endpoint add {new} dev {device} id {id} subflow";
+        Here "ip mptcp endpoint add {new} dev {device} id {id} {flags}";
     "address-missing", Client, client::address_missing,
         "no interface has the address {address} of the endpoint {id}"
         => "add the address to an interface, or delete the endpoint and add one with an existing address";
     "no-route", Client, client::no_route,
-        "there is no route from the endpoint {address} to {peer}",
-        Here "{ip} route replace default {via}dev {device} table {table}",
-        Here "{ip} rule add from {address} table {table}";
+        "there is no route from the endpoint {address} to {peer}"
+        => "give the address a route of its own, in a routing table T that nothing else uses: ip route add default via GATEWAY dev DEVICE table T; ip rule add from ADDRESS table T";
     "route-over-other-interface", Client, client::route_over_other_interface,
-        "packets from the endpoint {address} leave through {other} instead of {device}, so both subflows use the same path",
-        Here "{ip} route replace default {via}dev {device} table {table}",
-        Here "{ip} rule add from {address} table {table}";
+        "packets from the endpoint {address} leave through {other} instead of {device}, so both subflows use the same path"
+        => "if the interface has a route to the peer, the command is enough; otherwise give the address a route of its own, in a routing table T that nothing else uses: ip route add default via GATEWAY dev DEVICE table T; ip rule add from ADDRESS table T",
+        Here "ip mptcp endpoint delete id {id}",
+        Here "ip mptcp endpoint add {address} dev {device} id {id} {flags}";
     "no-endpoint", Client, client::no_endpoint,
         "no endpoint tells the kernel to open a subflow from {address} ({device})",
         Here "ip mptcp endpoint add {address} dev {device} subflow";
@@ -170,7 +170,7 @@ pub static CAUSES: &[Row] = rows! {
     "subflow-endpoint-at-server", Server, server::subflow_endpoint,
         "the endpoint {address} has the flag `subflow`, with which this server connects to the client, where nothing listens",
         Here "ip mptcp endpoint delete id {id}",
-        Here "ip mptcp endpoint add {address} dev {device} id {id} signal";
+        Here "ip mptcp endpoint add {address} dev {device} id {id} {flags}";
     "announcement-not-echoed", Server, server::announcement_not_echoed,
         "the client did not confirm the announced address: a device on the path removes ADD_ADDR, or the client does not handle it"
         => "capture packets at both ends and compare the TCP options";

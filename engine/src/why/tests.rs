@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use mpwatch_model::id::Token;
 use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
 use mpwatch_model::why::answer::Answer;
-use mpwatch_model::why::facts::{Connection, Endpoint, Interface, Limits, Namespace, Subflow};
+use mpwatch_model::why::facts::{
+    Connection, Endpoint, Interface, Limits, Namespace, NextHop, Route, Subflow,
+};
 
 use super::table::{CAUSES, Group};
 use super::{Case, explain};
@@ -170,6 +172,53 @@ fn a_connection_within_the_host_needs_no_second_path() {
     let here = Namespace { endpoints: Vec::new(), ..host() };
     let local = Case { here: &here, connection: None, peer: Some(SECOND.into()) };
     assert!(explain(&[local])[0].causes.is_empty());
+}
+
+/// Two names must not complete each other: a value is not searched for values.
+#[test]
+fn a_name_in_braces_is_only_a_name() {
+    let mut here = host();
+    here.interfaces[1].name = "{other}".to_owned();
+    let next_hop = |interface: &str| Ok(NextHop { interface: interface.to_owned(), source: None });
+    let from = |from: Option<[u8; 4]>, interface: &str| Route {
+        from: from.map(IpAddr::from),
+        to: SERVER.into(),
+        next_hop: next_hop(interface),
+    };
+    here.routes = vec![from(None, "eth0"), from(Some(SECOND), ";reboot;")];
+    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let cause = &answers[0].causes[0];
+    assert_eq!(cause.id, "route-over-other-interface");
+    assert_eq!(cause.fix[1].command, "ip mptcp endpoint add 10.2.0.1 dev '{other}' id 2 subflow");
+}
+
+#[test]
+fn a_counter_that_the_kernel_lacks_is_no_evidence() {
+    let mut client = connection(Role::Client);
+    let silent = counting(host(), &[("MPJoinSynTx", 0)]);
+    assert_eq!(ids(&silent, Some(&client)), ["no-join-attempted"]);
+    assert_eq!(ids(&host(), Some(&client)), Vec::<&str>::new());
+    client.subflows.push(Subflow { state: TcpState::SynSent, retransmits: 2, ..client.subflows[0] });
+    assert_eq!(ids(&host(), Some(&client)), ["join-unanswered"]);
+}
+
+#[test]
+fn an_endpoint_that_is_added_again_keeps_its_flags() {
+    let mut here = host();
+    here.endpoints[0] = Endpoint {
+        address: [10, 2, 0, 9].into(),
+        device: Some("eth1".to_owned()),
+        flags: Endpoint::SUBFLOW | Endpoint::BACKUP,
+        ..here.endpoints[0].clone()
+    };
+    // A bridge of containers is not where the address went.
+    here.interfaces.push(interface("zz-bridge", [172, 17, 0, 1]));
+    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let cause = &answers[0].causes[0];
+    assert_eq!(
+        (cause.id, cause.fix[1].command.as_str()),
+        ("address-changed", "ip mptcp endpoint add 10.2.0.1 dev eth1 id 2 subflow backup")
+    );
 }
 
 #[test]

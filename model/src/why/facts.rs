@@ -189,8 +189,6 @@ pub struct Route {
     pub to: IpAddr,
     /// The next hop, or the kernel's error.
     pub next_hop: Result<NextHop, String>,
-    /// Gateway of the routes over the interface that has the source address. `None`: there is none, or the destination is on the link.
-    pub gateway: Option<IpAddr>,
 }
 
 /// The next hop of a route.
