@@ -12,7 +12,7 @@ enum mpw_limit {
 	MPW_RTT_LOWEST_OCTAVE = 4,
 	MPW_RTT_MAX_US = (1 << 24) - 1,
 	MPW_WORK_PER_PACKET = 32,     /* work units of a packet; a KiB of payload is 1 unit */
-	MPW_STALLS = 4,		      /* kept per subflow; a new stall overwrites the oldest */
+	MPW_STALLS = 4,		      /* kept per subflow: the longest since the last snapshot */
 	MPW_STALL_UNUSED = 2,	      /* mpw_stall.unacked: nothing in flight */
 	MPW_MIN_STALL_NS = 100000000, /* half of the shortest retransmission timeout */
 	MPW_MIN_WINDOW = 1280, /* smaller windows admit no segment, even at IPv6's minimum MTU */
@@ -80,6 +80,10 @@ enum mpw_subflow_flag {
 	MPW_SF_FIN_RECEIVED = 1u << 23,
 	/* The SYN that was answered had no MP_CAPABLE, because the kernel omits the option after unanswered SYNs that had it. */
 	MPW_SF_OPTION_OMITTED = 1u << 26,
+	/* The peer has acknowledged the join, so that the kernel sends data on the subflow. */
+	MPW_SF_FULLY_ESTABLISHED = 1u << 28,
+	/* When it closed, both ends of its connection had acknowledged the DATA_FIN of the other end. */
+	MPW_SF_CLOSED_IN_ORDER = 1u << 27,
 	/* An MPW_SF_RM_ADDR_* flag, shifted left by this, marks a REMOVE_ADDR that is older than the subflow. Only BPF programs use it. */
 	MPW_SF_OLD_RM_ADDR_SHIFT = 10,
 };
@@ -295,14 +299,12 @@ struct mpw_observed {
 	struct mpw_address remote;
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */
 	struct mpw_owner owner;
-	struct mpw_stall stalls[MPW_STALLS];
+	struct mpw_stall stalls[MPW_STALLS]; /* in any order */
 	__u32 flags; /* enum mpw_subflow_flag */
 	/* Number of times that this socket has connected again. */
 	__u32 generation;
 	/* 0: unknown. */
 	__u32 handshake_us;
-	/* Stalls so far; stall n is in stalls[n % MPW_STALLS]. */
-	__u32 stall_count;
 	/* Segments retransmitted, by cause. Segments without a known cause are only in total_retrans. */
 	__u32 retrans_fast;
 	__u32 retrans_timeout;
@@ -318,7 +320,7 @@ struct mpw_observed {
 	/* Retransmission timeouts in a row, and probes (keepalive, closed window) without an answer. */
 	__u8 backoff;
 	__u8 probes;
-	__u8 _reserved[1];
+	__u8 _reserved[5];
 	__u8 ifname[MPW_NAME_LEN];
 	/* Interface through which the last segments arrived. All zero: unknown. */
 	__u8 incoming_ifname[MPW_NAME_LEN];

@@ -143,7 +143,9 @@ fn a_healthy_connection_says_so_and_a_single_path_is_a_problem_only_for_a_long_f
     assert_eq!(texts(&fixture::connection(1, 2)), [healthy]);
     let mut single = fixture::connection(1, 1);
     assert!(texts(&single)[0].starts_with("! long flow over one path only: no second subflow joined"));
-    single.flow_class = FlowClass::Short;
+    single.state = TcpState::FinWait2;
+    assert!(!texts(&single).iter().any(|text| text.contains("one path only")), "no subflow can join");
+    (single.state, single.flow_class) = (TcpState::Established, FlowClass::Short);
     assert!(texts(&single)[0].starts_with("· one path only"));
     assert_eq!(
         texts(&fixture::closed(1))[1],

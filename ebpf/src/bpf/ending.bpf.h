@@ -34,6 +34,22 @@ static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct 
 }
 
 /*
+ * Whether this host and its peer have acknowledged each other's DATA_FIN. In TCP_CLOSE, write_seq includes a DATA_FIN unless this host aborted
+ * the connection, which kernels that lack `fastclosing` do not report.
+ */
+static __always_inline bool is_closed_in_order(struct mptcp_sock *msk)
+{
+	__u8 msk_state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
+	__u64 fin_received = READ(msk, rcv_data_fin_seq);
+
+	if (!bpf_core_field_exists(msk->fastclosing) || READ_BITS(msk, fastclosing))
+		return false;
+	return (msk_state == TCP_CLOSE || has_queued_fin(msk_state)) &&
+	       READ(msk, snd_una) == READ(msk, write_seq) && fin_received &&
+	       READ(msk, ack_seq) == fin_received + 1;
+}
+
+/*
  * A REMOVE_ADDR may arrive before or after the FIN that it causes, so the lists are checked when the subflow is closed. A REMOVE_ADDR that is
  * older than the subflow does not explain a reset, but explains a FIN, because the address was then probably removed a second time. If the peer
  * sent MP_FASTCLOSE on one subflow, the kernel resets the other subflows, possibly before the peer's own resets arrive.
@@ -47,6 +63,8 @@ static __noinline int note_cause(struct mpw_observed *observed, struct mptcp_soc
 	observed->flags |= removed;
 	if (bpf_core_field_exists(msk->rcv_fastclose) && READ_BITS(msk, rcv_fastclose))
 		observed->flags |= MPW_SF_RST_RECEIVED;
+	else if (is_closed_in_order(msk))
+		observed->flags |= MPW_SF_CLOSED_IN_ORDER;
 	return 0;
 }
 

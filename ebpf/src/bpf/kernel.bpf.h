@@ -242,6 +242,8 @@ struct tcp_sock {
 	__u32 rcv_tstamp; /* ticks at the last ACK */
 	__u32 lost;
 	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 lsndtime; /* tick of the last transmission of data */
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;
@@ -317,6 +319,7 @@ struct mptcp_sock {
 	__u32 token;
 	unsigned long flags;
 	bool rcv_fastclose;
+	__u8 fastclosing : 1;
 	struct list_head conn_list;
 	__u32 notsent_lowat; /* 6.9 and later; shows which bit means fallback */
 	struct mptcp_pm_data pm;
@@ -333,6 +336,7 @@ struct mptcp_subflow_context {
 	__u32 mp_join : 1;
 	__u32 backup : 1;
 	__u32 stale : 1;
+	bool fully_established; /* a bit up to 6.12 */
 	__s16 local_id;
 	__u8 remote_id;
 	__u8 reset_reason : 4;

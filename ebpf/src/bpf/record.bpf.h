@@ -181,7 +181,7 @@ static __always_inline void read_interfaces(struct mpw_observed *observed, struc
 
 #define CONTEXT_FLAGS                                                                     \
 	(MPW_SF_MP_CAPABLE | MPW_SF_MP_JOIN | MPW_SF_ASKED_JOIN | MPW_SF_BACKUP_BY_PEER | \
-	 MPW_SF_BACKUP_BY_US | MPW_SF_STALE)
+	 MPW_SF_BACKUP_BY_US | MPW_SF_STALE | MPW_SF_FULLY_ESTABLISHED)
 
 static __noinline int read_context(struct mpw_observed *observed, struct tcp_sock *tp)
 {
@@ -196,6 +196,7 @@ static __noinline int read_context(struct mpw_observed *observed, struct tcp_soc
 	flags |= READ_BITS(subflow, backup) ? MPW_SF_BACKUP_BY_PEER : 0;
 	flags |= READ_BITS(subflow, request_bkup) ? MPW_SF_BACKUP_BY_US : 0;
 	flags |= READ_BITS(subflow, stale) ? MPW_SF_STALE : 0;
+	flags |= READ_BITS(subflow, fully_established) ? MPW_SF_FULLY_ESTABLISHED : 0;
 	observed->flags = (observed->flags & ~CONTEXT_FLAGS) | flags;
 	observed->local.id = subflow_local_id(subflow);
 	observed->remote.id = READ(subflow, remote_id);

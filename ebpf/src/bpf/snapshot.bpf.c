@@ -137,6 +137,7 @@ int read_subflows(struct bpf_iter__bpf_sk_storage_map *ctx)
 	if (bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		return 0;
 	state->snapshot_hash = hash;
+	state->stalls_read_ns = now;
 	state->reported.sent = record->tcp.payload_sent;
 	state->reported.received = record->tcp.bytes_received;
 	return 0;

@@ -6,17 +6,35 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 
-/* Records the interval without progress from observed->progress_ns to `to`, if it is long enough. */
-static __always_inline void note_stall(struct mpw_observed *observed, __u64 to, __u32 unacked)
+/*
+ * Records the interval without progress from observed->progress_ns to `to`, if it is long enough, in place of a shorter or reported stall. A
+ * global function, so that the verifier checks it only once.
+ */
+__noinline int note_stall(struct subflow_state *state, __u64 to, __u32 unacked)
 {
-	struct mpw_stall *stall = &observed->stalls[observed->stall_count % MPW_STALLS];
+	struct mpw_stall *stall, *place = NULL;
+	__u64 from, length, least;
 
-	if (!observed->progress_ns || to <= observed->progress_ns + MPW_MIN_STALL_NS)
-		return;
-	stall->from_ns = observed->progress_ns;
-	stall->to_ns = to;
-	stall->unacked = unacked;
-	observed->stall_count++;
+	if (!state)
+		return 0;
+	from = state->observed.progress_ns;
+	if (!from || to <= from + MPW_MIN_STALL_NS)
+		return 0;
+	least = to - from;
+	for (int i = 0; i < MPW_STALLS; i++) {
+		stall = &state->observed.stalls[i];
+		length = stall->to_ns > state->stalls_read_ns ? stall->to_ns - stall->from_ns : 0;
+		if (length < least) {
+			least = length;
+			place = stall;
+		}
+	}
+	if (!place)
+		return 0;
+	place->from_ns = from;
+	place->to_ns = to;
+	place->unacked = unacked;
+	return 0;
 }
 
 /* Whether payload is unacknowledged. The DATA_FIN of a closing connection is not payload, but takes up one sequence number. */
@@ -39,6 +57,32 @@ static __always_inline bool has_failed_before(struct tcp_sock *tp, __u64 from, _
 	return missed > 3 && missed < 16 && now + 1600000000 < from + (200000000ull << missed);
 }
 
+/* Boot-clock time of a timer tick. */
+static __always_inline __u64 tick_time(__u32 tick, __u64 now)
+{
+	return now - (__u64)((__u32)bpf_jiffies64() - tick) * settings.tick_ns;
+}
+
+/*
+ * Since when a subflow has data in flight; 0: it has none. The kernel's time includes the time in which the sender held back the data (TCP_CORK,
+ * pacing), which ends with a single packet. With a backoff, data waits although it is not in flight: this host refuses it. `sock`: a struct
+ * tcp_sock. A global function, as note_stall().
+ */
+__noinline __u64 in_flight_since(__u64 sock, __u64 from, __u64 now)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sock;
+	__u64 since = tick_time(READ(tp, chrono_start), now);
+	__u32 packets = READ(tp, packets_out);
+
+	if (!READ_BITS(tp, chrono_type) || has_failed_before(tp, from, now))
+		return 0;
+	if (now - from <= MPW_MIN_STALL_NS || packets > 1)
+		return since;
+	if (packets)
+		return READ(tp, retrans_out) ? since : tick_time(READ(tp, lsndtime), now);
+	return READ(tp, inet_conn.icsk_backoff) ? since : 0;
+}
+
 /* Maximum number of subflows that are checked per connection. The kernel allows up to 64. */
 #define MAX_SUBFLOWS 16
 
@@ -51,20 +95,18 @@ static __noinline __u64 waiting_since(struct mptcp_sock *msk, __u64 from, __u64 
 {
 	struct list_head *end = __builtin_preserve_access_index(&msk->conn_list);
 	struct list_head *node = READ(msk, conn_list.next);
-	__u32 ticks = bpf_jiffies64();
 	struct mptcp_subflow_context *subflow;
 	__u64 since, first = now;
-	struct tcp_sock *tp;
+	struct tcp_sock *tp = NULL;
 
 	for (int i = 0; i < MAX_SUBFLOWS && node && node != end; i++) {
 		subflow = (void *)node - bpf_core_field_offset(struct mptcp_subflow_context, node);
 		node = READ(subflow, node.next);
-		tp = (struct tcp_sock *)READ(subflow, tcp_sock);
-		if (!READ_BITS(tp, chrono_type))
+		/* A helper call yields a number. The verifier rejects a pointer to kernel memory as an argument of a global function. */
+		bpf_core_read(&tp, sizeof(tp), &subflow->tcp_sock);
+		since = in_flight_since((__u64)tp, from, now);
+		if (!since)
 			continue;
-		if (has_failed_before(tp, from, now))
-			continue;
-		since = now - (__u64)(ticks - READ(tp, chrono_start)) * settings.tick_ns;
 		if (since > from && since < first)
 			first = since;
 		else if (since <= from && beyond &&
@@ -117,7 +159,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 		since = waiting_since(msk, at, now, beyond);
 	if (snd_una != state->progress_seq) {
 		state->progress_seq = snd_una;
-		note_stall(observed, at, observed->flags & MPW_SF_UNACKED && !was_limited);
+		note_stall(state, at, observed->flags & MPW_SF_UNACKED && !was_limited);
 		observed->progress_ns = at;
 		if (is_payload_unacked(msk, snd_una))
 			observed->flags |= MPW_SF_UNACKED;
@@ -127,7 +169,7 @@ static __always_inline void update_progress(struct subflow_state *state, struct 
 	if (since > at && since > observed->progress_ns) {
 		/* Progress was made on another subflow. */
 		if (beyond > 0)
-			note_stall(observed, since, MPW_STALL_UNUSED);
+			note_stall(state, since, MPW_STALL_UNUSED);
 		observed->progress_ns = since;
 		observed->flags |= MPW_SF_UNACKED;
 	}

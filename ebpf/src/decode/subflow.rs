@@ -65,7 +65,6 @@ pub(super) fn subflow(
                 flags,
                 generation,
                 handshake_us,
-                stall_count,
                 retrans_fast,
                 retrans_timeout,
                 retrans_probe,
@@ -91,14 +90,11 @@ pub(super) fn subflow(
 ) -> SubflowRecord {
     let flag = |bit: u32| flags & bit != 0;
     let join = flag(abi::MPW_SF_MP_JOIN);
-    // TCP may be established although the peer refuses the MP_JOIN, or resets the subflow instead of acknowledging the join. An
-    // MP_FASTCLOSE may end a joined subflow with as few segments, so the time decides: two round trips, and 10 ms for a busy peer.
-    let limit_ns = 2_000 * u64::from(handshake_us) + 10_000_000;
-    let is_soon = closed_ns.saturating_sub(established_ns) <= limit_ns;
-    let is_refused = is_soon && flag(abi::MPW_SF_RST_RECEIVED) && raw_tcp.segs_in <= 2;
-    let is_usable =
-        if join { !is_refused || flag(abi::MPW_SF_PASSIVE) } else { !flag(abi::MPW_SF_ASKED_JOIN) };
+    // TCP may be established although the peer refuses the MP_JOIN, or never acknowledges the join.
+    let is_usable = if join { flag(abi::MPW_SF_FULLY_ESTABLISHED) } else { !flag(abi::MPW_SF_ASKED_JOIN) };
     let established = nanos(established_ns).filter(|_| is_usable);
+    let state = TcpState::from_kernel(state);
+    let is_joining = join && !is_usable && state != TcpState::Close;
     let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
     let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
@@ -121,7 +117,7 @@ pub(super) fn subflow(
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
         waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
-        stalls: stalls(raw_stalls, stall_count),
+        stalls: stalls(raw_stalls),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
         retransmits_probe: retrans_probe,
@@ -137,7 +133,7 @@ pub(super) fn subflow(
         interface: (ifindex != 0).then(|| Interface { index: ifindex, name: Name::from_kernel(ifname) }),
         incoming_interface: (incoming_ifname[0] != 0).then(|| Name::from_kernel(incoming_ifname)),
         owner: owner(raw_owner),
-        state: TcpState::from_kernel(state),
+        state: if is_joining { TcpState::SynSent } else { state },
         error,
         reset_reason,
         tcp_header: tcp_header_bytes,
@@ -172,6 +168,7 @@ fn end(flags: u32) -> EndFlags {
         removed_by_us: flag(abi::MPW_SF_RM_ADDR_SENT),
         never_established: flag(abi::MPW_SF_NEVER_ESTABLISHED),
         fin_received: flag(abi::MPW_SF_FIN_RECEIVED),
+        in_order: flag(abi::MPW_SF_CLOSED_IN_ORDER),
     }
 }
 
@@ -231,12 +228,12 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts
     }
 }
 
-/// Oldest first: stall n is at n modulo the size of the array.
-fn stalls(raw: [abi::mpw_stall; STALLS], count: u32) -> Vec<Stall> {
-    let count = count as usize;
-    (count.saturating_sub(STALLS)..count)
-        .map(|n| {
-            let abi::mpw_stall { from_ns, to_ns, unacked, _reserved } = raw[n % STALLS];
+/// Oldest first.
+fn stalls(mut raw: [abi::mpw_stall; STALLS]) -> Vec<Stall> {
+    raw.sort_by_key(|stall| stall.from_ns);
+    let stalls = raw.into_iter().filter(|stall| stall.to_ns != 0);
+    stalls
+        .map(|abi::mpw_stall { from_ns, to_ns, unacked, _reserved }| {
             let unacked = (unacked != abi::MPW_STALL_UNUSED).then_some(unacked != 0);
             Stall { from: Nanos(from_ns), to: Nanos(to_ns), unacked }
         })
@@ -248,48 +245,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stalls_are_in_order_after_the_array_wrapped() {
-        let mut raw = [abi::mpw_stall::default(); STALLS];
-        for n in 2..6_u32 {
-            raw[n as usize % STALLS].from_ns = n.into();
-        }
-        let order: Vec<u64> = stalls(raw, 6).iter().map(|stall| stall.from.0).collect();
-        assert_eq!(order, [2, 3, 4, 5]);
+    fn stalls_are_in_order_of_time() {
+        let stall = |from_ns, to_ns| abi::mpw_stall { from_ns, to_ns, ..Default::default() };
+        let raw = [stall(5, 9), stall(2, 3), stall(0, 0), stall(3, 5)];
+        let order: Vec<u64> = stalls(raw).iter().map(|stall| stall.from.0).collect();
+        assert_eq!(order, [2, 3, 5], "an empty place is not a stall");
     }
 
     #[test]
-    fn a_join_that_is_reset_before_it_is_acknowledged_is_not_established() {
-        let is_established = |flags, closed_ns, segs_in| {
-            let flags = flags | abi::MPW_SF_MP_JOIN;
-            let observed = abi::mpw_observed {
-                established_ns: 1,
-                handshake_us: 20_000,
-                closed_ns,
-                flags,
-                ..Default::default()
-            };
-            let tcp = abi::mpw_tcp { segs_in, ..Default::default() };
-            subflow(abi::mpw_subflow { observed, tcp, ..Default::default() }).established.is_some()
+    fn a_join_is_established_once_the_peer_has_acknowledged_it() {
+        let decoded = |flags, state| {
+            let observed = abi::mpw_observed { established_ns: 1, flags, ..Default::default() };
+            let record = subflow(abi::mpw_subflow { observed, state, ..Default::default() });
+            (record.established.is_some(), record.state)
         };
-        let reset = abi::MPW_SF_RST_RECEIVED;
-        assert!(!is_established(reset, 21_000_000, 2));
-        assert!(is_established(reset, 21_000_000, 3), "acknowledged, and reset later");
-        assert!(is_established(reset, 60_000_000, 2), "MP_FASTCLOSE on another subflow");
-        assert!(is_established(reset | abi::MPW_SF_PASSIVE, 21_000_000, 2), "accepted here");
-        assert!(is_established(0, 0, 1), "not acknowledged yet");
-    }
-
-    #[test]
-    fn times_of_a_damaged_record_do_not_overflow() {
-        let flags = abi::MPW_SF_MP_JOIN | abi::MPW_SF_RST_RECEIVED;
-        let observed = abi::mpw_observed {
-            established_ns: u64::MAX,
-            handshake_us: u32::MAX,
-            closed_ns: u64::MAX,
-            flags,
-            ..Default::default()
-        };
-        assert_eq!(subflow(abi::mpw_subflow { observed, ..Default::default() }).established, None);
+        let (established, closed) = (1, 7);
+        let join = abi::MPW_SF_MP_JOIN | abi::MPW_SF_ASKED_JOIN;
+        let acknowledged = join | abi::MPW_SF_FULLY_ESTABLISHED;
+        assert_eq!(decoded(join, established), (false, TcpState::SynSent));
+        assert_eq!(decoded(acknowledged, established), (true, TcpState::Established));
+        assert_eq!(decoded(join | abi::MPW_SF_RST_RECEIVED, closed), (false, TcpState::Close));
+        assert_eq!(decoded(abi::MPW_SF_MP_CAPABLE, established), (true, TcpState::Established));
     }
 
     /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the BPF programs.

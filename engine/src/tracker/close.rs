@@ -3,6 +3,7 @@
 
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
+use mpwatch_model::unit::Nanos;
 
 // errno values of Linux. They are the same on all architectures that mpwatch supports.
 const EACCES: u32 = 13;
@@ -14,14 +15,30 @@ const ECONNREFUSED: u32 = 111;
 const EHOSTDOWN: u32 = 112;
 const EHOSTUNREACH: u32 = 113;
 
-/// The reason for the end of a subflow, from the strongest evidence.
-pub(super) fn reason(record: &SubflowRecord) -> CloseReason {
+/// Maximum time between the end of a connection and the end of a subflow that was closed with it (`model::flow::outage` has the same limit).
+const SAME_END: Nanos = Nanos(100_000_000);
+
+/// The reason for the end of a subflow, from the strongest evidence. `connection_closed`: when its connection closed.
+pub(super) fn reason(record: &SubflowRecord, connection_closed: Option<Nanos>) -> CloseReason {
     let has_connected = record.seen_open && !record.passive && !record.end.never_established;
     let EndFlags { reset_sent, reset_received, .. } = record.end;
-    if record.mp_join && record.established.is_none() && has_connected && (reset_sent || reset_received) {
-        return if reset_received { CloseReason::Refused } else { CloseReason::OptionRemoved };
+    if record.mp_join && record.established.is_none() && has_connected {
+        return match (reset_received, reset_sent) {
+            (true, _) => CloseReason::Refused,
+            (false, true) => CloseReason::OptionRemoved,
+            (false, false) => CloseReason::Unanswered,
+        };
     }
-    if is_unsent(record) { CloseReason::NotSent } else { reason_for(record.error, record.end) }
+    if is_unsent(record) {
+        return CloseReason::NotSent;
+    }
+    // After an orderly close, the kernel resets a subflow that receives data. A late reset may be the only sign that the path has failed.
+    let with_end = connection_closed.zip(record.closed).is_some_and(|(end, at)| at < end + SAME_END);
+    let is_orderly = record.end.in_order && !record.end.alone && with_end;
+    match reason_for(record.error, record.end) {
+        CloseReason::ResetSent | CloseReason::ResetReceived if is_orderly => CloseReason::Fin,
+        reason => reason,
+    }
 }
 
 /// Whether connect failed before the kernel sent a SYN.

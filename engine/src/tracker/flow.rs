@@ -152,6 +152,7 @@ impl Flow {
             self.socket.is_final = true;
             self.closed = record.closed.or(Some(record.at));
             self.timeline.traced(record.closed.unwrap_or(record.at), TimelineEvent::Closed);
+            (0..self.subflows.len()).for_each(|index| self.note_end(index));
         }
         self.note_fallback(record.at);
     }
@@ -203,7 +204,7 @@ impl Flow {
     /// Adds the end of a subflow to the timeline, or corrects its reason.
     fn note_end(&mut self, index: usize) {
         let subflow = &mut self.subflows[index];
-        if subflow.note_end() {
+        if subflow.note_end(self.closed) {
             self.report_end(index);
         } else if let (Some((_, reason)), id) = (subflow.end, subflow.record.id) {
             self.timeline.correct_reason(id, reason);

@@ -104,7 +104,8 @@ impl Flow {
         if acked.is_none() || acked != self.delivered || unacked == Bytes(0) || is_new {
             (self.delivered, self.delivered_at) = (acked, now);
         }
-        let delivered_at = self.delivered_at.max(self.calm_at);
+        // After a receiver's pause, the kernel may send nothing until its retransmission timer expires.
+        let delivered_at = self.delivered_at.max(self.calm_at).max(self.limited_at + LIMIT_ENDS);
         let answered = self.in_flight().filter_map(|subflow| subflow.record.waiting.last_ack).max();
         let unanswered = answered.map_or(silent, |at| ticks.suspensions.awake(at, read_at));
         let evidence = ConnectionEvidence {

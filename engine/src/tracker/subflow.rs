@@ -77,11 +77,11 @@ impl SubflowState {
         self.seen.note();
     }
 
-    /// Derives the end from the record. Returns whether the end is new.
-    pub(super) fn note_end(&mut self) -> bool {
+    /// Derives the end from the record. `connection_closed`: when the connection closed. Returns whether the end is new.
+    pub(super) fn note_end(&mut self, connection_closed: Option<Nanos>) -> bool {
         let Some(closed) = self.record.closed else { return false };
         let known = self.end.is_some();
-        self.end = Some((closed, close::reason(&self.record)));
+        self.end = Some((closed, close::reason(&self.record, connection_closed)));
         !known
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finds problems and facts in a report or a connection.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::flow::class::FlowClass;
 use crate::flow::connection::Connection;
@@ -17,6 +17,9 @@ use super::fact::{DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage};
 
 /// Maximum time that a connection may wait for the answer to a SYN, or for its second subflow, seconds.
 const JOIN_DEADLINE: f64 = 3.0;
+
+/// The kernel's first timeout of a SYN.
+const SYN_TIMEOUT: SignedDuration = SignedDuration::from_secs(1);
 
 /// A path is slow if its median RTT is at least `SLOW_RTT`, and at least `SLOW_FACTOR` times the shortest median RTT. A slow path can slow
 /// the connection down: the receiver buffers data of the other paths until the slow path has delivered its data, and the buffer fills.
@@ -109,8 +112,9 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
         return Some(Fact::NotConnected(reason));
     }
     let reset = subflows.find(|subflow| {
-        outage::closed_with_connection(connection, subflow)
-            || outage::removed_with_connection(connection, subflow)
+        !outage::is_reset_late(connection, subflow)
+            && (outage::closed_with_connection(connection, subflow)
+                || outage::removed_with_connection(connection, subflow))
     })?;
     Some(Fact::Aborted { by_this_host: reset.closed?.reason != CloseReason::ResetReceived })
 }
@@ -118,9 +122,9 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
 /// The reason for which the handshake of a subflow failed. `None`: it succeeded, or may still succeed.
 fn handshake_failure(connection: &Connection, subflow: &Subflow) -> Option<CloseReason> {
     let waits_since = subflow.created_at.filter(|_| subflow.state == TcpState::SynSent);
-    let is_late = waits_since.zip(connection.read_at()).is_some_and(|(since, now)| {
-        connection.is_open() && now.duration_since(since).as_secs_f64() > JOIN_DEADLINE
-    });
+    let is_late = waits_since
+        .zip(connection.read_at())
+        .is_some_and(|(since, now)| now.duration_since(since).as_secs_f64() > JOIN_DEADLINE);
     let reason = subflow.closed.map(|closed| closed.reason).filter(|_| !subflow.is_path());
     reason.or(is_late.then_some(CloseReason::Unanswered))
 }
@@ -132,6 +136,11 @@ fn failed_joins(connection: &Connection) -> Vec<Fact> {
         let Some(reason) = handshake_failure(connection, subflow).filter(|_| !subflow.initial) else {
             continue;
         };
+        // The connection closed before the answer was due.
+        let lasted = subflow.created_at.zip(subflow.closed).map(|(since, end)| end.at.duration_since(since));
+        if reason == CloseReason::Unanswered && lasted.is_some_and(|lasted| lasted < SYN_TIMEOUT) {
+            continue;
+        }
         if let Some(earlier) = found.iter_mut().find(|earlier| earlier.reason == reason) {
             earlier.others += 1;
             continue;
@@ -183,7 +192,10 @@ fn slow_path(connection: &Connection) -> Option<Fact> {
 }
 
 fn single_path(connection: &Connection) -> Option<Fact> {
+    // After an end has closed its direction (DATA_FIN), no subflow can join.
+    let can_join = connection.state == TcpState::Established || !connection.is_open();
     if connection.carried_by() != CarriedBy::Mptcp
+        || !can_join
         || connection.subflows.iter().filter(|subflow| subflow.is_path()).count() != 1
     {
         return None;

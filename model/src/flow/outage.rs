@@ -18,7 +18,7 @@ const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
 const MIN_RECOVERY: i128 = 10_000_000_000;
 /// Maximum gap between two stalls of one outage, nanoseconds: a shorter gap carries hardly any payload.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds.
+/// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds (the tracker has the same limit).
 const SAME_END: i128 = 100_000_000;
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO: Micros = Micros(200_000);
@@ -188,9 +188,13 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
 
 /// Whether a subflow was reset well after the connection had closed normally. Its path may have failed, which only the sender notices.
 pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
+    is_reset_late(connection, subflow) && closed_normally(connection) && !has_failed(connection, subflow)
+}
+
+/// Whether a subflow was reset well after the end of the connection.
+pub fn is_reset_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    let is_late = is_reset(closed.reason) && between(end, closed.at) >= SAME_END;
-    is_late && closed_normally(connection) && !has_failed(connection, subflow)
+    is_reset(closed.reason) && between(end, closed.at) >= SAME_END
 }
 
 /// Whether a subflow of the connection was closed with a FIN, so that no reset ended the connection.

@@ -73,7 +73,8 @@ crate::words! {
 json_words! {
     /// Why a subflow ended.
     pub enum CloseReason {
-        /// Both ends closed the subflow with a FIN, as part of closing the connection.
+        /// Both ends closed the subflow with a FIN, as part of closing the connection; or the subflow was reset after both ends had acknowledged
+        /// the end of all data (DATA_FIN).
         Fin = "fin" => "closed normally (FIN)",
         /// This host sent a reset.
         ResetSent = "reset_sent" => "reset by this host (RST sent)",
@@ -92,7 +93,7 @@ json_words! {
         ClosedByPeer = "closed_by_peer" => "closed by the peer, address not withdrawn",
         /// The SYN was answered with a reset.
         Refused = "refused" => "refused (the handshake was answered with RST)",
-        /// The SYN was not answered before the subflow was closed.
+        /// The SYN, or the ACK of a join, was not answered before the subflow was closed.
         Unanswered = "unanswered" => "unanswered (no answer to the SYN)",
         /// The SYN failed: there is no route, the host does not exist on the link (no ARP answer), or an ICMP error answered.
         HostUnreachable = "host_unreachable" => "host unreachable (no route, no ARP answer, or an ICMP error)",

@@ -5,6 +5,7 @@
 mod bottleneck;
 mod cpu;
 mod dropped;
+mod end;
 mod idle;
 mod lifecycle;
 mod outage;

@@ -226,6 +226,36 @@ fn a_stall_between_the_last_closed_window_and_the_next_tick_is_no_outage() {
     assert_eq!(stalls(0), [(12_200, 12_761)], "the window was always open");
 }
 
+/// After a receiver's pause, Linux sends nothing until MPTCP's retransmission timer expires, which takes about 5 s.
+#[test]
+fn a_sender_that_sends_nothing_after_a_pause_of_the_receiver_is_in_an_outage_only_after_5_s() {
+    let states = |resumed: u64| {
+        let mut tracker = tracker(Closed::Keep);
+        let mut found = Vec::new();
+        for second in 10..26 {
+            let at = second * 1_000 * MS;
+            let window = Bytes(if second < 13 { 0 } else { 90_000 });
+            let sent = if second < resumed { 10_000 } else { second * 1_000 };
+            let mut record = subflow(11, at, sent);
+            let view =
+                MskView { unsent: Bytes(9_000), unacked: Bytes(500), window: Some(window), ..msk(sent) };
+            record.msk = Some(view.clone());
+            (record.waiting.window, record.waiting.last_ack) = (window, Some(Nanos(13_000 * MS)));
+            let mut socket = connection(at, 0);
+            socket.msk = view;
+            tracker.apply(&KernelEvent::Connection(socket));
+            tracker.apply(&KernelEvent::Subflow(record));
+            let since = tick(&mut tracker, at).connections[0].outage_since;
+            found.extend(since.map(|since| (second, since.as_millisecond())));
+        }
+        (found, outages(tracker))
+    };
+    assert_eq!(states(18), (vec![], vec![]));
+    let (live, ended) = states(24);
+    assert_eq!(live.first().copied(), Some((19, 17_000)), "{live:?}");
+    assert_eq!(ended.iter().map(|(from, _)| *from).collect::<Vec<_>>(), [17_000]);
+}
+
 /// A request every 6 s, in flight at one tick. No payload waited at the tick before, which was idle or 5 s ago.
 #[test]
 fn payload_waits_only_since_it_was_sent() {

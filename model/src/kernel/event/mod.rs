@@ -329,6 +329,9 @@ pub struct EndFlags {
     /// Whether the peer's FIN has arrived.
     #[serde(default)]
     pub fin_received: bool,
+    /// Whether both ends had acknowledged each other's DATA_FIN when the subflow closed.
+    #[serde(default)]
+    pub in_order: bool,
 }
 
 /// The record of one MPTCP socket.
