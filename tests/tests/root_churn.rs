@@ -255,4 +255,13 @@ fn assert_complete(report: &Report, topology: &Topology, outcome: &TransferOutco
             }
         }
     }
+    let connections = list(&report.json, "connections");
+    let subflows: usize = connections.iter().map(|connection| list(connection, "subflows").len()).sum();
+    let records = number(&report.json["counters"], "records") as usize;
+    // Other records are paths of control groups. Connections of other tests may still be open.
+    assert!(
+        records < connections.len() + subflows + 10,
+        "{records} records of {} sockets",
+        connections.len() + subflows
+    );
 }

@@ -257,16 +257,16 @@ static __always_inline struct connection_state *open_connection(struct sock *sk,
 static __always_inline void send_connection(struct connection_state *connection, struct sock *sk)
 {
 	struct mpw_connection *record = reserve(sizeof(*record));
-	bool is_counted;
+	bool has_bytes;
 
 	if (record) {
 		fill_connection(record, connection, sk);
 		record->msk.flags |= MPW_MSK_FINAL;
 		record->msk.state = TCP_CLOSE;
-		is_counted = !(record->msk.flags & MPW_MSK_BYTES_UNKNOWN);
+		has_bytes = !(record->msk.flags & MPW_MSK_BYTES_UNKNOWN);
 		bpf_ringbuf_submit(record, 0);
 		report_cgroup_of(sk);
-		if (is_counted)
+		if (has_bytes)
 			note_counted(connection->handshake.token);
 	} else {
 		count_lost_connection(connection, (struct mptcp_sock *)sk);
@@ -299,8 +299,12 @@ static __always_inline void on_connection_state(struct sock *sk, int old, int ne
 		if (connection)
 			note_handshake(&connection->handshake, msk);
 	} else if (new == TCP_CLOSE) {
-		/* The opening was missed. (A listener has no token.) A second change to CLOSE may follow when the application closes the socket. */
-		if (!connection && old != TCP_CLOSE && READ(msk, token)) {
+		/*
+		 * The opening was missed. (A listener has no token.) But after free_storage() the second of the two programs
+		 * finds no storage either. A second change to CLOSE may follow when the application closes the socket.
+		 */
+		if (!connection && old != TCP_CLOSE && READ(msk, token) &&
+		    !is_counted(READ(msk, token))) {
 			connection = adopt_connection(sk);
 			if (!connection)
 				count_lost_connection(NULL, msk);

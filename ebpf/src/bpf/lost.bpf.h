@@ -17,10 +17,15 @@ static __always_inline void note_counted(__u32 token)
 		bpf_map_update_elem(&counted_tokens, &token, &value, BPF_ANY);
 }
 
+static __always_inline bool is_counted(__u32 token)
+{
+	return token && bpf_map_lookup_elem(&counted_tokens, &token);
+}
+
 /* Whether the payload of a subflow counts with its connection: it has been counted, or will be when the connection closes. */
 static __always_inline bool counts_with_connection(__u32 token, struct mptcp_sock *msk)
 {
-	if (token && bpf_map_lookup_elem(&counted_tokens, &token))
+	if (is_counted(token))
 		return true;
 	return msk && READ(msk, sk.icsk_inet.sk.__sk_common.skc_state) != TCP_CLOSE;
 }
@@ -70,7 +75,7 @@ static __noinline int count_lost_connection(struct connection_state *connection,
 	if (connection)
 		note_handshake(&connection->handshake, msk);
 	token = connection ? connection->handshake.token : READ(msk, token);
-	if (token && bpf_map_lookup_elem(&counted_tokens, &token))
+	if (is_counted(token))
 		return 0;
 	if (connection)
 		read_payload(&final, connection, msk);
