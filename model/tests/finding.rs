@@ -7,12 +7,12 @@ use mpwatch_model::finding::{Finding, Format, Severity, of_connection, unmeasure
 use mpwatch_model::flow::bottleneck::{DetectionMethod, Verdict};
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::class_totals::completion_times;
-use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::flow::connection::{Connection, Fallback};
 use mpwatch_model::flow::pairing::flows;
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
-use mpwatch_model::kernel::lifecycle::{CloseReason, TcpState};
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, TcpState};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Micros};
 
 fn texts(connection: &Connection) -> Vec<String> {
@@ -251,4 +251,19 @@ fn a_program_that_does_not_read_limits_the_connection() {
     let found = texts(&connection);
     assert!(found.contains(&text.to_owned()), "{found:?}");
     assert!(!found.iter().any(|found| found.contains("outage") || found.contains("failed")), "{found:?}");
+}
+
+/// After a fallback, the kernel closes the MPTCP socket while TCP still has the data, which a reset then discards.
+#[test]
+fn a_late_reset_aborts_a_connection_that_fell_back() {
+    let mut connection = fixture::connection(1, 1);
+    connection.closed_at = Some(fixture::at(9_000_000));
+    connection.subflows[0].closed =
+        Some(Closed { at: fixture::at(9_600_000), reason: CloseReason::ResetReceived });
+    let is_aborted =
+        |connection: &Connection| texts(connection).iter().any(|text| text.contains("aborted by the peer"));
+    connection.fallback = None;
+    assert!(!is_aborted(&connection), "{:?}", texts(&connection));
+    connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
+    assert!(is_aborted(&connection), "{:?}", texts(&connection));
 }

@@ -35,14 +35,15 @@ static __noinline __u32 removed_addresses(struct mpw_observed *observed, struct 
 
 /*
  * Whether this host and its peer have acknowledged each other's DATA_FIN. In TCP_CLOSE, write_seq includes a DATA_FIN unless this host aborted
- * the connection, which kernels that lack `fastclosing` do not report.
+ * the connection, which kernels that lack `fastclosing` do not report. After a fallback, the kernel only simulates the acknowledgement.
  */
 static __always_inline bool is_closed_in_order(struct mptcp_sock *msk)
 {
 	__u8 msk_state = READ(msk, sk.icsk_inet.sk.__sk_common.skc_state);
 	__u64 fin_received = READ(msk, rcv_data_fin_seq);
 
-	if (!bpf_core_field_exists(msk->fastclosing) || READ_BITS(msk, fastclosing))
+	if (!bpf_core_field_exists(msk->fastclosing) || READ_BITS(msk, fastclosing) ||
+	    msk_fell_back(msk))
 		return false;
 	return (msk_state == TCP_CLOSE || has_queued_fin(msk_state)) &&
 	       READ(msk, snd_una) == READ(msk, write_seq) && fin_received &&

@@ -61,6 +61,8 @@ struct subflow_state {
 	__u64 limited_seq;
 	/* Time of the last snapshot with a full record; it reported all stalls that had ended. */
 	__u64 stalls_read_ns;
+	/* When each stall was noted: with the first segment after the one that ended it. */
+	__u64 stall_noted_ns[MPW_STALLS];
 	__u64 rtt_sampled_at; /* delivered_mstamp of the last RTT in the histogram */
 	/* Hash of the last full record in a snapshot (snapshot.bpf.c). */
 	__u64 snapshot_hash;

@@ -12,8 +12,9 @@
  */
 __noinline int note_stall(struct subflow_state *state, __u64 to, __u32 unacked)
 {
+	__u64 from, length, least, oldest = ~0ull;
 	struct mpw_stall *stall, *place = NULL;
-	__u64 from, length, least;
+	__u64 *noted = NULL;
 
 	if (!state)
 		return 0;
@@ -23,14 +24,19 @@ __noinline int note_stall(struct subflow_state *state, __u64 to, __u32 unacked)
 	least = to - from;
 	for (int i = 0; i < MPW_STALLS; i++) {
 		stall = &state->observed.stalls[i];
-		length = stall->to_ns > state->stalls_read_ns ? stall->to_ns - stall->from_ns : 0;
-		if (length < least) {
+		length = state->stall_noted_ns[i] >= state->stalls_read_ns ?
+				 stall->to_ns - stall->from_ns :
+				 0;
+		if (length < least || (length == least && stall->to_ns < oldest)) {
 			least = length;
+			oldest = stall->to_ns;
 			place = stall;
+			noted = &state->stall_noted_ns[i];
 		}
 	}
-	if (!place)
+	if (!place || !noted)
 		return 0;
+	*noted = bpf_ktime_get_boot_ns();
 	place->from_ns = from;
 	place->to_ns = to;
 	place->unacked = unacked;
@@ -78,8 +84,11 @@ __noinline __u64 in_flight_since(__u64 sock, __u64 from, __u64 now)
 		return 0;
 	if (now - from <= MPW_MIN_STALL_NS || packets > 1)
 		return since;
+	/* A tail loss probe counts for lsndtime, not for retrans_out. */
+	if (packets && (READ(tp, retrans_out) || READ(tp, tlp_high_seq) == READ(tp, snd_nxt)))
+		return since;
 	if (packets)
-		return READ(tp, retrans_out) ? since : tick_time(READ(tp, lsndtime), now);
+		return tick_time(READ(tp, lsndtime), now);
 	return READ(tp, inet_conn.icsk_backoff) ? since : 0;
 }
 

@@ -112,7 +112,8 @@ fn abrupt_end(connection: &Connection) -> Option<Fact> {
         return Some(Fact::NotConnected(reason));
     }
     let reset = subflows.find(|subflow| {
-        !outage::is_reset_late(connection, subflow)
+        // After a fallback, the end of the connection says nothing about the data.
+        (connection.fallback.is_some() || !outage::is_reset_late(connection, subflow))
             && (outage::closed_with_connection(connection, subflow)
                 || outage::removed_with_connection(connection, subflow))
     })?;
