@@ -3,7 +3,7 @@
 
 use crate::flow::connection::Connection;
 use crate::flow::subflow::Subflow;
-use crate::kernel::lifecycle::{CloseReason, FallbackReason, Role};
+use crate::kernel::lifecycle::{CloseReason, FallbackReason, Role, TcpState};
 
 /// An event that happens at most once to a connection or subflow.
 pub struct EventCounter<T: 'static> {
@@ -23,6 +23,20 @@ const ROLES: &[&str] = &["client", "server", "unknown"];
 
 fn role(connection: &Connection) -> &'static str {
     connection.role.map_or("unknown", Role::as_str)
+}
+
+/// Outcomes of a join.
+const JOINS: &[&str] =
+    &["established", "refused", "unanswered", "option_removed", "host_unreachable", "not_sent", "other"];
+
+/// How a join ended, or that it became a path. `None`: no join, its SYN was not traced, or the peer has not answered yet.
+fn join(subflow: &Subflow) -> Option<&'static str> {
+    subflow.created_at.filter(|_| !subflow.initial)?;
+    let reason = || subflow.closed.map(|closed| closed.reason.as_str());
+    if subflow.is_path() {
+        return (subflow.closed.is_some() || subflow.state == TcpState::Established).then_some("established");
+    }
+    reason().map(|reason| JOINS.iter().find(|known| **known == reason).copied().unwrap_or("other"))
 }
 
 /// Declares tables of event counters: name, label, values of the label, help, and the kind of event.
@@ -45,5 +59,6 @@ events! {
     SUBFLOW_EVENTS: Subflow {
         "mpwatch_host_subflows_opened_total" "kind" &["initial", "join"], "Subflows whose SYN was traced." |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" });
         "mpwatch_host_subflows_closed_total" "reason" CloseReason::WORDS, "Subflows that ended." |s| s.closed.map(|closed| closed.reason.as_str());
+        "mpwatch_host_joins_total" "result" JOINS, "Joins (MP_JOIN) whose SYN was traced, by their outcome. Only established joins are paths." join;
     }
 }
