@@ -16,10 +16,11 @@ const INTRODUCTION: &str = "\
 |---|---|
 | Is MPTCP enabled here, and can a new connection get a second path? | `mpwatch why` without open MPTCP connections |
 | What would a connection to this server meet? | `mpwatch why SERVER` before it exists |
-| Does my program use MPTCP? | `mpwatch why SERVER` while it is connected |
+| Does my program use MPTCP? | `mpwatch why --process NAME` while it is connected |
 | Did the connection fall back to TCP, and why? | `mpwatch why SERVER`, or `mpwatch why ID` |
 | Why has it only one subflow? | `mpwatch why ID`; then on the server `mpwatch why CLIENT` |
-| Are endpoints, limits, routes and addresses right? | `mpwatch why SERVER` |
+| Are endpoints, limits, routes and addresses right, without traffic? | `mpwatch doctor --paths SERVER` |
+| Which programs listen, with MPTCP or TCP? | `mpwatch doctor --paths` |
 | Which subflows exist, and what does each carry? | `mpwatch show ID` |
 | Which addresses were announced or removed, which joins failed? | `mpwatch show ID` (timeline) |
 | Which counters of the kernel show it? | `mpwatch why --json` (evidence) |
@@ -42,6 +43,8 @@ end. No cause found means that none of the conditions below holds; it does not e
 * *likely* marks a cause that is derived from counters of the whole namespace, which other connections may have raised since it was created,
   or from the exclusion of other causes. If a certain cause exists, likely causes are not printed. Only open connections are explained: a
   failed join leaves no trace but the counters.
+* `mpwatch doctor --paths` checks each endpoint by itself, so it also finds the broken one beside a working one. With a peer it checks the
+  routes and the reverse path filter too. It checks this namespace and all others with endpoints or MPTCP sockets.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
 * Not found: the end of a second path that worked before (`mpwatch show ID` has it), a path manager in user space that makes wrong decisions,
   limits that are reached, TCP MD5, and the reasons for which a second path is slow or carries little.

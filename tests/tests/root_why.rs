@@ -349,6 +349,38 @@ fn every_cause_has_a_set_up() {
     assert_eq!(unfixed, Vec::<&str>::new(), "causes whose commands are not run");
 }
 
+/// The problem of an endpoint is found although another one works.
+#[test]
+fn doctor_checks_each_endpoint() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = two_paths(BY_CLIENT);
+    ip(lab.client(), &["mptcp endpoint add 10.9.9.9 id 9 subflow"]);
+    let _connection = Open::new(&lab, MPTCP, PORT);
+    let peer = lab.path(0).unwrap().server_address().to_string();
+    let outcome = mpwatch(&["doctor", "--paths", &peer, "--json"]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+    let document: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let of = |namespace: &Namespace| -> Vec<(&str, &str)> {
+        let checks = list(&document, "checks").iter().filter(|check| check["name"] == namespace.name());
+        checks.map(|check| (text(check, "status"), text(check, "message"))).collect()
+    };
+    let client = of(lab.client());
+    let warnings: Vec<&str> =
+        client.iter().filter(|(status, _)| *status == "warn").map(|(_, message)| *message).collect();
+    assert_eq!(warnings, ["no interface has the address 10.9.9.9 of the endpoint 9"], "{client:?}");
+    assert!(client.iter().any(|(_, message)| message.starts_with("endpoint 10.2.1.2")), "{client:?}");
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let outcome = mpwatch(&["why", "--process", comm.trim_end(), "--netns", lab.client().name()]);
+    assert!(outcome.code == Some(0) && outcome.stdout.contains("2 subflows"), "{outcome:?}");
+    let outcome = mpwatch(&["why", "--process", "no-such-one"]);
+    assert!(
+        outcome.code == Some(5) && outcome.stderr.contains("no process named `no-such-one`"),
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn healthy_connections_have_no_cause() {
     if !may_run_as_root() {

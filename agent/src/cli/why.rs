@@ -19,6 +19,9 @@ pub(crate) struct WhyOptions {
     /// Read this network namespace: a name of `ip netns`, `host`, or `net:[INODE]` [default: all with MPTCP connections; for a new connection, this one]
     #[arg(long, value_name = "NAME")]
     pub(crate) netns: Option<String>,
+    /// Explain only connections of processes with this name, plain TCP included
+    #[arg(long, value_name = "NAME")]
+    pub(crate) process: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

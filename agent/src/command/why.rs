@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch why`: explains why connections do not use MPTCP or have no second path, from configuration, counters and sockets.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use anyhow::{Context as _, bail};
-use mpwatch_ebpf::namespace::{self, Namespace as Found};
+use mpwatch_ebpf::namespace;
 use mpwatch_engine::why::{Case, explain, table::CAUSES};
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::kernel::lifecycle::{CarriedBy, TcpState};
@@ -15,8 +14,8 @@ use serde::Serialize;
 
 use super::output::{print, print_table, table_width};
 use crate::cli::WhyOptions;
-use crate::error::{Failure, NO_SUCH_CONNECTION, PERMISSION, RUNTIME};
-use crate::why::{self, Programs};
+use crate::error::{Failure, NO_SUCH_CONNECTION};
+use crate::why;
 
 /// What the user asks about.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,8 +39,26 @@ struct Document {
 pub(super) fn run(options: &WhyOptions) -> anyhow::Result<()> {
     let subject = options.subject.as_deref().map_or(Ok(Subject::All), parse)?;
     let peer = if let Subject::Peer(address, _) = subject { Some(address) } else { None };
-    let facts = read(options.netns.as_deref(), peer)?;
-    let answers = explain(&cases(&subject, &facts, options.netns.is_some())?);
+    let process = options.process.as_deref();
+    let is_of_process =
+        |connection: &Connection| process.is_none() || connection.program.as_deref() == process;
+    let has_connection = |here: &Namespace| {
+        let of_process = here.connections.iter().filter(|connection| is_of_process(connection));
+        of_process.into_iter().any(|connection| process.is_some() || is_mptcp(connection))
+    };
+    let mut facts = why::read(options.netns.as_deref(), peer, has_connection)?;
+    for here in &mut facts {
+        here.connections.retain(is_of_process);
+    }
+    if let Some(process) = process.filter(|_| facts.iter().all(|here| here.connections.is_empty())) {
+        bail!(Failure {
+            code: NO_SUCH_CONNECTION,
+            message: format!(
+                "no process named `{process}` has an open connection; root sees the processes of all users"
+            ),
+        });
+    }
+    let answers = explain(&cases(&subject, &facts, options)?);
     if options.json {
         return print(&serde_json::to_string_pretty(&Document { schema: 1, answers })?);
     }
@@ -50,19 +67,8 @@ pub(super) fn run(options: &WhyOptions) -> anyhow::Result<()> {
 
 /// A peer has a dot or a colon; an id or a token has neither.
 fn parse(text: &str) -> anyhow::Result<Subject> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(Subject::Peer(address.to_canonical(), None));
-    }
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(Subject::Peer(address.ip().to_canonical(), Some(address.port())));
-    }
     if text.contains(['.', ':']) {
-        let (host, port) =
-            text.rsplit_once(':').map_or((text, None), |(host, port)| (host, port.parse().ok()));
-        let found = (host, port.unwrap_or(0)).to_socket_addrs();
-        let found = found.with_context(|| format!("`{host}` has no address; use ADDRESS or ADDRESS:PORT"))?;
-        let first = found.map(|address| address.ip()).next();
-        return Ok(Subject::Peer(first.with_context(|| format!("`{host}` has no address"))?, port));
+        return parse_peer(text).map(|(address, port)| Subject::Peer(address, port));
     }
     // An id is `NETNS-TOKEN-COOKIE`.
     let token = text.split('-').nth(1).unwrap_or(text);
@@ -74,54 +80,34 @@ fn parse(text: &str) -> anyhow::Result<Subject> {
     Ok(Subject::Token(token.to_ascii_lowercase()))
 }
 
-/// The facts of the requested namespace; by default this namespace, then all that can be entered and have MPTCP connections.
-fn read(netns: Option<&str>, peer: Option<IpAddr>) -> anyhow::Result<Vec<Namespace>> {
-    let programs = Programs::find();
-    let is_own = |found: &Found| found.name.as_deref() == Some(namespace::OWN_NAME);
-    let mut all = namespace::all();
-    all.sort_by_key(|found| !is_own(found));
-    let Some(wanted) = netns else {
-        let mut facts = Vec::new();
-        for found in &all {
-            match why::read(found, peer, &programs) {
-                Ok(here) if is_own(found) || here.connections.iter().any(is_mptcp) => facts.push(here),
-                Err(error) if is_own(found) => {
-                    return Err(error).context("cannot read this network namespace");
-                }
-                // Another namespace is not permitted to this user, or has been removed.
-                Ok(_) | Err(_) => {}
-            }
-        }
-        return Ok(facts);
-    };
-    let is_wanted =
-        |found: &&Found| found.name.as_deref() == Some(wanted) || format!("net:[{}]", found.inode) == wanted;
-    let Some(found) = all.iter().find(is_wanted) else {
-        bail!(Failure::usage(format!(
-            "there is no network namespace `{wanted}`; `ip netns` lists the named ones"
-        )));
-    };
-    let failed = |error| unreadable(&format!("the network namespace `{wanted}`"), &error);
-    Ok(vec![why::read(found, peer, &programs).map_err(failed)?])
-}
-
-/// The error of a namespace whose facts cannot be read, with advice.
-fn unreadable(what: &str, error: &io::Error) -> anyhow::Error {
-    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-    let advice = "; run mpwatch as root: entering another network namespace needs cap_sys_admin, and before Linux 6.13 recognizing subflows needs cap_net_admin";
-    let (code, advice) = if is_denied { (PERMISSION, advice) } else { (RUNTIME, "") };
-    Failure { code, message: format!("cannot read {what}: {error}{advice}") }.into()
-}
-
 /// Whether a connection asked for MPTCP.
 fn is_mptcp(connection: &Connection) -> bool {
     connection.carried_by != CarriedBy::Tcp
 }
 
+/// ADDRESS, ADDRESS:PORT, HOST or HOST:PORT.
+pub(crate) fn parse_peer(text: &str) -> anyhow::Result<(IpAddr, Option<u16>)> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok((address.to_canonical(), None));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok((address.ip().to_canonical(), Some(address.port())));
+    }
+    let (host, port) = text.rsplit_once(':').map_or((text, None), |(host, port)| (host, port.parse().ok()));
+    let found = (host, port.unwrap_or(0)).to_socket_addrs();
+    let found = found.with_context(|| format!("`{host}` has no address; use ADDRESS or ADDRESS:PORT"))?;
+    let first = found.map(|address| address.ip()).next();
+    Ok((first.with_context(|| format!("`{host}` has no address"))?, port))
+}
+
 /// One case for each connection; without connections, a new connection from the first namespace.
-fn cases<'a>(subject: &Subject, facts: &'a [Namespace], is_chosen: bool) -> anyhow::Result<Vec<Case<'a>>> {
+fn cases<'a>(
+    subject: &Subject,
+    facts: &'a [Namespace],
+    options: &WhyOptions,
+) -> anyhow::Result<Vec<Case<'a>>> {
     let is_meant = |connection: &Connection| match subject {
-        Subject::All => is_mptcp(connection),
+        Subject::All => options.process.is_some() || is_mptcp(connection),
         Subject::Token(prefix) => connection.token.is_some_and(|token| token.to_string().starts_with(prefix)),
         Subject::Peer(address, port) => {
             let ends = [Some(connection.remote.port()), Some(connection.local.port())];
@@ -146,12 +132,12 @@ fn cases<'a>(subject: &Subject, facts: &'a [Namespace], is_chosen: bool) -> anyh
             code: NO_SUCH_CONNECTION,
             message: format!(
                 "no open MPTCP connection has the token `{prefix}`{}; `mpwatch ls` lists the open connections",
-                if is_chosen { " in this network namespace" } else { "" }
+                if options.netns.is_some() { " in this network namespace" } else { "" }
             ),
         });
     }
     let peer = if let Subject::Peer(address, _) = subject { Some(*address) } else { None };
-    let new = facts.first().map(|here| Case { here, connection: None, peer });
+    let new = facts.first().map(|here| Case::new(here, peer));
     Ok(if found.is_empty() { new.into_iter().collect() } else { found })
 }
 
@@ -169,7 +155,8 @@ fn text(answers: &[Answer], facts: &[Namespace], width: usize) -> String {
     }
     let plain =
         facts.iter().flat_map(|here| &here.connections).filter(|connection| !is_mptcp(connection)).count();
-    if plain > 0 {
+    let is_explained = |answer: &Answer| answer.state == "plain TCP";
+    if plain > 0 && !answers.iter().any(is_explained) {
         let which = if plain == 1 { "1 TCP connection" } else { &format!("{plain} TCP connections") };
         push(
             &mut out,

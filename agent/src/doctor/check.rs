@@ -55,6 +55,8 @@ impl Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     CanRun,
+    /// Only the configuration was checked.
+    Paths,
     KernelUnsupported,
     NotPermitted,
 }

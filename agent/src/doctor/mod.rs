@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch doctor`: checks whether this machine, or a kernel with a given BTF, can be traced, and which values would be unknown. [`facts`]
-//! reads the system, [`rules`] judges, [`render`] formats. Nothing is loaded or changed.
+//! reads the system, [`rules`] judges, [`render`] formats. [`paths`] checks the configuration of MPTCP. Nothing is loaded or changed.
 
 mod check;
 mod facts;
+mod paths;
 mod render;
 mod rules;
 
@@ -29,20 +30,21 @@ pub(crate) struct Diagnosis {
 
 /// Checks this machine, or a kernel by its BTF, and prints the result.
 pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
-    let checks = match &options.btf {
-        Some(path) => rules::kernel(&core_check::check_file(path)?),
-        None => {
+    let checks = match (&options.btf, &options.paths) {
+        (Some(path), _) => rules::kernel(&core_check::check_file(path)?),
+        (None, Some(peer)) => paths::check(peer.as_deref())?,
+        (None, None) => {
             rules::machine(&Facts::read(Path::new("/proc"), Path::new("/sys"), options.sysfs_root.as_deref()))
         }
     };
-    let outcome = Outcome::from_checks(&checks);
+    let outcome = if options.paths.is_some() { Outcome::Paths } else { Outcome::from_checks(&checks) };
     print(&if options.json {
         serde_json::to_string_pretty(&Diagnosis { schema: 1, checks })?
     } else {
         render::text(&checks, outcome)
     })?;
     Ok(match outcome {
-        Outcome::CanRun => ExitCode::SUCCESS,
+        Outcome::CanRun | Outcome::Paths => ExitCode::SUCCESS,
         Outcome::KernelUnsupported => ExitCode::from(error::KERNEL),
         Outcome::NotPermitted => ExitCode::from(error::PERMISSION),
     })
@@ -66,7 +68,8 @@ mod tests {
     #[test]
     fn a_file_without_btf_is_refused_by_name_even_if_it_is_endless() {
         for path in ["/proc/self/status", "/dev/zero"] {
-            let options = DoctorOptions { json: false, btf: Some(path.into()), sysfs_root: None };
+            let options =
+                DoctorOptions { json: false, btf: Some(path.into()), sysfs_root: None, paths: None };
             let error = run(&options).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{path} is not a kernel's raw BTF")), "{error}");
         }

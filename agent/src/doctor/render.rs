@@ -87,6 +87,8 @@ fn verdict(checks: &[Check], outcome: Outcome) -> String {
     let warnings = checks.iter().filter(|check| check.status == Status::Warn).filter_map(topic);
     let warnings = warnings.collect::<BTreeSet<String>>().len();
     match (outcome, warnings) {
+        (Outcome::Paths, 0) => "Nothing prevents a second path here.".to_owned(),
+        (Outcome::Paths, _) => "See above; `mpwatch why` explains open connections.".to_owned(),
         (Outcome::CanRun, 0) => "mpwatch can run; nothing is missing.".to_owned(),
         (Outcome::CanRun, 1) => "mpwatch can run, with 1 limitation (see above).".to_owned(),
         (Outcome::CanRun, n) => format!("mpwatch can run, with {n} limitations (see above)."),

@@ -13,16 +13,62 @@ use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
+use anyhow::{Context as _, bail};
 use mpwatch_ebpf::namespace::{self, DIRECTORIES, OWN_NAME};
 use mpwatch_engine::why::quoted;
 use mpwatch_model::why::facts::Namespace;
 
-pub(crate) use socket_table::Programs;
+use socket_table::Programs;
 
+use crate::error::{Failure, PERMISSION, RUNTIME};
 use crate::system::setup::{SYSCTLS, sysctls};
 
-/// Reads the facts of a namespace. `peer`: also reads the routes to this address.
+/// The facts of the requested namespace; by default this namespace, then all others that can be entered and for which `is_used` holds.
 pub(crate) fn read(
+    netns: Option<&str>,
+    peer: Option<IpAddr>,
+    is_used: impl Fn(&Namespace) -> bool,
+) -> anyhow::Result<Vec<Namespace>> {
+    let programs = Programs::find();
+    let is_own = |found: &namespace::Namespace| found.name.as_deref() == Some(namespace::OWN_NAME);
+    let mut all = namespace::all();
+    all.sort_by_key(|found| !is_own(found));
+    let Some(wanted) = netns else {
+        let mut facts = Vec::new();
+        for found in &all {
+            match read_namespace(found, peer, &programs) {
+                Ok(here) if is_own(found) || is_used(&here) => facts.push(here),
+                Err(error) if is_own(found) => {
+                    return Err(error).context("cannot read this network namespace");
+                }
+                // Another namespace is not permitted to this user, or has been removed.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        return Ok(facts);
+    };
+    let is_wanted = |found: &&namespace::Namespace| {
+        found.name.as_deref() == Some(wanted) || format!("net:[{}]", found.inode) == wanted
+    };
+    let Some(found) = all.iter().find(is_wanted) else {
+        bail!(Failure::usage(format!(
+            "there is no network namespace `{wanted}`; `ip netns` lists the named ones"
+        )));
+    };
+    let failed = |error| unreadable(&format!("the network namespace `{wanted}`"), &error);
+    Ok(vec![read_namespace(found, peer, &programs).map_err(failed)?])
+}
+
+/// The error of a namespace whose facts cannot be read, with advice.
+fn unreadable(what: &str, error: &io::Error) -> anyhow::Error {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let advice = "; run mpwatch as root: entering another network namespace needs cap_sys_admin, and before Linux 6.13 recognizing subflows needs cap_net_admin";
+    let (code, advice) = if is_denied { (PERMISSION, advice) } else { (RUNTIME, "") };
+    Failure { code, message: format!("cannot read {what}: {error}{advice}") }.into()
+}
+
+/// Reads the facts of a namespace. `peer`: also reads the routes to this address.
+fn read_namespace(
     found: &namespace::Namespace,
     peer: Option<IpAddr>,
     programs: &Programs,
@@ -49,7 +95,7 @@ fn read_here(name: String, peer: Option<IpAddr>, programs: &Programs) -> io::Res
         here.endpoints = path_manager::endpoints()?;
     }
     (here.listeners, here.connections) = socket_table::read(programs)?;
-    here.routes = routes::read(&here, peer);
+    (here.routes, here.returns) = routes::read(&here, peer);
     Ok(here)
 }
 

@@ -17,6 +17,7 @@ const ATTR_SUBFLOWS: i32 = 3;
 const ADDR_ID: i32 = 2;
 const ADDR_ADDR4: i32 = 3;
 const ADDR_ADDR6: i32 = 4;
+const ADDR_PORT: i32 = 5;
 const ADDR_FLAGS: i32 = 6;
 const ADDR_IF_IDX: i32 = 7;
 /// Size of `genlmsghdr` in bytes.
@@ -38,11 +39,14 @@ fn endpoint(attributes: &[u8]) -> Option<Endpoint> {
     let four = || Some(IpAddr::from(*find_attribute(attributes, ADDR_ADDR4)?.first_chunk::<4>()?));
     let six = || Some(IpAddr::from(*find_attribute(attributes, ADDR_ADDR6)?.first_chunk::<16>()?));
     let index = number(attributes, ADDR_IF_IDX).filter(|index| *index > 0);
+    let port = find_attribute(attributes, ADDR_PORT).and_then(|port| port.first_chunk());
+    let port = port.map(|port| u16::from_ne_bytes(*port));
     Some(Endpoint {
         id: *find_attribute(attributes, ADDR_ID)?.first()?,
         address: four().or_else(six)?,
         device: index.map(|index| name(index).unwrap_or_else(|| format!("if{index}"))),
         flags: number(attributes, ADDR_FLAGS).unwrap_or(0),
+        port: port.filter(|port| *port > 0),
     })
 }
 
@@ -66,9 +70,11 @@ mod tests {
             attribute(ADDR_ID, &[2]),
             attribute(ADDR_ADDR4, &[10, 2, 1, 2]),
             attribute(ADDR_FLAGS, &6_u32.to_ne_bytes()),
+            attribute(ADDR_PORT, &8080_u16.to_ne_bytes()),
         ];
         let found = endpoint(&bytes.concat()).unwrap();
         assert_eq!((found.id, found.address, found.device.as_deref()), (2, [10, 2, 1, 2].into(), None));
+        assert_eq!(found.port, Some(8080));
         assert!(found.has(Endpoint::SUBFLOW) && found.has(Endpoint::BACKUP) && !found.has(Endpoint::SIGNAL));
         assert_eq!(endpoint(&bytes[..1].concat()), None, "without an address");
     }

@@ -20,20 +20,22 @@ const AF_INET6: u8 = 10;
 /// Maximum number of peers whose routes are read.
 const MAX_PEERS: usize = 64;
 
-/// Routes to the peers of all MPTCP connections and to `peer`: the default choice, and from each endpoint.
-pub(super) fn read(here: &Namespace, peer: Option<IpAddr>) -> Vec<Route> {
+/// Routes to the peers of all MPTCP connections and to `peer`: the default choice and from each endpoint; then from each endpoint without its
+/// interface.
+pub(super) fn read(here: &Namespace, peer: Option<IpAddr>) -> (Vec<Route>, Vec<Route>) {
     let mptcp = here.connections.iter().filter(|connection| connection.token.is_some());
     let peers = peer.into_iter().chain(mptcp.map(|connection| connection.remote.ip()));
     let peers: BTreeSet<IpAddr> = peers.collect();
-    let mut routes = Vec::new();
+    let (mut routes, mut returns) = (Vec::new(), Vec::new());
     for to in peer.into_iter().chain(peers.into_iter().filter(|to| Some(*to) != peer)).take(MAX_PEERS) {
         routes.push(Route { from: None, to, next_hop: look_up(None, to, None) });
         for endpoint in here.endpoints.iter().filter(|endpoint| endpoint.address.is_ipv4() == to.is_ipv4()) {
             let from = Some(endpoint.address);
             routes.push(Route { from, to, next_hop: look_up(from, to, endpoint.device.as_deref()) });
+            returns.push(Route { from, to, next_hop: look_up(from, to, None) });
         }
     }
-    routes
+    (routes, returns)
 }
 
 /// The next hop of a route, or the kernel's error as text. `device`: only routes over this interface.

@@ -142,15 +142,32 @@ fn sockets(extension: u8, more: &[u8]) -> io::Result<Vec<Socket>> {
 pub(super) fn read(programs: &Programs) -> io::Result<(Vec<Listener>, Vec<Connection>)> {
     let info = 1 << (INET_DIAG_INFO - 1);
     let protocol = attribute(INET_DIAG_REQ_PROTOCOL, &IPPROTO_MPTCP.to_ne_bytes());
-    // A kernel without MPTCP, or without the module mptcp_diag, lists none.
-    let mut mptcp = sockets(info, &protocol).unwrap_or_default();
-    mptcp.retain(|socket| socket.state != TcpState::Listen);
+    let listed = sockets(info, &protocol);
     let (listening, connected): (Vec<Socket>, Vec<Socket>) =
         sockets(info, &[])?.into_iter().partition(|socket| socket.state == TcpState::Listen);
+    let is_subflow = |socket: &Socket| socket.has_mptcp();
+    let mut mptcp = match listed {
+        // The kernel has no MPTCP, or nothing uses it.
+        Err(_) if !connected.iter().any(is_subflow) => Vec::new(),
+        Err(error) => {
+            let advice = "load the kernel module mptcp_diag";
+            return Err(io::Error::new(
+                error.kind(),
+                format!("cannot list MPTCP sockets: {error}; {advice}"),
+            ));
+        }
+        Ok(listed) => listed,
+    };
+    mptcp.retain(|socket| socket.state != TcpState::Listen);
     if !mptcp.is_empty() && connected.iter().chain(&listening).all(|socket| !socket.has_mptcp()) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let listener = |socket: &Socket| Listener { address: socket.local, mptcp: socket.has_mptcp() };
+    let program = |socket: &Socket| programs.0.get(&socket.inode).cloned();
+    let listener = |socket: &Socket| Listener {
+        address: socket.local,
+        mptcp: socket.has_mptcp(),
+        program: program(socket),
+    };
     let listeners: Vec<Listener> = listening.iter().map(listener).collect();
     let connections = connections(&mptcp, &connected, &listeners, programs);
     Ok((listeners, connections))
@@ -199,11 +216,11 @@ fn connections(
 }
 
 /// Names of processes by the inodes of their sockets, as far as this process may read them.
-pub(crate) struct Programs(HashMap<u32, String>);
+pub(super) struct Programs(HashMap<u32, String>);
 
 impl Programs {
     /// Searches the open files of all processes.
-    pub(crate) fn find() -> Self {
+    pub(super) fn find() -> Self {
         let mut found = HashMap::new();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Ok(files) = fs::read_dir(process.path().join("fd")) else { continue };

@@ -17,6 +17,8 @@ pub struct Case<'a> {
     pub connection: Option<&'a Connection>,
     /// The peer. `None`: any peer.
     pub peer: Option<IpAddr>,
+    /// Judge only this endpoint, whatever its flags are. `None`: all that can belong to a second path.
+    pub(super) only: Option<&'a Endpoint>,
 }
 
 /// A condition of the table holds.
@@ -50,7 +52,12 @@ impl Found {
 impl<'a> Case<'a> {
     /// The question about a connection.
     pub fn with_connection(here: &'a Namespace, connection: &'a Connection) -> Self {
-        Self { here, connection: Some(connection), peer: Some(connection.remote.ip()) }
+        Self { connection: Some(connection), ..Self::new(here, Some(connection.remote.ip())) }
+    }
+
+    /// The question about a connection that this host would open. `peer`: `None`, to any peer.
+    pub fn new(here: &'a Namespace, peer: Option<IpAddr>) -> Self {
+        Self { here, connection: None, peer, only: None }
     }
 
     pub(super) fn is_new(&self) -> bool {
@@ -113,13 +120,17 @@ impl<'a> Case<'a> {
 
     /// Endpoints from which this host opens subflows.
     pub(super) fn joining(&self) -> impl Iterator<Item = &'a Endpoint> {
-        self.endpoints().filter(|endpoint| endpoint.has(Endpoint::SUBFLOW | Endpoint::FULLMESH))
+        let only = self.only;
+        self.endpoints().filter(move |endpoint| {
+            endpoint.has(Endpoint::SUBFLOW | Endpoint::FULLMESH) && only.is_none_or(|only| only == *endpoint)
+        })
     }
 
     /// Joining endpoints that have this problem. Empty: an endpoint without a problem exists, too, so that the problem is not the cause.
     pub(super) fn joining_if_all_broken(&self) -> impl Iterator<Item = &'a Endpoint> {
         let has_usable = self.joining().any(|endpoint| self.is_usable(endpoint));
-        self.joining().filter(move |_| !has_usable)
+        let all = self.joining().filter(move |_| self.only.is_none() && !has_usable);
+        self.only.into_iter().chain(all)
     }
 
     /// Whether subflows can be opened from an endpoint: an interface has the address and is up, and there is a route.

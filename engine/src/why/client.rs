@@ -68,9 +68,14 @@ fn flags(flags: u32) -> String {
 }
 
 /// An endpoint in the notation of `ip mptcp endpoint`.
-fn shown(endpoint: &Endpoint) -> String {
+pub(super) fn shown(endpoint: &Endpoint) -> String {
     let device = endpoint.device.as_ref().map(|device| format!(" dev {device}")).unwrap_or_default();
-    format!("endpoint {} id {} {}{device}", endpoint.address, endpoint.id, flags(endpoint.flags))
+    format!("endpoint {} id {} {}{device}", endpoint.address, endpoint.id, options(endpoint, endpoint.flags))
+}
+
+/// The port and the flags of an endpoint, in the notation of `ip mptcp endpoint`.
+fn options(endpoint: &Endpoint, set: u32) -> String {
+    endpoint.port.map(|port| format!("port {port} ")).unwrap_or_default() + &flags(set)
 }
 
 /// As [`of_endpoint`], if the endpoint must be added again: with its flags and `more` flags.
@@ -80,7 +85,7 @@ pub(super) fn of_new_endpoint(
     device: &str,
     evidence: Option<String>,
 ) -> Found {
-    of_endpoint(endpoint, device, evidence).with("flags", flags(endpoint.flags | more))
+    of_endpoint(endpoint, device, evidence).with("flags", options(endpoint, endpoint.flags | more))
 }
 
 /// A problem of an endpoint. `device`: its interface.
@@ -205,7 +210,9 @@ fn backup(case: &Case<'_>, here: bool) -> Option<Found> {
     let evidence = format!("subflow {} -> {}: backup", backup.local, backup.remote);
     let found =
         Found::certain(vec![evidence]).with("address", backup.local.ip()).with("peer", backup.remote.ip());
-    Some(found.with("id", backup.local_id))
+    // The initial subflow has address id 0, whatever the id of its endpoint is.
+    let endpoint = case.here.endpoints.iter().find(|endpoint| endpoint.address == backup.local.ip());
+    Some(found.with("id", endpoint.map_or(backup.local_id, |endpoint| endpoint.id)))
 }
 
 pub(super) fn backup_here(case: &Case<'_>) -> Option<Found> {

@@ -14,6 +14,8 @@ pub use case::Case;
 use case::Found;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::why::answer::{Answer, Cause, Certainty, Fix, Place};
+use mpwatch_model::why::facts::{Endpoint, Namespace};
+use std::net::IpAddr;
 use table::{CAUSES, Group, Row};
 
 /// Answers for each connection, and joins the answers that are the same. Without connections, predicts a new one.
@@ -44,6 +46,37 @@ pub fn explain(cases: &[Case<'_>]) -> Vec<Answer> {
     }
     answers.sort_by_key(|answer| (answer.causes.is_empty(), std::cmp::Reverse(answer.count)));
     answers
+}
+
+/// Checks of the configuration for connections that this host opens, or for all connections if `peer` is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// What prevents every new connection from having a second path.
+    pub general: Vec<Cause>,
+    /// The endpoints, each with what prevents subflows over it.
+    pub endpoints: Vec<(String, Vec<Cause>)>,
+}
+
+/// Checks the endpoints one by one, and what concerns all of them.
+pub fn check(here: &Namespace, peer: Option<IpAddr>) -> Configuration {
+    let about = |case: &Case<'_>, is_of_endpoint: bool| -> Vec<Cause> {
+        let found = CAUSES.iter().filter_map(|row| Some((row, (row.find)(case)?)));
+        let wanted = found.filter(|(row, found)| {
+            // A server announces its endpoints; another endpoint may have the flag.
+            let is_flag = row.id == "endpoint-without-subflow";
+            !is_flag && found.values.iter().any(|(name, _)| *name == "id") == is_of_endpoint
+        });
+        wanted.map(|(row, found)| cause(row, case, &found)).collect()
+    };
+    let case = Case::new(here, peer);
+    let set = here.endpoints.iter().filter(|endpoint| !endpoint.has(Endpoint::IMPLICIT));
+    let checked = set.map(|endpoint| {
+        // The initial subflow does not use its own endpoint.
+        let is_initial = Some(endpoint.address) == case.initial();
+        let only = Case { only: Some(endpoint), ..case };
+        (client::shown(endpoint), if is_initial { Vec::new() } else { about(&only, true) })
+    });
+    Configuration { general: about(&case, false), endpoints: checked.collect() }
 }
 
 /// The causes, most important first. If one is certain, those that are only likely are left out.

@@ -2,7 +2,9 @@
 //! Conditions under which joins fail: on the path, at the peer, or in the routing of this host. Most counters are of the whole namespace, so most
 //! of these causes are only likely.
 
-use mpwatch_model::why::facts::Subflow;
+use std::net::IpAddr;
+
+use mpwatch_model::why::facts::{Endpoint, Subflow};
 
 use super::case::{Case, Found};
 
@@ -21,11 +23,14 @@ fn is_unanswered(case: &Case<'_>) -> bool {
 }
 
 pub(super) fn reverse_path_filter(case: &Case<'_>) -> Option<Found> {
+    if case.is_new() {
+        return filtered_endpoint(case);
+    }
     let strict =
         case.here.interfaces.iter().filter(|interface| interface.rp_filter == 1 && !interface.loopback);
     let mut evidence: Vec<String> =
         strict.map(|interface| format!("{}: rp_filter 1 (strict)", interface.name)).collect();
-    let is_asked = case.lacks_path() && !case.is_new() && (!case.is_client() || joins_failed(case));
+    let is_asked = case.lacks_path() && (!case.is_client() || joins_failed(case));
     if !is_asked || evidence.is_empty() || case.here.counter("TcpExtIPReversePathFilter") == 0 {
         return None;
     }
@@ -34,13 +39,28 @@ pub(super) fn reverse_path_filter(case: &Case<'_>) -> Option<Found> {
     Some(if case.pending_joins().any(|join| is_filtered(case, join)) { found } else { found.but_likely() })
 }
 
-/// Whether the strict filter drops the answer to a SYN: the route back to its source is over another interface.
+/// Whether the strict filter drops the answer to a SYN.
 fn is_filtered(case: &Case<'_>, join: &Subflow) -> bool {
-    let (from, to) = (join.local.ip(), join.remote.ip());
-    let own = case.here.interface_with(from).filter(|own| own.rp_filter == 1 && from.is_ipv4());
-    let route = case.here.route(Some(from), to).or_else(|| case.here.route(None, to));
-    let back = route.and_then(|route| route.next_hop.as_ref().ok());
-    join.retransmits > 0 && own.zip(back).is_some_and(|(own, back)| own.name != back.interface)
+    join.retransmits > 0 && filter(case, join.local.ip(), join.remote.ip()).is_some()
+}
+
+/// The evidence that the strict filter drops packets from `peer` to `address`: the route back to their source is over another interface.
+fn filter(case: &Case<'_>, address: IpAddr, peer: IpAddr) -> Option<String> {
+    let own = case.here.interface_with(address).filter(|own| own.rp_filter == 1 && address.is_ipv4())?;
+    let expected = case.here.expected(peer, address).filter(|expected| *expected != own.name)?;
+    Some(format!("{}: rp_filter 1 (strict); packets from {peer} are expected on {expected}", own.name))
+}
+
+/// An endpoint that answers could not reach.
+fn filtered_endpoint(case: &Case<'_>) -> Option<Found> {
+    let evidence = |endpoint: &Endpoint| filter(case, endpoint.address, case.peer?);
+    let is_fine = |endpoint: &Endpoint| case.is_usable(endpoint) && evidence(endpoint).is_none();
+    let is_filtered =
+        |endpoint: &Endpoint| Some(Found::likely(vec![evidence(endpoint)?]).with("id", endpoint.id));
+    if let Some(only) = case.only {
+        return is_filtered(only);
+    }
+    case.joining().find_map(is_filtered).filter(|_| !case.joining().any(is_fine))
 }
 
 pub(super) fn join_unanswered(case: &Case<'_>) -> Option<Found> {

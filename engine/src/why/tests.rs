@@ -12,7 +12,7 @@ use mpwatch_model::why::facts::{
 };
 
 use super::table::{CAUSES, Group};
-use super::{Case, explain};
+use super::{Case, check, explain};
 
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 const SECOND: [u8; 4] = [10, 2, 0, 1];
@@ -25,7 +25,8 @@ fn interface(name: &str, address: [u8; 4]) -> Interface {
 
 /// A host with MPTCP and two interfaces, of which the second has an endpoint.
 fn host() -> Namespace {
-    let endpoint = Endpoint { id: 2, address: SECOND.into(), device: None, flags: Endpoint::SUBFLOW };
+    let endpoint =
+        Endpoint { id: 2, address: SECOND.into(), device: None, flags: Endpoint::SUBFLOW, port: None };
     Namespace {
         name: "host".to_owned(),
         sysctls: [("enabled".to_owned(), "1".to_owned())].into(),
@@ -68,7 +69,7 @@ fn connection(role: Role) -> Connection {
 }
 
 fn ids(here: &Namespace, connection: Option<&Connection>) -> Vec<&'static str> {
-    let answers = explain(&[Case { here, connection, peer: Some(SERVER.into()) }]);
+    let answers = explain(&[Case { connection, ..Case::new(here, Some(SERVER.into())) }]);
     answers[0].causes.iter().map(|cause| cause.id).collect()
 }
 
@@ -135,7 +136,7 @@ fn connections_with_the_same_answer_are_counted_once() {
 fn commands_name_the_namespace() {
     let fix = |enter: &str, here: Namespace| {
         let here = Namespace { enter: enter.to_owned(), ..here };
-        let answers = explain(&[Case { here: &here, connection: None, peer: None }]);
+        let answers = explain(&[Case::new(&here, None)]);
         answers[0].causes[0].fix[0].command.clone()
     };
     let limited = Namespace { limits: Some(Limits::default()), ..host() };
@@ -150,7 +151,7 @@ fn commands_name_the_namespace() {
 fn an_older_kernel_has_only_the_number_of_the_path_manager() {
     let mut here = host();
     here.sysctls.insert("pm_type".to_owned(), "1".to_owned());
-    let answers = explain(&[Case { here: &here, connection: None, peer: None }]);
+    let answers = explain(&[Case::new(&here, None)]);
     assert_eq!(answers[0].causes[0].fix[0].command, "sysctl -w net.mptcp.pm_type=0");
 }
 
@@ -158,7 +159,7 @@ fn an_older_kernel_has_only_the_number_of_the_path_manager() {
 fn two_addresses_of_an_interface_are_one_path() {
     let mut here = Namespace { endpoints: Vec::new(), ..host() };
     let any = |here: &Namespace| {
-        let answers = explain(&[Case { here, connection: None, peer: None }]);
+        let answers = explain(&[Case::new(here, None)]);
         answers[0].causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
     };
     assert_eq!(any(&here), ["no-endpoint"]);
@@ -170,7 +171,7 @@ fn two_addresses_of_an_interface_are_one_path() {
 #[test]
 fn a_connection_within_the_host_needs_no_second_path() {
     let here = Namespace { endpoints: Vec::new(), ..host() };
-    let local = Case { here: &here, connection: None, peer: Some(SECOND.into()) };
+    let local = Case::new(&here, Some(SECOND.into()));
     assert!(explain(&[local])[0].causes.is_empty());
 }
 
@@ -186,10 +187,42 @@ fn a_name_in_braces_is_only_a_name() {
         next_hop: next_hop(interface),
     };
     here.routes = vec![from(None, "eth0"), from(Some(SECOND), ";reboot;")];
-    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let answers = explain(&[Case::new(&here, Some(SERVER.into()))]);
     let cause = &answers[0].causes[0];
     assert_eq!(cause.id, "route-over-other-interface");
     assert_eq!(cause.fix[1].command, "ip mptcp endpoint add 10.2.0.1 dev '{other}' id 2 subflow");
+}
+
+/// A server announces its endpoints: the flag `signal` is no problem. A usable endpoint does not hide the problem of another one.
+#[test]
+fn each_endpoint_is_checked_by_itself() {
+    let mut here = host();
+    let endpoint = |id: u8, address: [u8; 4], flags: u32| Endpoint {
+        id,
+        address: address.into(),
+        flags,
+        device: None,
+        port: None,
+    };
+    here.endpoints.push(endpoint(3, [10, 9, 0, 1], Endpoint::SIGNAL));
+    here.endpoints.push(endpoint(4, SECOND, Endpoint::SIGNAL));
+    let found = check(&here, None);
+    assert_eq!(found.general, []);
+    let ids = |found: &super::Configuration| -> Vec<Vec<&str>> {
+        found.endpoints.iter().map(|(_, causes)| causes.iter().map(|cause| cause.id).collect()).collect()
+    };
+    assert_eq!(ids(&found), [vec![], vec!["address-missing"], vec![]]);
+    here.interfaces[1].rp_filter = 1;
+    here.routes = vec![Route {
+        from: None,
+        to: SERVER.into(),
+        next_hop: Ok(NextHop { interface: "eth0".to_owned(), source: Some(CLIENT.into()) }),
+    }];
+    let found = check(&here, Some(SERVER.into()));
+    assert_eq!(
+        ids(&found),
+        [vec!["reverse-path-filter"], vec!["address-missing"], vec!["reverse-path-filter"]]
+    );
 }
 
 #[test]
@@ -209,15 +242,16 @@ fn an_endpoint_that_is_added_again_keeps_its_flags() {
         address: [10, 2, 0, 9].into(),
         device: Some("eth1".to_owned()),
         flags: Endpoint::SUBFLOW | Endpoint::BACKUP,
+        port: Some(8080),
         ..here.endpoints[0].clone()
     };
     // A bridge of containers is not where the address went.
     here.interfaces.push(interface("zz-bridge", [172, 17, 0, 1]));
-    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let answers = explain(&[Case::new(&here, Some(SERVER.into()))]);
     let cause = &answers[0].causes[0];
     assert_eq!(
         (cause.id, cause.fix[1].command.as_str()),
-        ("address-changed", "ip mptcp endpoint add 10.2.0.1 dev eth1 id 2 subflow backup")
+        ("address-changed", "ip mptcp endpoint add 10.2.0.1 dev eth1 id 2 port 8080 subflow backup")
     );
 }
 
@@ -225,7 +259,7 @@ fn an_endpoint_that_is_added_again_keeps_its_flags() {
 fn a_name_in_a_command_cannot_run_another_command() {
     let mut here = host();
     (here.interfaces[1].name, here.interfaces[1].up) = ("a;reboot'".to_owned(), false);
-    let answers = explain(&[Case { here: &here, connection: None, peer: Some(SERVER.into()) }]);
+    let answers = explain(&[Case::new(&here, Some(SERVER.into()))]);
     let cause = &answers[0].causes[0];
     assert_eq!(
         (cause.id, cause.fix[0].command.as_str()),

@@ -30,6 +30,8 @@ pub struct Namespace {
     pub connections: Vec<Connection>,
     /// Routes from the endpoints to the peers in question.
     pub routes: Vec<Route>,
+    /// The same without the interfaces of the endpoints. The reverse path filter compares them with the interface on which packets arrive.
+    pub returns: Vec<Route>,
 }
 
 impl Namespace {
@@ -51,6 +53,13 @@ impl Namespace {
     /// The route from a source address to a peer. `from`: `None`, the kernel chooses the source address.
     pub fn route(&self, from: Option<IpAddr>, to: IpAddr) -> Option<&Route> {
         self.routes.iter().find(|route| route.from == from && route.to == to)
+    }
+
+    /// The interface over which the strict reverse path filter expects packets from `peer` to `address`. `None`: unknown, or no route.
+    pub fn expected(&self, peer: IpAddr, address: IpAddr) -> Option<&str> {
+        let found = self.returns.iter().find(|route| route.from == Some(address) && route.to == peer);
+        let found = found.or_else(|| self.route(None, peer))?;
+        Some(&found.next_hop.as_ref().ok()?.interface)
     }
 }
 
@@ -74,6 +83,8 @@ pub struct Endpoint {
     pub device: Option<String>,
     /// `MPTCP_PM_ADDR_FLAG_*`.
     pub flags: u32,
+    /// Announced port. `None`: the port of the connection.
+    pub port: Option<u16>,
 }
 
 impl Endpoint {
@@ -114,12 +125,14 @@ pub struct Interface {
 }
 
 /// A listening socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Address and port; the unspecified address stands for all addresses.
     pub address: SocketAddr,
     /// Whether it accepts MPTCP.
     pub mptcp: bool,
+    /// Name of the process that has the socket. `None`: unknown.
+    pub program: Option<String>,
 }
 
 /// A connection with its subflows, from the kernel's socket tables.
