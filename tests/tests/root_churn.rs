@@ -257,7 +257,7 @@ fn assert_complete(report: &Report, topology: &Topology, outcome: &TransferOutco
     }
     let connections = list(&report.json, "connections");
     let subflows: usize = connections.iter().map(|connection| list(connection, "subflows").len()).sum();
-    let records = number(&report.json["counters"], "records") as usize;
+    let records = usize::try_from(number(&report.json["counters"], "records")).unwrap();
     // Other records are paths of control groups. Connections of other tests may still be open.
     assert!(
         records < connections.len() + subflows + 10,

@@ -330,10 +330,13 @@ pub(crate) struct DoctorOptions {
     /// Read energy counters below this directory instead of /sys
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     pub(crate) sysfs_root: Option<PathBuf>,
-    /// Check instead whether the configuration allows a second path, in each network namespace: endpoints, limits, routes, listeners. PEER: ADDRESS or HOST, to check the routes to it
-    #[arg(long, value_name = "PEER", num_args = 0..=1, conflicts_with_all = ["btf", "sysfs_root"])]
-    pub(crate) paths: Option<Option<String>>,
+    /// Check instead whether the configuration allows a second path, in each network namespace: endpoints, limits, routes, listeners. PEER: ADDRESS or HOST, to check the routes to it [default: any]
+    #[arg(long, value_name = "PEER", num_args = 0..=1, default_missing_value = ANY_PEER, conflicts_with_all = ["btf", "sysfs_root"])]
+    pub(crate) paths: Option<String>,
 }
+
+/// The value of `doctor --paths` without a peer.
+pub(crate) const ANY_PEER: &str = "any";
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CalibrateOptions {

@@ -32,7 +32,7 @@ pub(crate) struct Diagnosis {
 pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let checks = match (&options.btf, &options.paths) {
         (Some(path), _) => rules::kernel(&core_check::check_file(path)?),
-        (None, Some(peer)) => paths::check(peer.as_deref())?,
+        (None, Some(peer)) => paths::check(peer)?,
         (None, None) => {
             rules::machine(&Facts::read(Path::new("/proc"), Path::new("/sys"), options.sysfs_root.as_deref()))
         }

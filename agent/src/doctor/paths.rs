@@ -7,11 +7,12 @@ use mpwatch_model::why::answer::{Cause, Certainty, Place};
 use mpwatch_model::why::facts::{Listener, Namespace};
 
 use super::check::Check;
+use crate::cli::ANY_PEER;
 use crate::command::parse_peer;
 
-/// The checks of this namespace and of all others that have endpoints or MPTCP sockets. `peer`: its routes are checked too.
-pub(super) fn check(peer: Option<&str>) -> anyhow::Result<Vec<Check>> {
-    let peer = peer.map(parse_peer).transpose()?.map(|(address, _)| address);
+/// The checks of this namespace and of all others that have endpoints or MPTCP sockets. `peer`: an address or a name, whose routes are checked too, or [`ANY_PEER`].
+pub(super) fn check(peer: &str) -> anyhow::Result<Vec<Check>> {
+    let peer = if peer == ANY_PEER { None } else { Some(parse_peer(peer)?.0) };
     let is_used = |here: &Namespace| {
         !here.endpoints.is_empty()
             || here.connections.iter().any(|connection| connection.token.is_some())

@@ -43,7 +43,8 @@ impl DatabaseFile {
         let found = found.collect::<rusqlite::Result<Vec<(i64, bool)>>>()?;
         let Some(&(last, _)) = found.last() else { return Ok(true) };
         // A run traces plain TCP only on request.
-        let has_tcp = snapshot.connections.iter().any(|connection| connection.protocol == Protocol::Tcp);
+        let has_tcp = snapshot.connections.iter().any(|connection| connection.protocol == Protocol::Tcp)
+            || snapshot.idle.iter().any(|idle| idle.id().token.known().is_none());
         let loader = Loader::new(&transaction)?;
         let mut insertions = Insertions::new(&transaction, &mut self.names)?;
         for (id, is_current_boot) in found {
