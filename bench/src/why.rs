@@ -43,7 +43,7 @@ end. No cause found means that none of the conditions below holds; it does not e
 * *likely* marks a cause that is derived from counters of the whole namespace, which other connections may have raised since it was created,
   or from the exclusion of other causes. If a certain cause exists, likely causes are not printed. Only open connections are explained: a
   failed join leaves no trace but the counters.
-* `mpwatch doctor --paths` checks each endpoint by itself, so it also finds the broken one beside a working one. With a peer it checks the
+* `mpwatch doctor --paths` checks each endpoint by itself, so it also finds a broken one if another one works. With a peer it checks the
   routes and the reverse path filter too. It checks this namespace and all others with endpoints or MPTCP sockets.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
 * Not found: the end of a second path that worked before (`mpwatch show ID` has it), a path manager in user space that makes wrong decisions,

@@ -300,11 +300,9 @@ struct mpw_observed {
 	/* Owner of a plain TCP socket. The owner of an MPTCP connection is in the connection's record. */
 	struct mpw_owner owner;
 	struct mpw_stall stalls[MPW_STALLS]; /* in any order */
-	__u32 flags; /* enum mpw_subflow_flag */
-	/* Number of times that this socket has connected again. */
-	__u32 generation;
-	/* 0: unknown. */
-	__u32 handshake_us;
+	__u32 flags;			     /* enum mpw_subflow_flag */
+	__u32 generation;   /* number of times that this socket has connected again */
+	__u32 handshake_us; /* 0: unknown */
 	/* Segments retransmitted, by cause. Segments without a known cause are only in total_retrans. */
 	__u32 retrans_fast;
 	__u32 retrans_timeout;
@@ -315,8 +313,7 @@ struct mpw_observed {
 	__u32 ifindex;
 	/* errno that the socket reported; 0: none. */
 	__u32 error;
-	/* MP_TCPRST reason (RFC 8684 3.6); 0: none. */
-	__u8 reset_reason;
+	__u8 reset_reason; /* of MP_TCPRST (RFC 8684 3.6); 0: none */
 	/* Retransmission timeouts in a row, and probes (keepalive, closed window) without an answer. */
 	__u8 backoff;
 	__u8 probes;

@@ -56,7 +56,7 @@ fn warning(name: &str, cause: &Cause) -> Check {
     }
 }
 
-/// The listening sockets, other than those of the loopback interface.
+/// The listening sockets, without sockets of the loopback interface.
 fn listeners(here: &Namespace) -> Option<String> {
     const MAX: usize = 16;
     let shown = |listener: &Listener| {

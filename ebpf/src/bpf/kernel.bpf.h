@@ -244,7 +244,7 @@ struct tcp_sock {
 	__u32 packets_out;
 	__u32 retrans_out;
 	__u32 tlp_high_seq; /* snd_nxt at the last tail loss probe; 0: its outcome is known */
-	__u32 lsndtime; /* tick of the last transmission of data */
+	__u32 lsndtime;	    /* tick of the last transmission of data */
 	__u32 snd_ssthresh;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_clamp;

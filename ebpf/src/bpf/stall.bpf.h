@@ -24,9 +24,9 @@ __noinline int note_stall(struct subflow_state *state, __u64 to, __u32 unacked)
 	least = to - from;
 	for (int i = 0; i < MPW_STALLS; i++) {
 		stall = &state->observed.stalls[i];
-		length = state->stall_noted_ns[i] >= state->stalls_read_ns ?
-				 stall->to_ns - stall->from_ns :
-				 0;
+		length = state->stall_noted_ns[i] >= state->stalls_read_ns
+				 ? stall->to_ns - stall->from_ns
+				 : 0;
 		if (length < least || (length == least && stall->to_ns < oldest)) {
 			least = length;
 			oldest = stall->to_ns;

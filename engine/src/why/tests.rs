@@ -193,7 +193,7 @@ fn a_name_in_braces_is_only_a_name() {
     assert_eq!(cause.fix[1].command, "ip mptcp endpoint add 10.2.0.1 dev '{other}' id 2 subflow");
 }
 
-/// A server announces its endpoints: the flag `signal` is no problem. A usable endpoint does not hide the problem of another one.
+/// A server announces its endpoints: the flag `signal` is not a problem. A usable endpoint does not hide the problem of another one.
 #[test]
 fn each_endpoint_is_checked_by_itself() {
     let mut here = host();
