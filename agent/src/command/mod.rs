@@ -34,7 +34,6 @@ use crate::cli::ControlCommand;
 use crate::cli::{Cli, Command};
 use crate::doctor;
 use crate::system::companion;
-pub(crate) use why::parse_peer;
 
 pub(crate) fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     cli.method().map_or(Ok(()), companion::require)?;

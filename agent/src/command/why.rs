@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mpwatch why`: explains why connections do not use MPTCP or have no second path, from configuration, counters and sockets.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::IpAddr;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use mpwatch_ebpf::namespace;
 use mpwatch_engine::why::{Case, explain, table::CAUSES};
 use mpwatch_model::kernel::endpoint::printable;
@@ -68,7 +68,7 @@ pub(super) fn run(options: &WhyOptions) -> anyhow::Result<()> {
 /// A peer has a dot or a colon; an id or a token has neither.
 fn parse(text: &str) -> anyhow::Result<Subject> {
     if text.contains(['.', ':']) {
-        return parse_peer(text).map(|(address, port)| Subject::Peer(address, port));
+        return why::parse_peer(text).map(|(address, port)| Subject::Peer(address, port));
     }
     // An id is `NETNS-TOKEN-COOKIE`.
     let token = text.split('-').nth(1).unwrap_or(text);
@@ -83,21 +83,6 @@ fn parse(text: &str) -> anyhow::Result<Subject> {
 /// Whether a connection asked for MPTCP.
 fn is_mptcp(connection: &Connection) -> bool {
     connection.carried_by != CarriedBy::Tcp
-}
-
-/// ADDRESS, ADDRESS:PORT, HOST or HOST:PORT.
-pub(crate) fn parse_peer(text: &str) -> anyhow::Result<(IpAddr, Option<u16>)> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok((address.to_canonical(), None));
-    }
-    if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok((address.ip().to_canonical(), Some(address.port())));
-    }
-    let (host, port) = text.rsplit_once(':').map_or((text, None), |(host, port)| (host, port.parse().ok()));
-    let found = (host, port.unwrap_or(0)).to_socket_addrs();
-    let found = found.with_context(|| format!("`{host}` has no address; use ADDRESS or ADDRESS:PORT"))?;
-    let first = found.map(|address| address.ip()).next();
-    Ok((first.with_context(|| format!("`{host}` has no address"))?, port))
 }
 
 /// One case for each connection; without connections, a new connection from the first namespace.

@@ -8,7 +8,7 @@ use mpwatch_model::why::facts::{Listener, Namespace};
 
 use super::check::Check;
 use crate::cli::ANY_PEER;
-use crate::command::parse_peer;
+use crate::why::parse_peer;
 
 /// The checks of this namespace and of all others that have endpoints or MPTCP sockets. `peer`: an address or a name, whose routes are checked too, or [`ANY_PEER`].
 pub(super) fn check(peer: &str) -> anyhow::Result<Vec<Check>> {

@@ -4,6 +4,7 @@
 
 mod interfaces;
 mod path_manager;
+mod peer;
 mod routes;
 mod socket_table;
 
@@ -18,6 +19,7 @@ use mpwatch_ebpf::namespace::{self, DIRECTORIES, OWN_NAME};
 use mpwatch_engine::why::quoted;
 use mpwatch_model::why::facts::Namespace;
 
+pub(crate) use peer::parse_peer;
 use socket_table::Programs;
 
 use crate::error::{Failure, PERMISSION, RUNTIME};
