@@ -14,6 +14,7 @@ use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, poll_until};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::event::{KernelEvent, SubflowRecord};
+use mpwatch_model::unit::Nanos;
 use mpwatch_tests::{emulation, may_run_as_root};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -225,4 +226,31 @@ fn data_that_the_sender_holds_back_is_no_stall() {
     }
     // On a busy host, single answers are late.
     assert!(stalls.len() <= WRITES / 4, "{stalls:?}");
+}
+
+/// A tail loss probe repairs the loss of a single packet, before the kernel counts a retransmission.
+#[test]
+fn a_packet_that_a_loss_probe_repairs_is_a_stall() {
+    const LOSS: Duration = Duration::from_millis(60);
+    const MIN_STALL: Nanos = Nanos(150_000_000);
+    if !may_run_as_root() {
+        return;
+    }
+    let mut idle = Idle::open(LinkSpec::default().rtt(Duration::from_millis(20)));
+    for path in [0, 1] {
+        idle.lab.path(path).unwrap().fail(PathFailure::Blackhole).unwrap();
+    }
+    idle.client.write_all(&MESSAGE).unwrap();
+    std::thread::sleep(LOSS);
+    for path in [0, 1] {
+        idle.lab.path(path).unwrap().restore().unwrap();
+    }
+    idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
+    // The next segment notes the stall.
+    idle.exchange();
+    idle.wait_until_idle();
+    let stalls: Vec<_> = idle.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
+    let is_found =
+        stalls.iter().any(|stall| stall.unacked == Some(true) && stall.to >= stall.from + MIN_STALL);
+    assert!(is_found, "{stalls:?}");
 }
