@@ -231,12 +231,14 @@ fn data_that_the_sender_holds_back_is_no_stall() {
 /// A tail loss probe repairs the loss of a single packet, before the kernel counts a retransmission.
 #[test]
 fn a_packet_that_a_loss_probe_repairs_is_a_stall() {
+    const PAUSE: Duration = Duration::from_millis(100);
     const LOSS: Duration = Duration::from_millis(60);
     const MIN_STALL: Nanos = Nanos(150_000_000);
     if !may_run_as_root() {
         return;
     }
     let mut idle = Idle::open(LinkSpec::default().rtt(Duration::from_millis(20)));
+    std::thread::sleep(PAUSE);
     for path in [0, 1] {
         idle.lab.path(path).unwrap().fail(PathFailure::Blackhole).unwrap();
     }
