@@ -45,15 +45,11 @@ fn judged(name: &str, what: String, causes: &[Cause]) -> Vec<Check> {
 
 fn warning(name: &str, cause: &Cause) -> Check {
     let likely = if cause.certainty == Certainty::Likely { " (likely)" } else { "" };
-    let commands = cause.fix.iter().map(|fix| {
-        let at = if fix.on == Place::Peer { " at the peer" } else { "" };
-        format!("{}{at}", printable(&fix.command))
-    });
-    let check = Check::warn(name, format!("{}{likely}", printable(&cause.sentence)));
-    match commands.chain(cause.advice.map(str::to_owned)).collect::<Vec<_>>() {
-        fixes if fixes.is_empty() => check,
-        fixes => check.fix(fixes.join("; ")),
-    }
+    let advice = cause.advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+    let check = Check::warn(name, format!("{}{likely}{advice}", printable(&cause.sentence)));
+    let here = cause.fix.iter().filter(|fix| fix.on == Place::Here);
+    let commands: Vec<String> = here.map(|fix| printable(&fix.command).into_owned()).collect();
+    if commands.is_empty() { check } else { check.fix(commands.join(" && ")) }
 }
 
 /// The listening sockets, without sockets of the loopback interface.

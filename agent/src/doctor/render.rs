@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Formats the checks as text for a terminal of 80 columns. The passed checks of a group share one line.
+//! Formats the checks as text for a terminal of 80 columns; a fix is not wrapped. The passed checks of a group share one line.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +7,7 @@ use super::check::{Check, Outcome, Status};
 
 const COLUMNS: usize = 80;
 const STATUS: usize = 6;
+const FIX: &str = "fix: ";
 
 /// A line to print. Long text is wrapped within its column.
 struct Line {
@@ -21,7 +22,13 @@ pub(super) fn text(checks: &[Check], outcome: Outcome) -> String {
     let names = lines.iter().map(|line| line.name.len()).max().unwrap_or(0) + 2;
     let mut out = String::new();
     for line in &lines {
-        push_wrapped(&mut out, &format!("{:STATUS$}{:names$}", line.status, line.name), &line.text);
+        let head = format!("{:STATUS$}{:names$}", line.status, line.name);
+        if line.text.starts_with(FIX) {
+            // It may be a command that is pasted.
+            out.extend([head.as_str(), &line.text, "\n"]);
+        } else {
+            push_wrapped(&mut out, &head, &line.text);
+        }
     }
     out + "\n" + &verdict(checks, outcome) + "\n"
 }
@@ -58,7 +65,7 @@ fn summary(checks: &[Check], group: &str) -> Option<Line> {
 fn push_check(lines: &mut Vec<Line>, name: &str, check: &Check) {
     lines.push(Line { status: check.status.as_str(), name: name.to_owned(), text: check.message.clone() });
     if let Some(fix) = &check.fix {
-        let text = format!("fix: {fix}");
+        let text = format!("{FIX}{fix}");
         // A fix for several checks is printed once, after the last.
         lines.retain(|line| line.text != text);
         lines.push(Line { status: "", name: String::new(), text });

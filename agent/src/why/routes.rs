@@ -17,6 +17,8 @@ use super::path_manager::name;
 const MESSAGE: usize = 12;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
+/// Asks for the route that matches (include/uapi/linux/rtnetlink.h).
+const RTM_F_FIB_MATCH: u32 = 0x2000;
 /// Maximum number of peers whose routes are read.
 const MAX_PEERS: usize = 64;
 
@@ -42,20 +44,25 @@ pub(super) fn read(here: &Namespace, peer: Option<IpAddr>) -> (Vec<Route>, Vec<R
 fn look_up(from: Option<IpAddr>, to: IpAddr, device: Option<&str>) -> Result<NextHop, String> {
     let explain = |error: io::Error| error.to_string();
     let index = device.map(if_nametoindex).transpose().map_err(|errno| explain(errno.into()))?;
-    let answers =
-        request(NetlinkRoute, RTM_GETROUTE.into(), NLM_F_ACK, &query(from, to, index)).map_err(explain)?;
+    let ask = |flags: u32| {
+        let body = query(from, to, index, flags);
+        request(NetlinkRoute, RTM_GETROUTE.into(), NLM_F_ACK, &body).map_err(explain)
+    };
+    let answers = ask(0)?;
+    let assumed = index.is_some() && ask(RTM_F_FIB_MATCH).is_err();
     let attributes = answers.first().and_then(|body| body.get(MESSAGE..)).unwrap_or_default();
     let index = find_attribute(attributes, RTA_OIF.into()).and_then(|value| value.first_chunk());
     let interface = index.and_then(|index| name(u32::from_ne_bytes(*index))).ok_or("no route to host")?;
     let source = find_attribute(attributes, RTA_PREFSRC.into()).and_then(address);
-    Ok(NextHop { interface, source })
+    Ok(NextHop { interface, source, assumed })
 }
 
 /// `rtmsg` with its attributes.
-fn query(from: Option<IpAddr>, to: IpAddr, device: Option<u32>) -> Vec<u8> {
+fn query(from: Option<IpAddr>, to: IpAddr, device: Option<u32>, flags: u32) -> Vec<u8> {
     let (family, length) = if to.is_ipv4() { (AF_INET, 32) } else { (AF_INET6, 128) };
     let mut body = vec![0; MESSAGE];
     body[..3].copy_from_slice(&[family, length, if from.is_some() { length } else { 0 }]);
+    body[8..].copy_from_slice(&flags.to_ne_bytes());
     body.extend(attribute(RTA_DST.into(), &octets(to)));
     body.extend(from.into_iter().flat_map(|from| attribute(RTA_SRC.into(), &octets(from))));
     body.extend(device.into_iter().flat_map(|index| attribute(RTA_OIF.into(), &index.to_ne_bytes())));
@@ -91,8 +98,8 @@ mod tests {
 
     #[test]
     fn a_query_states_the_lengths_of_its_addresses() {
-        let body = query(Some([10, 0, 0, 1].into()), [10, 0, 0, 2].into(), Some(7));
+        let body = query(Some([10, 0, 0, 1].into()), [10, 0, 0, 2].into(), Some(7), 0);
         assert_eq!((&body[..3], body.len()), (&[AF_INET, 32, 32][..], MESSAGE + 3 * 8));
-        assert_eq!(query(None, "::1".parse().unwrap(), None)[..3], [AF_INET6, 128, 0]);
+        assert_eq!(query(None, "::1".parse().unwrap(), None, 0)[..3], [AF_INET6, 128, 0]);
     }
 }

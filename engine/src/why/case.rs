@@ -137,7 +137,9 @@ impl<'a> Case<'a> {
     pub(super) fn is_usable(&self, endpoint: &Endpoint) -> bool {
         let interface = self.here.interface_with(endpoint.address);
         interface.is_some_and(|interface| interface.up && interface.running)
-            && self.route(endpoint).is_none_or(|route| route.next_hop.is_ok())
+            && self
+                .route(endpoint)
+                .is_none_or(|route| route.next_hop.as_ref().is_ok_and(|next_hop| !next_hop.assumed))
     }
 
     /// The route from an endpoint to the peer. `None`: not read.

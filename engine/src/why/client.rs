@@ -100,7 +100,8 @@ pub(super) fn endpoint_without_subflow(case: &Case<'_>) -> Option<Found> {
         return None;
     }
     // A signal endpoint of a client is announced to the server, which opens no subflows.
-    let endpoint = case.endpoints().find(|endpoint| !endpoint.has(Endpoint::LAMINAR))?;
+    let is_asked = |endpoint: &&Endpoint| case.only.is_none_or(|only| only == *endpoint);
+    let endpoint = case.endpoints().filter(is_asked).find(|endpoint| !endpoint.has(Endpoint::LAMINAR))?;
     let interface = case.here.interface_with(endpoint.address)?;
     Some(of_new_endpoint(endpoint, Endpoint::SUBFLOW, &interface.name, None))
 }
@@ -149,13 +150,26 @@ pub(super) fn address_missing(case: &Case<'_>) -> Option<Found> {
     Some(of_endpoint(endpoint, "", None))
 }
 
+/// Whether a join from the endpoint waits for its answer, after a retransmission.
+fn is_unanswered(case: &Case<'_>, endpoint: &Endpoint) -> bool {
+    case.pending_joins().any(|join| join.local.ip() == endpoint.address && join.retransmits > 0)
+}
+
 pub(super) fn no_route(case: &Case<'_>) -> Option<Found> {
     let mut endpoints = case.joining_if_all_broken().filter(|_| case.client_lacks_path());
     endpoints.find_map(|endpoint| {
         let interface = case.here.interface_with(endpoint.address).filter(|interface| interface.up)?;
-        let error = case.route(endpoint)?.next_hop.as_ref().err()?;
+        let (error, is_certain) = match &case.route(endpoint)?.next_hop {
+            Err(error) => (error.as_str(), true),
+            // A neighbour may have the address.
+            Ok(next_hop) if next_hop.assumed => {
+                ("none; the kernel assumes a neighbour", is_unanswered(case, endpoint))
+            }
+            Ok(_) => return None,
+        };
         let evidence = format!("route from {} to {}: {error}", endpoint.address, case.peer?);
-        Some(of_endpoint(endpoint, &interface.name, Some(evidence)).with("peer", case.peer?))
+        let found = of_endpoint(endpoint, &interface.name, Some(evidence)).with("peer", case.peer?);
+        Some(if is_certain { found } else { found.but_likely() })
     })
 }
 

@@ -63,7 +63,8 @@ pub fn check(here: &Namespace, peer: Option<IpAddr>) -> Configuration {
         let found = CAUSES.iter().filter_map(|row| Some((row, (row.find)(case)?)));
         let wanted = found.filter(|(row, found)| {
             // A server announces its endpoints; another endpoint may have the flag.
-            let is_flag = row.id == "endpoint-without-subflow";
+            let is_flag = row.id == "endpoint-without-subflow"
+                && case.only.is_none_or(|endpoint| endpoint.has(Endpoint::SIGNAL | Endpoint::LAMINAR));
             !is_flag && found.values.iter().any(|(name, _)| *name == "id") == is_of_endpoint
         });
         wanted.map(|(row, found)| cause(row, case, &found)).collect()

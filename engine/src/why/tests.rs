@@ -180,7 +180,8 @@ fn a_connection_within_the_host_needs_no_second_path() {
 fn a_name_in_braces_is_only_a_name() {
     let mut here = host();
     here.interfaces[1].name = "{other}".to_owned();
-    let next_hop = |interface: &str| Ok(NextHop { interface: interface.to_owned(), source: None });
+    let next_hop =
+        |interface: &str| Ok(NextHop { interface: interface.to_owned(), source: None, assumed: false });
     let from = |from: Option<[u8; 4]>, interface: &str| Route {
         from: from.map(IpAddr::from),
         to: SERVER.into(),
@@ -212,11 +213,17 @@ fn each_endpoint_is_checked_by_itself() {
         found.endpoints.iter().map(|(_, causes)| causes.iter().map(|cause| cause.id).collect()).collect()
     };
     assert_eq!(ids(&found), [vec![], vec!["address-missing"], vec![]]);
+    here.endpoints.push(endpoint(5, SECOND, 0));
+    here.endpoints.remove(0);
+    assert_eq!(ids(&check(&here, None))[2], ["endpoint-without-subflow"]);
+    here.endpoints = host().endpoints;
+    here.endpoints
+        .extend([endpoint(3, [10, 9, 0, 1], Endpoint::SIGNAL), endpoint(4, SECOND, Endpoint::SIGNAL)]);
     here.interfaces[1].rp_filter = 1;
     here.routes = vec![Route {
         from: None,
         to: SERVER.into(),
-        next_hop: Ok(NextHop { interface: "eth0".to_owned(), source: Some(CLIENT.into()) }),
+        next_hop: Ok(NextHop { interface: "eth0".to_owned(), source: Some(CLIENT.into()), assumed: false }),
     }];
     let found = check(&here, Some(SERVER.into()));
     assert_eq!(

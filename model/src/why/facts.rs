@@ -211,4 +211,6 @@ pub struct NextHop {
     pub interface: String,
     /// Source address that the kernel chooses.
     pub source: Option<IpAddr>,
+    /// No route over the requested interface matches: the kernel assumes that the destination is a neighbour.
+    pub assumed: bool,
 }
