@@ -43,8 +43,8 @@ pub(super) fn run(options: &WhyOptions) -> anyhow::Result<()> {
     let is_of_process =
         |connection: &Connection| process.is_none() || connection.program.as_deref() == process;
     let has_connection = |here: &Namespace| {
-        let of_process = here.connections.iter().filter(|connection| is_of_process(connection));
-        of_process.into_iter().any(|connection| process.is_some() || is_mptcp(connection))
+        let mut of_process = here.connections.iter().filter(|connection| is_of_process(connection));
+        of_process.any(|connection| process.is_some() || is_mptcp(connection))
     };
     let mut facts = why::read(options.netns.as_deref(), peer, has_connection)?;
     for here in &mut facts {

@@ -145,10 +145,9 @@ pub(super) fn read(programs: &Programs) -> io::Result<(Vec<Listener>, Vec<Connec
     let listed = sockets(info, &protocol);
     let (listening, connected): (Vec<Socket>, Vec<Socket>) =
         sockets(info, &[])?.into_iter().partition(|socket| socket.state == TcpState::Listen);
-    let is_subflow = |socket: &Socket| socket.has_mptcp();
     let mut mptcp = match listed {
         // The kernel has no MPTCP, or nothing uses it.
-        Err(_) if !connected.iter().any(is_subflow) => Vec::new(),
+        Err(_) if !connected.iter().any(Socket::has_mptcp) => Vec::new(),
         Err(error) => {
             let advice = "load the kernel module mptcp_diag";
             return Err(io::Error::new(
@@ -162,11 +161,10 @@ pub(super) fn read(programs: &Programs) -> io::Result<(Vec<Listener>, Vec<Connec
     if !mptcp.is_empty() && connected.iter().chain(&listening).all(|socket| !socket.has_mptcp()) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let program = |socket: &Socket| programs.0.get(&socket.inode).cloned();
     let listener = |socket: &Socket| Listener {
         address: socket.local,
         mptcp: socket.has_mptcp(),
-        program: program(socket),
+        program: programs.0.get(&socket.inode).cloned(),
     };
     let listeners: Vec<Listener> = listening.iter().map(listener).collect();
     let connections = connections(&mptcp, &connected, &listeners, programs);

@@ -14,7 +14,7 @@ pub use case::Case;
 use case::Found;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::why::answer::{Answer, Cause, Certainty, Fix, Place};
-use mpwatch_model::why::facts::{Endpoint, Namespace};
+use mpwatch_model::why::facts::{Endpoint, Listener, Namespace};
 use std::net::IpAddr;
 use table::{CAUSES, Group, Row};
 
@@ -59,13 +59,18 @@ pub struct Configuration {
 
 /// Checks the endpoints one by one, and what concerns all of them.
 pub fn check(here: &Namespace, peer: Option<IpAddr>) -> Configuration {
+    // Without a peer, a host that accepts MPTCP need not be a client, and only a client opens subflows.
+    let accepts = |listener: &Listener| listener.mptcp && !listener.address.ip().is_loopback();
+    let is_server = peer.is_none() && here.listeners.iter().any(accepts);
     let about = |case: &Case<'_>, is_of_endpoint: bool| -> Vec<Cause> {
         let found = CAUSES.iter().filter_map(|row| Some((row, (row.find)(case)?)));
         let wanted = found.filter(|(row, found)| {
             // A server announces its endpoints; another endpoint may have the flag.
             let is_flag = row.id == "endpoint-without-subflow"
                 && case.only.is_none_or(|endpoint| endpoint.has(Endpoint::SIGNAL | Endpoint::LAMINAR));
-            !is_flag && found.values.iter().any(|(name, _)| *name == "id") == is_of_endpoint
+            let is_of_client = ["no-endpoint", "single-address"].contains(&row.id);
+            let is_left_out = is_flag || is_server && is_of_client;
+            !is_left_out && found.values.iter().any(|(name, _)| *name == "id") == is_of_endpoint
         });
         wanted.map(|(row, found)| cause(row, case, &found)).collect()
     };

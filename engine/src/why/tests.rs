@@ -8,7 +8,7 @@ use mpwatch_model::id::Token;
 use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
 use mpwatch_model::why::answer::Answer;
 use mpwatch_model::why::facts::{
-    Connection, Endpoint, Interface, Limits, Namespace, NextHop, Route, Subflow,
+    Connection, Endpoint, Interface, Limits, Listener, Namespace, NextHop, Route, Subflow,
 };
 
 use super::table::{CAUSES, Group};
@@ -230,6 +230,24 @@ fn each_endpoint_is_checked_by_itself() {
         ids(&found),
         [vec!["reverse-path-filter"], vec!["address-missing"], vec!["reverse-path-filter"]]
     );
+}
+
+#[test]
+fn a_server_is_not_asked_to_open_subflows() {
+    let mut here = host();
+    here.endpoints.clear();
+    let general = |here: &Namespace, peer: Option<[u8; 4]>| -> Vec<&str> {
+        check(here, peer.map(IpAddr::from)).general.iter().map(|cause| cause.id).collect()
+    };
+    assert_eq!(general(&here, None), ["no-endpoint"]);
+    here.listeners = vec![Listener { address: ([0; 4], 443).into(), mptcp: true, program: None }];
+    assert_eq!(general(&here, None), Vec::<&str>::new());
+    here.routes = vec![Route {
+        from: None,
+        to: SERVER.into(),
+        next_hop: Ok(NextHop { interface: "eth0".to_owned(), source: Some(CLIENT.into()), assumed: false }),
+    }];
+    assert_eq!(general(&here, Some(SERVER)), ["no-endpoint"], "with a peer it is asked as a client");
 }
 
 #[test]
