@@ -59,7 +59,7 @@ struct subflow_state {
 	__u64 written_seq;
 	/* The connection's snd_nxt when the peer's window was last closed. */
 	__u64 limited_seq;
-	/* Time of the last snapshot with a full record; it reported all stalls that had ended. */
+	/* Time of the last snapshot with a full record; it reported all stalls that had been noted. */
 	__u64 stalls_read_ns;
 	/* When each stall was noted: with the first segment after the one that ended it. */
 	__u64 stall_noted_ns[MPW_STALLS];

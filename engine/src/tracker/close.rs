@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Derives from the records of the BPF programs why a subflow ended, or why a connection fell back.
 
+use mpwatch_model::flow::outage::SAME_END;
 use mpwatch_model::kernel::event::{EndFlags, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::unit::Nanos;
@@ -14,9 +15,6 @@ const ETIMEDOUT: u32 = 110;
 const ECONNREFUSED: u32 = 111;
 const EHOSTDOWN: u32 = 112;
 const EHOSTUNREACH: u32 = 113;
-
-/// Maximum time between the end of a connection and the end of a subflow that was closed with it (`model::flow::outage` has the same limit).
-const SAME_END: Nanos = Nanos(100_000_000);
 
 /// The reason for the end of a subflow, from the strongest evidence. `connection_closed`: when its connection closed.
 pub(super) fn reason(record: &SubflowRecord, connection_closed: Option<Nanos>) -> CloseReason {

@@ -10,7 +10,7 @@ use crate::flow::elimination::{EliminationAction, EliminationStep};
 use crate::flow::subflow::Subflow;
 use crate::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use crate::kernel::lifecycle::CloseReason;
-use crate::unit::Micros;
+use crate::unit::{Micros, Nanos};
 
 /// Maximum time between the failure of a path and its detection by the kernel, nanoseconds.
 const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
@@ -18,8 +18,8 @@ const MAX_NOTICE_DELAY: i128 = 3_000_000_000;
 const MIN_RECOVERY: i128 = 10_000_000_000;
 /// Maximum gap between two stalls of one outage, nanoseconds: a shorter gap carries hardly any payload.
 const MAX_GAP_IN_OUTAGE: i128 = 250_000_000;
-/// Maximum time between a reset and the end of the connection that the reset ended, nanoseconds (the tracker has the same limit).
-const SAME_END: i128 = 100_000_000;
+/// Maximum time between a reset and the end of the connection that the reset ended.
+pub const SAME_END: Nanos = Nanos(100_000_000);
 /// The kernel's minimum retransmission timeout (`TCP_RTO_MIN`).
 const MIN_RTO: Micros = Micros(200_000);
 /// Maximum part of a retransmission timeout for the variation of the RTT. In records without timeouts, a longer stall is an outage.
@@ -163,7 +163,7 @@ pub fn has_failed(connection: &Connection, subflow: &Subflow) -> bool {
 /// Whether the reset of this subflow ended the whole connection, or came after its end. Such a reset does not indicate a failed path.
 pub fn closed_with_connection(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    let with_end = between(closed.at, end) < SAME_END || ended_all(connection, closed.at);
+    let with_end = is_same_end(between(closed.at, end)) || ended_all(connection, closed.at);
     is_reset(closed.reason) && !subflow.is_failed() && with_end
 }
 
@@ -179,9 +179,9 @@ fn ended_all(connection: &Connection, at: Timestamp) -> bool {
     let mut ends = connection.subflows.iter().map(|subflow| subflow.closed);
     ends.all(|closed| {
         closed.is_some_and(|closed| {
-            let was_closed = between(closed.at, at) >= SAME_END;
+            let was_closed = !is_same_end(between(closed.at, at));
             let ended = is_reset(closed.reason) || closed.reason == CloseReason::RemovedByAdmin;
-            was_closed || (ended && between(at, closed.at) < SAME_END)
+            was_closed || (ended && is_same_end(between(at, closed.at)))
         })
     })
 }
@@ -194,13 +194,17 @@ pub fn closed_late(connection: &Connection, subflow: &Subflow) -> bool {
 /// Whether a subflow was reset well after the end of the connection.
 pub fn is_reset_late(connection: &Connection, subflow: &Subflow) -> bool {
     let (Some(end), Some(closed)) = (connection.closed_at, subflow.closed) else { return false };
-    is_reset(closed.reason) && between(end, closed.at) >= SAME_END
+    is_reset(closed.reason) && !is_same_end(between(end, closed.at))
 }
 
 /// Whether a subflow of the connection was closed with a FIN, so that no reset ended the connection.
 pub fn closed_normally(connection: &Connection) -> bool {
     let mut ends = connection.subflows.iter().filter_map(|subflow| subflow.closed);
     ends.any(|closed| closed.reason == CloseReason::Fin)
+}
+
+fn is_same_end(nanos: i128) -> bool {
+    nanos < i128::from(SAME_END.0)
 }
 
 fn is_reset(reason: CloseReason) -> bool {
