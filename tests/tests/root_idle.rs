@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mpwatch_ebpf::namespace;
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
+use mpwatch_lab::link::{self, RateLimit};
 use mpwatch_lab::topology::{LinkSpec, PathFailure};
 use mpwatch_lab::traffic::Workload;
 use mpwatch_lab::{Topology, poll_until};
@@ -246,6 +247,39 @@ fn a_packet_that_a_loss_probe_repairs_is_a_stall() {
     std::thread::sleep(LOSS);
     for path in [0, 1] {
         idle.lab.path(path).unwrap().restore().unwrap();
+    }
+    idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
+    // The next segment notes the stall.
+    idle.exchange();
+    idle.wait_until_idle();
+    let stalls: Vec<_> = idle.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
+    let is_found =
+        stalls.iter().any(|stall| stall.unacked == Some(true) && stall.to >= stall.from + MIN_STALL);
+    assert!(is_found, "{stalls:?}");
+}
+
+/// The kernel sends such a packet again after 200 ms, as it does with data that TCP_CORK has held back.
+#[test]
+fn a_packet_that_the_queue_of_this_host_refuses_is_a_stall() {
+    const PAUSE: Duration = Duration::from_millis(100);
+    const REFUSED: Duration = Duration::from_millis(60);
+    const MIN_STALL: Nanos = Nanos(150_000_000);
+    if !may_run_as_root() {
+        return;
+    }
+    let mut idle = Idle::open(LinkSpec::default());
+    std::thread::sleep(PAUSE);
+    let whole = RateLimit::mbit(1_000.0, Duration::from_millis(10));
+    // The queue refuses packets that are longer than the bucket. ACKs are not.
+    for limit in [RateLimit { burst: 300, ..whole }, whole] {
+        for path in [0, 1] {
+            let interface = idle.lab.path(path).unwrap().client_interface();
+            link::limit_rate(idle.lab.client(), interface, limit).unwrap();
+        }
+        if limit.burst < whole.burst {
+            idle.client.write_all(&MESSAGE).unwrap();
+            std::thread::sleep(REFUSED);
+        }
     }
     idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
     // The next segment notes the stall.

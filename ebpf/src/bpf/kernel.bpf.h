@@ -242,6 +242,7 @@ struct tcp_sock {
 	__u32 rcv_tstamp; /* ticks at the last ACK */
 	__u32 lost;
 	__u32 packets_out;
+	__u8 nonagle : 4;
 	__u32 retrans_out;
 	__u32 tlp_high_seq; /* snd_nxt at the last tail loss probe; 0: its outcome is known */
 	__u32 lsndtime;	    /* tick of the last transmission of data */

@@ -69,10 +69,12 @@ static __always_inline __u64 tick_time(__u32 tick, __u64 now)
 	return now - (__u64)((__u32)bpf_jiffies64() - tick) * settings.tick_ns;
 }
 
+#define MPW_NAGLE_CORK 2 /* TCP_NAGLE_CORK of include/net/tcp.h */
+
 /*
- * Since when a subflow has data in flight; 0: it has none. The kernel's time includes the time in which the sender held back the data (TCP_CORK,
- * pacing), which ends with a single packet. With a backoff, data waits although it is not in flight: this host refuses it. `sock`: a struct
- * tcp_sock. A global function, as note_stall().
+ * Since when a subflow has data that is in flight or that this host refuses, for example in a full queue; 0: it has none. The kernel's time
+ * includes the time for which TCP_CORK held back the data, which ends with a single packet. `sock`: a struct tcp_sock. A global function, as
+ * note_stall().
  */
 __noinline __u64 in_flight_since(__u64 sock, __u64 from, __u64 now)
 {
@@ -82,14 +84,15 @@ __noinline __u64 in_flight_since(__u64 sock, __u64 from, __u64 now)
 
 	if (!READ_BITS(tp, chrono_type) || has_failed_before(tp, from, now))
 		return 0;
-	if (now - from <= MPW_MIN_STALL_NS || packets > 1)
+	if (now - from <= MPW_MIN_STALL_NS || packets > 1 ||
+	    !(READ_BITS(tp, nonagle) & MPW_NAGLE_CORK))
 		return since;
+	if (!packets)
+		return READ(tp, inet_conn.icsk_backoff) ? since : 0;
 	/* A tail loss probe counts for lsndtime, not for retrans_out. */
-	if (packets && (READ(tp, retrans_out) || READ(tp, tlp_high_seq) == READ(tp, snd_nxt)))
+	if (READ(tp, retrans_out) || READ(tp, tlp_high_seq) == READ(tp, snd_nxt))
 		return since;
-	if (packets)
-		return tick_time(READ(tp, lsndtime), now);
-	return READ(tp, inet_conn.icsk_backoff) ? since : 0;
+	return tick_time(READ(tp, lsndtime), now);
 }
 
 /* Maximum number of subflows that are checked per connection. The kernel allows up to 64. */
