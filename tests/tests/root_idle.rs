@@ -282,8 +282,12 @@ fn a_packet_that_the_queue_of_this_host_refuses_is_a_stall() {
         }
     }
     idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
-    // The next segment notes the stall.
-    idle.exchange();
+    // The next segment of the subflow notes the stall. The messages are longer than the congestion window, so they use both subflows.
+    let (long, mut read) = (vec![7; 40_000], vec![0; 40_000]);
+    for _ in 0..20 {
+        idle.client.write_all(&long).unwrap();
+        idle.server.read_exact(&mut read).unwrap();
+    }
     idle.wait_until_idle();
     let stalls: Vec<_> = idle.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
     let is_found =
