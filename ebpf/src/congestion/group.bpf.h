@@ -144,27 +144,22 @@ static __always_inline struct others sum_others(const struct group *group, __u32
 	return others;
 }
 
-/* Frees a subflow's place, and the group if no other subflow is active. An idle subflow creates the group again when it sends. */
+/*
+ * Frees a subflow's place, and the group if no other subflow is active. An idle subflow creates the group again when it sends. The exchange
+ * orders its write before the reads: of two subflows that leave at the same time, at least one finds that the other one has left.
+ */
 static __always_inline void leave(const struct subflow_control *own, __u64 now)
 {
 	struct group *group = bpf_map_lookup_elem(&groups, &own->key);
-	bool is_last = true;
-	int place;
+	__u32 place = own->place;
 
-	if (!group)
+	if (!group || place >= MAX_MEMBERS)
 		return;
-	for (place = 0; place < MAX_MEMBERS; place++) {
-		struct member *member = &group->members[place];
-
-		if (member->id == own->id) {
-			member->acked_ns = 0;
-			member->id = 0;
-		} else if (is_active(member, now)) {
-			is_last = false;
-		}
-	}
-	if (is_last)
-		bpf_map_delete_elem(&groups, &own->key);
+	__sync_val_compare_and_swap(&group->members[place].id, own->id, 0);
+	for (place = 0; place < MAX_MEMBERS; place++)
+		if (is_active(&group->members[place], now))
+			return;
+	bpf_map_delete_elem(&groups, &own->key);
 }
 
 #endif

@@ -130,6 +130,7 @@ void BPF_PROG(mptcpd_release, struct sock *sk)
 
 	own.id = control->id;
 	own.key = control->key;
+	own.place = control->place;
 	if (own.id)
 		leave(&own, bpf_ktime_get_ns());
 	control->id = 0;
