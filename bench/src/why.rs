@@ -46,6 +46,8 @@ end. No cause found means that none of the conditions below holds; it does not e
 * `mpwatch doctor --paths` checks each endpoint by itself, so it also finds a broken one if another one works. With a peer it checks the
   routes and the reverse path filter too. It checks this namespace and all others with endpoints or MPTCP sockets.
   Without a peer, a host on which MPTCP sockets listen is not warned of missing endpoints for subflows.
+* A running mpwatch asks the same about each MPTCP connection without a second path, once, when it is 3 s old or idle. Findings, reports,
+  `cause` in JSON and database, and `mpwatch_findings` have the first cause.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
 * Not found: the end of a second path that worked before (`mpwatch show ID` has it), a path manager in user space that makes wrong decisions,
   limits that are reached, TCP MD5, and the reasons for which a second path is slow or carries little.

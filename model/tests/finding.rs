@@ -151,7 +151,11 @@ fn a_healthy_connection_says_so_and_a_single_path_is_a_problem_only_for_a_long_f
         texts(&fixture::closed(1))[1],
         "· closed at 2026-03-01 12:00:12Z after 12.0 s: closed normally (FIN)"
     );
-    assert_eq!(texts(&fixture::fallen_back(1))[0], "! fell back to plain TCP: no MP_CAPABLE in the SYN-ACK");
+    let mut fallen_back = fixture::fallen_back(1);
+    let why = "10.0.1.2 answered without MP_CAPABLE; fix, at the peer: sysctl -w net.mptcp.enabled=1";
+    assert_eq!(texts(&fallen_back)[0], format!("! fell back to plain TCP: {why}"));
+    fallen_back.cause = None;
+    assert_eq!(texts(&fallen_back)[0], "! fell back to plain TCP: no MP_CAPABLE in the SYN-ACK");
 }
 
 #[test]

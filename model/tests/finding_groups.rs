@@ -4,12 +4,14 @@
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::finding::{Format, Peer, ProblemGroup, Severity, problems_of_report};
+use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::{Connection, Fallback};
 use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::id::SocketCookie;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 use mpwatch_model::unit::Micros;
+use mpwatch_model::why::answer::{Cause, Certainty, Fix, Place};
 
 fn lines(connections: Vec<Connection>) -> Vec<String> {
     let groups = problems_of_report(&fixture::report(connections));
@@ -161,6 +163,37 @@ fn several_failures_of_one_connection_are_not_several_connections() {
         line.starts_with("00000001 (iperf3 to 10.0.1.2:5201): path 1 (") && line.contains("; path 2 ("),
         "{line}"
     );
+}
+
+#[test]
+fn connections_are_grouped_by_their_cause() {
+    let cause = Cause {
+        id: "no-endpoint".into(),
+        sentence: "no endpoint tells the kernel to open a subflow from 10.2.1.1 (eth1)".to_owned(),
+        certainty: Certainty::Likely,
+        fix: vec![Fix {
+            on: Place::Here,
+            command: "ip mptcp endpoint add 10.2.1.1 dev eth1 subflow".to_owned(),
+        }],
+        ..fixture::cause()
+    };
+    let single = |token: u32, cause: Option<Cause>| {
+        let mut connection = fixture::connection(token, 1);
+        (connection.flow_class, connection.cause) = (FlowClass::Long, cause);
+        connection
+    };
+    let all = vec![single(1, Some(cause.clone())), single(2, None), single(3, Some(cause))];
+    let mut found = lines(all.clone());
+    found.sort();
+    let why = "no endpoint tells the kernel to open a subflow from 10.2.1.1 (eth1) (likely); fix: ip mptcp endpoint add 10.2.1.1 dev eth1 subflow";
+    let first = format!(
+        "2 connections of iperf3 to 10.0.1.2:5201 are long flows over one path only: {why} (00000001, 00000003)"
+    );
+    assert!(found.contains(&first), "{found:#?}");
+    assert!(found.iter().any(|line| line.contains("(`mpwatch why` explains it)")), "{found:#?}");
+    let hidden = Format { address: &|_| "hidden".to_owned(), ..Format::default() };
+    let line = problems_of_report(&fixture::report(all))[0].line(&hidden);
+    assert!(line.contains("from hidden (eth1) (likely); fix: ip mptcp endpoint add hidden dev"), "{line}");
 }
 
 #[test]

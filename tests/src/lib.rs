@@ -13,6 +13,7 @@ mod open_connection;
 pub mod otlp;
 pub mod prometheus;
 pub mod scripted_server;
+pub mod traced_causes;
 
 pub use mpwatch_bench::energy::simulated_counters;
 pub use mpwatch_testkit::{

@@ -181,7 +181,7 @@ fn push_cause(out: &mut String, cause: &Cause, width: usize) {
     if !evidence.is_empty() {
         push(out, "evidence", &evidence.join("; "), width);
     }
-    cause.advice.into_iter().for_each(|advice| push(out, "advice", advice, width));
+    cause.advice.iter().for_each(|advice| push(out, "advice", advice, width));
     for fix in &cause.fix {
         let label = if fix.on == Place::Peer { "fix (peer)" } else { "fix" };
         // A command is not wrapped, so that it can be pasted.
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn text_is_wrapped_and_a_command_is_not() {
         let cause = Cause {
-            id: "x",
+            id: "x".into(),
             sentence: "a sentence of several words".to_owned(),
             certainty: Certainty::Likely,
             evidence: vec!["limits: subflows 0".to_owned()],

@@ -45,7 +45,7 @@ fn judged(name: &str, what: String, causes: &[Cause]) -> Vec<Check> {
 
 fn warning(name: &str, cause: &Cause) -> Check {
     let likely = if cause.certainty == Certainty::Likely { " (likely)" } else { "" };
-    let advice = cause.advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+    let advice = cause.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
     let check = Check::warn(name, format!("{}{likely}{advice}", printable(&cause.sentence)));
     let here = cause.fix.iter().filter(|fix| fix.on == Place::Here);
     let commands: Vec<String> = here.map(|fix| printable(&fix.command).into_owned()).collect();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::host::machine::{Host, Losses, Overhead};
 use mpwatch_model::host::setup::Setup;
@@ -22,6 +23,7 @@ use crate::live::budget::{Budget, Reducible};
 use crate::live::cost::CostMeter;
 use crate::live::owners::OwnerSearch;
 use crate::live::playback::Playback;
+use crate::live::questions::Questions;
 use crate::live::source::{EventSink, EventSource};
 use crate::live::windows::Windows;
 use crate::names::Names;
@@ -41,6 +43,7 @@ struct Notes {
     names: Names,
     owners: OwnerSearch,
     mib: Mib,
+    questions: Questions,
 }
 
 impl Notes {
@@ -231,6 +234,9 @@ impl Live {
         for name in self.notes.names.resolve() {
             sink(&name)?;
         }
+        for explanation in self.notes.questions.answer() {
+            sink(&KernelEvent::Explanation(explanation))?;
+        }
         if let Some(boot_epoch_ns) = clock::calendar_change(self.boot_epoch_ns, clock::boot_epoch_ns()) {
             self.boot_epoch_ns = boot_epoch_ns;
             sink(&KernelEvent::Clock(ClockChange { at: tick.at, boot_epoch_ns }))?;
@@ -270,6 +276,14 @@ impl Live {
 impl EventSource for Live {
     fn start(&self) -> &Start {
         &self.start
+    }
+
+    fn free_questions(&self) -> usize {
+        self.notes.questions.free()
+    }
+
+    fn ask(&mut self, connections: Vec<Connection>) {
+        self.notes.questions.add(connections);
     }
 
     fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {

@@ -6,6 +6,7 @@ pub(crate) mod cost;
 pub(crate) mod kernel;
 pub(crate) mod owners;
 pub(crate) mod playback;
+mod questions;
 pub(crate) mod recording;
 pub(crate) mod session;
 pub(crate) mod source;

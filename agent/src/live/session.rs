@@ -109,6 +109,10 @@ pub(crate) fn track(
             tracker.apply(event);
             Ok(())
         })?;
+        let free = source.free_questions();
+        if free > 0 {
+            source.ask(tracker.take_unexplained(free));
+        }
         let snapshot = tracker.end_tick();
         let listed = snapshot.connections.len();
         let goes_on = each(snapshot)?;

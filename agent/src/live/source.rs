@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where events come from: the kernel or a recording. The rest of the program treats both alike.
 
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 
 /// Receives events in order.
@@ -12,6 +13,14 @@ pub(crate) trait EventSource {
 
     /// Passes on the events up to the next tick, and the tick. `false`: the stream has ended.
     fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool>;
+
+    /// Number of connections that can be passed to [`EventSource::ask`].
+    fn free_questions(&self) -> usize {
+        0
+    }
+
+    /// Requests explanations of these connections. They are events before one of the next ticks.
+    fn ask(&mut self, _: Vec<Connection>) {}
 
     /// Why the stream ended too early. `None`: it did not.
     fn cut_short(&self) -> Option<&str> {

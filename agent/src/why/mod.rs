@@ -69,11 +69,32 @@ fn unreadable(what: &str, error: &io::Error) -> anyhow::Error {
     Failure { code, message: format!("cannot read {what}: {error}{advice}") }.into()
 }
 
+/// The facts of a namespace without its sockets, for a question about connections to one of these peers.
+pub(crate) fn read_for(found: &namespace::Namespace, peers: &[IpAddr]) -> io::Result<Namespace> {
+    named(found, |name| {
+        let mut here = configuration(name)?;
+        for peer in peers {
+            let (routes, returns) = routes::read(&here, Some(*peer));
+            here.routes.extend(routes);
+            here.returns.extend(returns);
+        }
+        Ok(here)
+    })
+}
+
 /// Reads the facts of a namespace. `peer`: also reads the routes to this address.
 fn read_namespace(
     found: &namespace::Namespace,
     peer: Option<IpAddr>,
     programs: &Programs,
+) -> io::Result<Namespace> {
+    named(found, |name| read_here(name, peer, programs))
+}
+
+/// What `read` reads in a namespace, with the words that run a command there. `read` gets its name.
+fn named(
+    found: &namespace::Namespace,
+    read: impl FnOnce(String) -> io::Result<Namespace> + Send,
 ) -> io::Result<Namespace> {
     let name = found.name.clone().unwrap_or_else(|| format!("net:[{}]", found.inode));
     let enter = match &found.name {
@@ -81,12 +102,20 @@ fn read_namespace(
         Some(name) if found.path.starts_with(DIRECTORIES[0]) => format!("ip netns exec {} ", quoted(name)),
         _ => format!("nsenter --net={} ", quoted(&found.path.to_string_lossy())),
     };
-    let here = namespace::inside(found, || read_here(name, peer, programs))?;
+    let here = namespace::inside(found, || read(name))?;
     Ok(Namespace { enter, ..here })
 }
 
 /// Reads the facts of the calling thread's namespace.
 fn read_here(name: String, peer: Option<IpAddr>, programs: &Programs) -> io::Result<Namespace> {
+    let mut here = configuration(name)?;
+    (here.listeners, here.connections) = socket_table::read(programs)?;
+    (here.routes, here.returns) = routes::read(&here, peer);
+    Ok(here)
+}
+
+/// Reads configuration, counters and interfaces of the calling thread's namespace.
+fn configuration(name: String) -> io::Result<Namespace> {
     let mut here = Namespace { name, sysctls: sysctls(Path::new(SYSCTLS)), ..Namespace::default() };
     for file in ["netstat", "snmp"] {
         here.counters.extend(counters(&fs::read_to_string(format!("/proc/thread-self/net/{file}"))?));
@@ -96,8 +125,6 @@ fn read_here(name: String, peer: Option<IpAddr>, programs: &Programs) -> io::Res
         here.limits = Some(path_manager::limits()?);
         here.endpoints = path_manager::endpoints()?;
     }
-    (here.listeners, here.connections) = socket_table::read(programs)?;
-    (here.routes, here.returns) = routes::read(&here, peer);
     Ok(here)
 }
 

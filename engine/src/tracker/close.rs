@@ -88,13 +88,15 @@ fn reason_for(error: u32, end: EndFlags) -> CloseReason {
 
 /// Why the connection with this initial subflow fell back to plain TCP.
 pub(super) fn fallback_reason(record: &SubflowRecord) -> FallbackReason {
+    // The kernel also clears `mp_capable` if the first segment after the handshake has no option. The key of the SYN-ACK stays.
+    let has_key = record.msk.as_ref().is_some_and(|msk| msk.remote_token.known().is_some());
     if !record.seen_open {
         FallbackReason::Unknown
     } else if !record.asked_mptcp {
         FallbackReason::NotAttempted
     } else if record.option_omitted {
         FallbackReason::OptionOmitted
-    } else if !record.mp_capable && !record.passive {
+    } else if !record.mp_capable && !record.passive && !has_key {
         FallbackReason::NoMpCapableInSynAck
     } else {
         FallbackReason::AfterHandshake

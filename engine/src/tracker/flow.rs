@@ -12,11 +12,13 @@ use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Toke
 use mpwatch_model::kernel::event::{ConnectionRecord, MskView, Process, SubflowRecord};
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
+use mpwatch_model::why::answer::Cause;
 use serde::{Deserialize, Serialize};
 
 use super::addresses::Addresses;
 use super::close;
 use super::cpu::ConnectionCpu;
+use super::explanation::{self, Question};
 use super::observed::{Life, Observation, Totals};
 use super::path::Interval;
 use super::socket::{self, Socket};
@@ -65,6 +67,7 @@ pub(super) struct Flow {
     pub(super) stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
+    pub(super) question: Question,
     /// Start of the current outage. `None`: there is no outage.
     pub(super) outage_since: Option<Nanos>,
     /// Time of the last tick at which progress was evaluated.
@@ -125,6 +128,30 @@ impl Flow {
     /// Whether the connection is reported. Reporting begins when its socket has connected.
     pub(super) fn is_reportable(&self) -> bool {
         self.first_seen.is_some()
+    }
+
+    /// Whether it needs an explanation and was not asked about.
+    pub(super) fn needs_explanation(&self, now: Nanos) -> bool {
+        let is_quiet = self.quiet.ticks > 1 && !self.is_waiting();
+        let is_due = now.since(self.began(now)) >= explanation::AGE || is_quiet;
+        let is_joining = self.subflows.iter().any(|subflow| explanation::is_joining(&subflow.record));
+        let is_established = self.msk.as_ref().is_some_and(|msk| msk.state == TcpState::Established);
+        let is_asked = self.question.was_asked(self.fell_back);
+        !is_asked && is_due && !is_joining && is_established && self.is_reportable() && self.lacks_path()
+    }
+
+    /// Whether no second path ever joined, or the connection fell back for a known reason.
+    fn lacks_path(&self) -> bool {
+        let mut subflows = self.subflows.iter().map(|subflow| &subflow.record);
+        if self.fell_back {
+            return subflows.next().is_some_and(explanation::fell_back_for_known_reason);
+        }
+        !subflows.any(explanation::has_joined)
+    }
+
+    /// Why it has one path or fell back. `None`: it was not found out, or a second path joined since.
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        self.question.answer(self.fell_back).filter(|_| self.lacks_path())
     }
 
     /// Local and remote address of the initial subflow.

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 
 use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::EliminationStep;
+use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::flow::idle::{IdleConnection as _, IdleConnections};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEvent};
 use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::unit::Nanos;
+use mpwatch_model::why::answer::Cause;
 
 use super::bottleneck::{self, Detection};
+use super::explanation::Question;
 use super::flow::{Flow, Quiet};
 use super::idle::{self, Idle, IdleFlow};
 use super::index::Key;
@@ -74,11 +76,35 @@ impl Flows {
         }
     }
 
-    pub(super) fn on_elimination(&mut self, key: Key, at: Nanos, step: &EliminationStep) {
-        self.wake([key], at);
-        if let Some(flow) = self.active.get_mut(&key) {
-            flow.timeline.add(at, ObservedBy::Control, TimelineEvent::Elimination(step.clone()));
+    pub(super) fn on_elimination(&mut self, key: Option<Key>, record: &EliminationRecord) {
+        self.wake(key, record.at);
+        if let Some(flow) = key.and_then(|key| self.active.get_mut(&key)) {
+            flow.timeline.add(
+                record.at,
+                ObservedBy::Control,
+                TimelineEvent::Elimination(record.step.clone()),
+            );
         }
+    }
+
+    pub(super) fn on_explanation(&mut self, key: Option<Key>, cause: Option<&Cause>, now: Nanos) {
+        self.wake(key, now);
+        if let Some(flow) = key.and_then(|key| self.active.get_mut(&key)) {
+            flow.question = Question::asked(flow.fell_back, cause.cloned());
+        }
+    }
+
+    /// The first connections that need an explanation, at most `limit`. They are returned once.
+    pub(super) fn take_unexplained(&mut self, sources: &Sources<'_>, limit: usize) -> Vec<Connection> {
+        let flows = self.active.values_mut().filter(|flow| flow.needs_explanation(sources.now));
+        let mut flows: Vec<&mut Flow> = flows.collect();
+        flows.sort_unstable_by_key(|flow| flow.serial);
+        flows.truncate(limit);
+        let take = |flow: &mut Flow| {
+            flow.question = Question::asked(flow.fell_back, None);
+            sources.connection(flow, None)
+        };
+        flows.into_iter().map(take).collect()
     }
 
     pub(super) fn add_samples(&mut self, key: Key, batch: &SampleBatch, detection: Detection, now: Nanos) {

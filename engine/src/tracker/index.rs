@@ -52,6 +52,10 @@ impl Index {
         of_token.or_else(of_cookie)
     }
 
+    pub(super) fn by_id(&self, id: ConnectionId) -> Option<Key> {
+        self.by_socket(id.netns, id.token, id.birth)
+    }
+
     pub(super) fn by_subflow(&self, subflow: SubflowId) -> Option<Key> {
         self.subflows.get(&subflow).copied()
     }

@@ -8,6 +8,7 @@ mod close;
 mod cpu;
 mod dropped;
 mod energy;
+mod explanation;
 mod flow;
 mod flows;
 mod idle;
@@ -33,7 +34,6 @@ use std::sync::Arc;
 
 use mpwatch_model::flow::bottleneck::DetectionMethod;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::flow::idle::IdleConnections;
 use mpwatch_model::host::machine::{Host, Losses};
 use mpwatch_model::kernel::clock::ClockChange;
@@ -42,6 +42,7 @@ use mpwatch_model::kernel::event::{ConnectionRecord, KernelEvent, Start, Subflow
 use mpwatch_model::kernel::sample::SampleBatch;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::Nanos;
+use mpwatch_model::why::answer::Explanation;
 
 use crate::bottleneck::{NewMethod, Pool};
 use archive::Archive;
@@ -141,7 +142,12 @@ impl Tracker {
             KernelEvent::Netns(name) => self.names.add_netns(name),
             KernelEvent::Cgroup(name) => self.names.add_cgroup(name),
             KernelEvent::Pod(name) => self.names.add_pod(name),
-            KernelEvent::Elimination(record) => self.on_elimination(record),
+            KernelEvent::Elimination(record) => {
+                self.flows.on_elimination(self.index.by_id(record.connection), record);
+            }
+            KernelEvent::Explanation(Explanation { connection, cause }) => {
+                self.flows.on_explanation(self.index.by_id(*connection), cause.as_ref(), self.tick.at);
+            }
             KernelEvent::Clock(change) => self.on_clock(*change),
             KernelEvent::Tick(tick) => self.on_tick(tick),
         }
@@ -169,6 +175,14 @@ impl Tracker {
         flows.make_idle(&self.sources());
         self.flows = flows;
         snapshot
+    }
+
+    /// The first connections that need an explanation, at most `limit`. They are returned once, before [`Tracker::end_tick`] puts them aside.
+    pub fn take_unexplained(&mut self, limit: usize) -> Vec<Connection> {
+        let mut flows = std::mem::take(&mut self.flows);
+        let found = flows.take_unexplained(&self.sources(), limit);
+        self.flows = flows;
+        found
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -293,14 +307,6 @@ impl Tracker {
     fn is_reopened(&self, key: Key, opened: Option<Nanos>) -> bool {
         let closed = self.flows.active(key).filter(|flow| flow.socket.is_known).and_then(Flow::closed_at);
         closed.zip(opened).is_some_and(|(closed, opened)| opened > closed)
-    }
-
-    fn on_elimination(&mut self, record: &EliminationRecord) {
-        let EliminationRecord { at, connection, step } = record;
-        let found = self.index.by_socket(connection.netns, connection.token, connection.birth);
-        if let Some(key) = found {
-            self.flows.on_elimination(key, *at, step);
-        }
     }
 
     fn on_samples(&mut self, batch: &SampleBatch) {

@@ -124,6 +124,7 @@ impl Context<'_> {
             closed_at: flow.closed_at().map(|at| self.at(at)),
             protocol: if flow.msk.is_some() { Protocol::Mptcp } else { Protocol::Tcp },
             fallback: fallback(flow),
+            cause: flow.cause().cloned(),
             bytes_sent: sent,
             bytes_acked: counted
                 .map(|bytes| bytes.acked)

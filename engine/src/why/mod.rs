@@ -8,10 +8,12 @@ mod network;
 mod protocol;
 mod server;
 pub mod table;
+mod traced;
 
 pub use case::Case;
 
 use case::Found;
+use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::why::answer::{Answer, Cause, Certainty, Fix, Place};
 use mpwatch_model::why::facts::{Endpoint, Listener, Namespace};
@@ -46,6 +48,12 @@ pub fn explain(cases: &[Case<'_>]) -> Vec<Answer> {
     }
     answers.sort_by_key(|answer| (answer.causes.is_empty(), std::cmp::Reverse(answer.count)));
     answers
+}
+
+/// The most important cause for which a traced connection has no second path, or fell back. `None`: nothing was found.
+pub fn cause_of(here: &Namespace, traced: &Connection) -> Option<Cause> {
+    let connection = traced::facts(traced)?;
+    causes(&Case::with_connection(here, &connection)).into_iter().next()
 }
 
 /// Checks of the configuration for connections that this host opens, or for all connections if `peer` is `None`.
@@ -116,11 +124,11 @@ fn cause(row: &Row, case: &Case<'_>, found: &Found) -> Cause {
         }
     };
     Cause {
-        id: row.id,
+        id: row.id.into(),
         sentence: filled(row.sentence, found, |_, value| value.to_owned()),
         certainty: found.certainty,
         evidence: found.evidence.clone(),
-        advice: row.advice,
+        advice: row.advice.map(Into::into),
         fix: row.fix.iter().map(fix).collect(),
     }
 }

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use mpwatch_model::metric::count;
 use mpwatch_model::why::facts::{Endpoint, Subflow};
 
 use super::case::{Case, Found};
@@ -69,7 +70,8 @@ pub(super) fn join_unanswered(case: &Case<'_>) -> Option<Found> {
     let mut evidence =
         case.counters(&["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "TcpExtTCPSynRetrans"]);
     evidence.extend(pending.map(|join| {
-        format!("{} -> {}: SYN retransmitted {} times", join.local, join.remote, join.retransmits)
+        let retransmissions = count(join.retransmits.into(), "retransmission");
+        format!("{} -> {}: SYN with {retransmissions}", join.local, join.remote)
     }));
     let found = Found::certain(evidence);
     let found = if pending.is_some() { found } else { found.but_likely() };

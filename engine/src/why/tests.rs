@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use mpwatch_model::id::Token;
 use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
-use mpwatch_model::why::answer::Answer;
+use mpwatch_model::why::answer::{Answer, Cause};
 use mpwatch_model::why::facts::{
     Connection, Endpoint, Interface, Limits, Listener, Namespace, NextHop, Route, Subflow,
 };
@@ -68,9 +68,12 @@ fn connection(role: Role) -> Connection {
     }
 }
 
-fn ids(here: &Namespace, connection: Option<&Connection>) -> Vec<&'static str> {
-    let answers = explain(&[Case { connection, ..Case::new(here, Some(SERVER.into())) }]);
-    answers[0].causes.iter().map(|cause| cause.id).collect()
+fn ids(here: &Namespace, connection: Option<&Connection>) -> Vec<String> {
+    names(&explain(&[Case { connection, ..Case::new(here, Some(SERVER.into())) }])[0].causes)
+}
+
+fn names(causes: &[Cause]) -> Vec<String> {
+    causes.iter().map(|cause| cause.id.to_string()).collect()
 }
 
 #[test]
@@ -96,8 +99,8 @@ fn failed_joins_are_explained_by_counters() {
     assert_eq!(after(&hmac), ["join-hmac"]);
     assert_eq!(after(&[("MPJoinSynTx", 1), ("MPJoinSynTxBindErr", 1)]), ["join-not-sent"]);
     let lost = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPRstRx", 1)];
-    assert_eq!(after(&lost), Vec::<&str>::new(), "the peer reset a subflow that had joined");
-    assert_eq!(after(&[("MPJoinSynTx", 1)]), Vec::<&str>::new(), "the counters do not show the cause");
+    assert_eq!(after(&lost), Vec::<String>::new(), "the peer reset a subflow that had joined");
+    assert_eq!(after(&[("MPJoinSynTx", 1)]), Vec::<String>::new(), "the counters do not show the cause");
     let server = connection(Role::Server);
     let mut here = host();
     here.endpoints[0].flags = Endpoint::SIGNAL;
@@ -158,10 +161,7 @@ fn an_older_kernel_has_only_the_number_of_the_path_manager() {
 #[test]
 fn two_addresses_of_an_interface_are_one_path() {
     let mut here = Namespace { endpoints: Vec::new(), ..host() };
-    let any = |here: &Namespace| {
-        let answers = explain(&[Case::new(here, None)]);
-        answers[0].causes.iter().map(|cause| cause.id).collect::<Vec<_>>()
-    };
+    let any = |here: &Namespace| names(&explain(&[Case::new(here, None)])[0].causes);
     assert_eq!(any(&here), ["no-endpoint"]);
     here.interfaces.pop();
     here.interfaces[0].addresses.push("fd00::2".parse().unwrap());
@@ -209,10 +209,10 @@ fn each_endpoint_is_checked_by_itself() {
     here.endpoints.push(endpoint(4, SECOND, Endpoint::SIGNAL));
     let found = check(&here, None);
     assert_eq!(found.general, []);
-    let ids = |found: &super::Configuration| -> Vec<Vec<&str>> {
-        found.endpoints.iter().map(|(_, causes)| causes.iter().map(|cause| cause.id).collect()).collect()
+    let ids = |found: &super::Configuration| -> Vec<Vec<String>> {
+        found.endpoints.iter().map(|(_, causes)| names(causes)).collect()
     };
-    assert_eq!(ids(&found), [vec![], vec!["address-missing"], vec![]]);
+    assert_eq!(ids(&found), [vec![], vec!["address-missing".to_owned()], vec![]]);
     here.endpoints.push(endpoint(5, SECOND, 0));
     here.endpoints.remove(0);
     assert_eq!(ids(&check(&here, None))[2], ["endpoint-without-subflow"]);
@@ -236,12 +236,12 @@ fn each_endpoint_is_checked_by_itself() {
 fn a_server_is_not_asked_to_open_subflows() {
     let mut here = host();
     here.endpoints.clear();
-    let general = |here: &Namespace, peer: Option<[u8; 4]>| -> Vec<&str> {
-        check(here, peer.map(IpAddr::from)).general.iter().map(|cause| cause.id).collect()
+    let general = |here: &Namespace, peer: Option<[u8; 4]>| -> Vec<String> {
+        names(&check(here, peer.map(IpAddr::from)).general)
     };
     assert_eq!(general(&here, None), ["no-endpoint"]);
     here.listeners = vec![Listener { address: ([0; 4], 443).into(), mptcp: true, program: None }];
-    assert_eq!(general(&here, None), Vec::<&str>::new());
+    assert_eq!(general(&here, None), Vec::<String>::new());
     here.routes = vec![Route {
         from: None,
         to: SERVER.into(),
@@ -255,7 +255,7 @@ fn a_counter_that_the_kernel_lacks_is_no_evidence() {
     let mut client = connection(Role::Client);
     let silent = counting(host(), &[("MPJoinSynTx", 0)]);
     assert_eq!(ids(&silent, Some(&client)), ["no-join-attempted"]);
-    assert_eq!(ids(&host(), Some(&client)), Vec::<&str>::new());
+    assert_eq!(ids(&host(), Some(&client)), Vec::<String>::new());
     client.subflows.push(Subflow { state: TcpState::SynSent, retransmits: 2, ..client.subflows[0] });
     assert_eq!(ids(&host(), Some(&client)), ["join-unanswered"]);
 }
@@ -275,7 +275,7 @@ fn an_endpoint_that_is_added_again_keeps_its_flags() {
     let answers = explain(&[Case::new(&here, Some(SERVER.into()))]);
     let cause = &answers[0].causes[0];
     assert_eq!(
-        (cause.id, cause.fix[1].command.as_str()),
+        (&*cause.id, cause.fix[1].command.as_str()),
         ("address-changed", "ip mptcp endpoint add 10.2.0.1 dev eth1 id 2 port 8080 subflow backup")
     );
 }
@@ -287,7 +287,7 @@ fn a_name_in_a_command_cannot_run_another_command() {
     let answers = explain(&[Case::new(&here, Some(SERVER.into()))]);
     let cause = &answers[0].causes[0];
     assert_eq!(
-        (cause.id, cause.fix[0].command.as_str()),
+        (&*cause.id, cause.fix[0].command.as_str()),
         ("interface-down", r"ip link set dev 'a;reboot'\''' up")
     );
 }

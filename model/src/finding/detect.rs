@@ -43,7 +43,7 @@ pub fn of_connection(connection: &Connection) -> Vec<Finding> {
     let mut facts: Vec<Fact> = failed.chain(late).collect();
     facts.extend(abrupt_end(connection));
     facts.extend(outage(connection));
-    facts.extend(connection.fallback.map(|fallback| Fact::FellBack(fallback.reason)));
+    facts.extend(fell_back(connection));
     facts.extend(bottleneck::facts(connection));
     facts.extend(failed_joins(connection));
     facts.extend(slow_path(connection));
@@ -204,7 +204,11 @@ fn single_path(connection: &Connection) -> Option<Fact> {
     let has_peer = connection.subflows.iter().any(Subflow::was_answered);
     let is_long = connection.seen_open && has_peer && connection.flow_class == FlowClass::Long;
     let is_late = connection.is_open() && connection.age_s > JOIN_DEADLINE;
-    (is_long || is_late).then_some(Fact::SinglePath { is_long })
+    (is_long || is_late).then(|| Fact::SinglePath { is_long, cause: connection.cause.clone() })
+}
+
+fn fell_back(connection: &Connection) -> Option<Fact> {
+    Some(Fact::FellBack(connection.fallback?.reason, connection.cause.clone()))
 }
 
 fn closed(connection: &Connection) -> Option<Fact> {

@@ -13,6 +13,7 @@ use crate::id::ConnectionId;
 use crate::kernel::endpoint::Name;
 use crate::kernel::lifecycle::{CloseReason, FallbackReason};
 use crate::unit::{BitsPerSecond, Micros, Nanos};
+use crate::why::answer::Cause;
 
 /// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,7 +67,7 @@ pub enum Fact {
     },
     Outage(MainOutage),
     /// The connection fell back to plain TCP.
-    FellBack(FallbackReason),
+    FellBack(FallbackReason, Option<Cause>),
     SharedBottleneck(SharedBottleneck),
     /// Subflows share a rate limit without sharing a queue.
     SharedCap {
@@ -85,6 +86,7 @@ pub enum Fact {
     /// No second subflow joined.
     SinglePath {
         is_long: bool,
+        cause: Option<Cause>,
     },
     /// Bottlenecks were detected by a method other than the default.
     DetectedBy(DetectionMethod),
@@ -243,18 +245,18 @@ impl Finding {
             Fact::Aborted { .. } => (Failure, 4, "aborted"),
             Fact::Outage(_) => (Failure, 5, "outage"),
             Fact::PathFailed(_) => (Warning, 5, "path failed for a time"),
-            Fact::FellBack(_) => (Warning, 6, "fell back to TCP"),
+            Fact::FellBack(..) => (Warning, 6, "fell back to TCP"),
             Fact::SharedBottleneck(_) => (Warning, 7, "shared bottleneck"),
             Fact::SharedCap { .. } => (Warning, 8, "shared cap"),
             Fact::ClosedLate { .. } => (Warning, 9, "subflow closed late"),
             Fact::JoinFailed(_) => (Warning, 10, "failed join"),
             Fact::SlowPath { .. } => (Warning, 11, "slow path"),
-            Fact::SinglePath { is_long: true } => (Warning, 12, "one path only"),
+            Fact::SinglePath { is_long: true, .. } => (Warning, 12, "one path only"),
             Fact::OtherPairs(pairs) if pairs.are_good() => (Good, 13, "separate bottlenecks"),
             Fact::LimitedByReceiver { .. } => (Note, 14, "limited by the receiver"),
             Fact::DetectedBy(_) => (Note, 15, "method"),
             Fact::OtherPairs(_) => (Note, 16, "verdicts"),
-            Fact::SinglePath { is_long: false } => (Note, 17, "one path only"),
+            Fact::SinglePath { is_long: false, .. } => (Note, 17, "one path only"),
             Fact::Closed { .. } => (Note, 18, "closed"),
         }
     }

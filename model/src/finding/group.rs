@@ -18,7 +18,7 @@ use crate::unit::Micros;
 
 use super::detect;
 use super::fact::{DownTime, Fact, Finding, Severity};
-use super::sentence::{Format, joined, path_cause, path_name};
+use super::sentence::{Format, joined, no_second_path, path_cause, path_name};
 
 /// Maximum number of connections, and of processes, that a line names as examples.
 const MAX_EXAMPLES: usize = 3;
@@ -296,9 +296,8 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             "have a path so slow that it can hold up the others (larger buffers, or make it a backup)"
                 .to_owned()
         }
-        Fact::SinglePath { is_long: true } => {
-            "are long flows over one path only: no second subflow joined (`mpwatch why` explains it)"
-                .to_owned()
+        Fact::SinglePath { is_long: true, cause } => {
+            format!("are long flows over one path only: {}", no_second_path(cause.as_ref(), format))
         }
         _ => finding.sentence(format),
     }

@@ -9,6 +9,7 @@ use crate::kernel::endpoint::{Name, printable};
 use crate::kernel::lifecycle::CloseReason;
 use crate::metric::{Unit, count, display};
 use crate::unit::Micros;
+use crate::why::answer::{self, Cause, Place};
 
 use super::fact::{
     Certainty, DownTime, Fact, FailedJoin, FailedPath, Finding, MainOutage, OtherPairs, SharedBottleneck,
@@ -61,7 +62,8 @@ impl Finding {
             Fact::Aborted { by_this_host: true } => "aborted by this host (reset)".to_owned(),
             Fact::Aborted { by_this_host: false } => "aborted by the peer (reset)".to_owned(),
             Fact::Outage(main) => outage(main),
-            Fact::FellBack(reason) => format!("fell back to plain TCP: {}", reason.description()),
+            Fact::FellBack(reason, None) => format!("fell back to plain TCP: {}", reason.description()),
+            Fact::FellBack(_, Some(found)) => format!("fell back to plain TCP: {}", cause(found, format)),
             Fact::SharedBottleneck(shared) => shared_bottleneck(shared, format),
             Fact::SharedCap { subflows, sum, since } => format!(
                 "subflows {} share a cap of {} since {}, without a common queue: what one gains the others lose",
@@ -74,9 +76,9 @@ impl Finding {
                 seconds(*rtt),
                 seconds(*best_rtt)
             ),
-            Fact::SinglePath { is_long } => {
+            Fact::SinglePath { is_long, cause } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
-                format!("{what}: no second subflow joined (`mpwatch why` explains it)")
+                format!("{what}: {}", no_second_path(cause.as_ref(), format))
             }
             Fact::DetectedBy(method) => {
                 format!("bottlenecks are judged by {}, not by mpwatch's own method", method.as_str())
@@ -102,6 +104,38 @@ pub fn joined(names: &[String]) -> String {
         [only] => only.clone(),
         [others @ .., last] => format!("{} and {last}", others.join(", ")),
     }
+}
+
+/// Why no second path joined.
+pub(super) fn no_second_path(found: Option<&Cause>, format: &Format<'_>) -> String {
+    let unknown = || "no second subflow joined (`mpwatch why` explains it)".to_owned();
+    found.map_or_else(unknown, |found| cause(found, format))
+}
+
+/// A cause with its certainty and its first command.
+fn cause(found: &Cause, format: &Format<'_>) -> String {
+    let certainty = if found.certainty == answer::Certainty::Likely { " (likely)" } else { "" };
+    let fix = found.fix.first().map(|fix| match fix.on {
+        Place::Here => format!("; fix: {}", fix.command),
+        Place::Peer => format!("; fix, at the peer: {}", fix.command),
+    });
+    with_addresses(&format!("{}{certainty}{}", found.sentence, fix.unwrap_or_default()), format)
+}
+
+/// A text whose addresses are formatted.
+fn with_addresses(text: &str, format: &Format<'_>) -> String {
+    let is_part = |c: char| c.is_ascii_hexdigit() || ".:".contains(c);
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_part) {
+        let (before, found) = rest.split_at(start);
+        let (word, after) = found.split_at(found.find(|c| !is_part(c)).unwrap_or(found.len()));
+        let address = word.trim_end_matches([':', '.']);
+        let formatted = address.parse().map_or_else(|_| address.to_owned(), |ip| (format.address)(ip));
+        shown.extend([before, &formatted, &word[address.len()..]]);
+        rest = after;
+    }
+    shown + rest
 }
 
 fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {

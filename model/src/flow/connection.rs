@@ -23,6 +23,7 @@ use crate::kernel::event::Process;
 use crate::kernel::lifecycle::{CarriedBy, CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::metric::derived;
 use crate::unit::{BitsPerSecond, Bytes, Micros};
+use crate::why::answer::Cause;
 
 /// Minimum difference between the age and the observed duration of a connection that counts as a gap, seconds.
 const MIN_UNOBSERVED_GAP: f64 = 0.05;
@@ -73,6 +74,10 @@ pub struct Connection {
     pub protocol: Protocol,
     /// Reason for the fallback, if the connection continues as plain TCP. `null`: there was no fallback.
     pub fallback: Option<Fallback>,
+    /// Why no second path joined, or why the connection fell back: the first cause of `mpwatch why`, found once, when the connection was 3 s old or idle.
+    /// `null`: it has several paths, nothing was found, or mpwatch did not run as root.
+    #[serde(default)]
+    pub cause: Option<Cause>,
     /// Payload that MPTCP passed to subflows, each byte once (`mptcpi_bytes_sent`, plus the payload of a Fast Open SYN). The last part may still
     /// wait in the send queue of a subflow.
     pub bytes_sent: Option<Bytes>,

@@ -2,6 +2,7 @@
 //! Idle connections of a snapshot: connections that did not change for some ticks. Consecutive snapshots share them, and a connection is built
 //! only when it is read, so the cost of a snapshot depends on the number of changed connections and not on the number of all connections.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -115,6 +116,8 @@ pub struct OpenCounts {
     pub subflows: i64,
     /// Subflows of open connections beyond one per bottleneck, where known.
     pub extra_subflows: i64,
+    /// Number of open connections by the id of their cause, of which a table has about 50.
+    pub causes: BTreeMap<Cow<'static, str>, i64>,
     /// Number of pairs of subflows of open connections by verdict, in the order of [`Verdict::ALL`].
     pub pairs: [i64; Verdict::ALL.len()],
 }
@@ -139,6 +142,9 @@ impl OpenCounts {
         self.states[connection.state as usize] += times;
         self.fallbacks += times * i64::from(connection.fallback.is_some());
         self.extra_subflows += times * i64::from(connection.extra_subflows.unwrap_or(0));
+        if let Some(cause) = &connection.cause {
+            *self.causes.entry(cause.id.clone()).or_default() += times;
+        }
         for pair in connection.bottlenecks.iter().flat_map(|all| &all.pairs) {
             self.pairs[pair.verdict as usize] += times;
         }

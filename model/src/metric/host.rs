@@ -51,6 +51,7 @@ families! {
     "mpwatch_overhead_reductions" Gauge Count [] "Number of reductions in force to keep the budget, 0 to 5; mpwatch_host_missing_hook lists the values that are less precise." |s, emit| if let Some(overhead) = s.overhead { emit(&[], f64::from(overhead.reductions)) };
     "mpwatch_host_connections" Gauge Count ["state"] "Open connections." connections;
     "mpwatch_host_fallback_connections" Gauge Count [] "Open connections that asked for MPTCP and continue as plain TCP." |s, emit| emit(&[], s.open_counts().fallbacks as f64);
+    "mpwatch_findings" Gauge Count ["cause"] "Open connections with one path or a fallback, by the cause that `mpwatch why` gives." |s, emit| s.open_counts().causes.iter().for_each(|(cause, count)| emit(&[cause], *count as f64));
     "mpwatch_host_subflows" Gauge Count [] "Open subflows." |s, emit| emit(&[], s.open_counts().subflows as f64);
     "mpwatch_host_extra_subflows" Gauge Count [] "Subflows of open connections in excess of one per bottleneck, where known." |s, emit| emit(&[], s.open_counts().extra_subflows as f64);
     "mpwatch_host_subflow_pairs" Gauge Count ["verdict"] "Pairs of subflows of open connections, by verdict on whether they share a bottleneck." pairs;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer of `mpwatch why`, in the form in which `--json` prints it.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
-crate::words! {
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::id::ConnectionId;
+use crate::words::json_words;
+
+json_words! {
     /// How certain a cause is.
-    #[derive(PartialOrd, Ord, Serialize)]
-    #[serde(rename_all = "lowercase")]
+    #[derive(PartialOrd, Ord)]
     pub enum Certainty {
         /// The facts allow no other cause.
         Certain = "certain",
@@ -15,10 +20,8 @@ crate::words! {
     }
 }
 
-crate::words! {
+json_words! {
     /// The host on which a command is to be run.
-    #[derive(Serialize)]
-    #[serde(rename_all = "snake_case")]
     pub enum Place {
         /// This host.
         Here = "here",
@@ -28,7 +31,7 @@ crate::words! {
 }
 
 /// A command that removes a cause. New connections then behave differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {
     /// Where to run it.
     pub on: Place,
@@ -37,10 +40,10 @@ pub struct Fix {
 }
 
 /// A cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// Stable name.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// What prevents a second path.
     pub sentence: String,
     /// How certain it is.
@@ -48,9 +51,18 @@ pub struct Cause {
     /// Configuration, counters and sockets that show it, one per entry.
     pub evidence: Vec<String>,
     /// What to do, if no command does it.
-    pub advice: Option<&'static str>,
+    pub advice: Option<Cow<'static, str>>,
     /// Commands that remove the cause, in this order.
     pub fix: Vec<Fix>,
+}
+
+/// The answer for a traced connection, which is asked once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The most important cause. `None`: nothing was found.
+    pub cause: Option<Cause>,
 }
 
 /// Connections with the same causes, or a connection that does not exist yet.

@@ -17,6 +17,7 @@ use mpwatch_model::id::{SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
+use mpwatch_model::why::answer::Cause;
 
 use super::columns::{Columns, record};
 use super::names::Netns;
@@ -127,7 +128,7 @@ record! {
     }
     Connection {
         remote_token "remote_token", role "role", local "local", remote "remote", process "",
-        cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "",
+        cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "", cause "",
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows", outage_since "outage_since_ns"
@@ -145,6 +146,10 @@ record! {
         container "container" as (Option<Shared>)
     }
     Fallback { reason "fallback" }
+    Cause {
+        id "cause" as (Shared), sentence "cause_sentence" as (Shared), certainty "cause_certainty",
+        evidence "cause_evidence", advice "cause_advice" as (Option<Shared>), fix "cause_fix"
+    }
     SecondPath {
         after "second_path_after_us", after_bytes "second_path_after_bytes",
         effective_after_bytes "second_path_effective_after_bytes"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Storage of single values: numbers, times, addresses, words of enumerations.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,6 +18,7 @@ use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Ro
 use mpwatch_model::metric::derived::{self, Tabled};
 use mpwatch_model::table::{Cell, ColumnType};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
+use mpwatch_model::why::answer::{Certainty, Fix};
 use rusqlite::types::ValueRef;
 
 use super::columns::{Binder, Columns, Kind, Reader, StoredAs, TableColumn, damaged};
@@ -101,6 +103,8 @@ as_json!(
     Vec<CpuAccounts>,
     Vec<MissingHook>,
     Vec<SharedCap>,
+    Vec<Fix>,
+    Vec<String>,
     BTreeMap<String, String>
 );
 
@@ -119,6 +123,7 @@ words!(
     Convention,
     IdleSource,
     DetectionMethod,
+    Certainty,
     Verdict
 );
 
@@ -160,6 +165,9 @@ macro_rules! stored_as {
 
 stored_as! {
     String as Shared: |text| Shared(text.as_str().into()), |stored| stored.0.into();
+    Cow<'static, str> as Shared: |text| Shared(text.as_ref().into()), |stored| Cow::Owned(stored.0.into());
+    Option<Cow<'static, str>> as Option<Shared>:
+        |text| text.as_deref().map(|text| Shared(text.into())), |stored| stored.map(|text| Cow::Owned(text.0.into()));
     Option<String> as Option<Shared>:
         |text| text.as_deref().map(|text| Shared(text.into())), |stored| stored.map(|text| text.0.into());
     f64 as Ppm: |value| Ppm(*value), |stored| stored.0;

@@ -39,10 +39,12 @@ fn flattened(json: Value) -> Fields {
         ("scheduler", "scheduler_"),
         ("evidence", ""),
         ("fallback", ""),
+        ("cause", "cause_"),
     ] {
         let Some(inner) = all.remove(object) else { continue };
         for (name, value) in inner.as_object().into_iter().flatten() {
-            let name = if object == "fallback" { object.to_owned() } else { format!("{prefix}{name}") };
+            let is_first = object == "fallback" || (object, name.as_str()) == ("cause", "id");
+            let name = if is_first { object.to_owned() } else { format!("{prefix}{name}") };
             all.insert(name, value.clone());
         }
     }
@@ -64,6 +66,9 @@ fn is_same(found: &Value, given: &Value) -> bool {
             a == b || (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() <= 1e-9 * b.as_f64().unwrap().abs()
         }
         (Value::Number(number), Value::Bool(is)) => number.as_i64() == Some((*is).into()),
+        (Value::String(json), Value::Array(_)) => {
+            serde_json::from_str(json).is_ok_and(|found: Value| found == *given)
+        }
         _ => found == given,
     }
 }

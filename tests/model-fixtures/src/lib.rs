@@ -34,6 +34,7 @@ use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Ro
 use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
+use mpwatch_model::why::answer::{Cause, Certainty, Fix, Place};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.
 const OPENING: i64 = 1_772_366_400_000_000;
@@ -189,6 +190,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         closed_at: None,
         protocol: Protocol::Mptcp,
         fallback: None,
+        cause: None,
         bytes_sent: None,
         bytes_acked: None,
         bytes_received: None,
@@ -289,6 +291,18 @@ pub fn closed(token: u32) -> Connection {
     connection
 }
 
+/// Why a connection fell back.
+pub fn cause() -> Cause {
+    Cause {
+        id: "no-option-in-answer".into(),
+        sentence: "10.0.1.2 answered without MP_CAPABLE".to_owned(),
+        certainty: Certainty::Certain,
+        evidence: vec!["MPTcpExtMPCapableFallbackSYNACK 1".to_owned()],
+        advice: Some("run `mpwatch why` at the peer".into()),
+        fix: vec![Fix { on: Place::Peer, command: "sysctl -w net.mptcp.enabled=1".to_owned() }],
+    }
+}
+
 /// A connection with three subflows: the first ended with a timeout, the path of the second has failed, and the third is a backup.
 pub fn failover(token: u32) -> Connection {
     let mut connection = connection(token, 3);
@@ -337,6 +351,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
     (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
+    connection.cause = Some(cause());
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
     let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));

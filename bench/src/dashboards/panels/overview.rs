@@ -35,6 +35,13 @@ pub(in crate::dashboards) const OVERVIEW: Dashboard = Dashboard {
                     &[("sum(mpwatch_host_fallback_connections{$m})", "")],
                 ),
                 panel(
+                    "Causes",
+                    Stat,
+                    "short",
+                    "Open connections with one path or a fallback, by the cause that `mpwatch why` gives.",
+                    &[("sum by (cause) (mpwatch_findings{$m}) > 0", "{{cause}}")],
+                ),
+                panel(
                     "Extra subflows",
                     Stat,
                     "short",

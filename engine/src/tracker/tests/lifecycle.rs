@@ -421,6 +421,7 @@ fn a_syn_that_is_answered_only_without_the_option_is_a_fallback() {
         tracker.apply(&KernelEvent::Subflow(connecting(5 * SECOND, 3)));
         tick(&mut tracker, 5 * SECOND);
         let mut record = SubflowRecord { option_omitted, ..connecting(9 * SECOND, 5) };
+        record.msk.as_mut().unwrap().remote_token = Token(0);
         (record.state, record.established) = (TcpState::Established, Some(Nanos(8 * SECOND)));
         tracker.apply(&KernelEvent::Subflow(record));
         let connection = tick(&mut tracker, 9 * SECOND).connections.remove(0);

@@ -6,6 +6,7 @@ mod bottleneck;
 mod cpu;
 mod dropped;
 mod end;
+mod explanation;
 mod idle;
 mod lifecycle;
 mod outage;

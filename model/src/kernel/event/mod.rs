@@ -24,6 +24,7 @@ use crate::kernel::histogram::RttHistogram;
 use crate::kernel::lifecycle::TcpState;
 use crate::kernel::sample::SampleBatch;
 use crate::unit::{Bytes, Micros, Nanos};
+use crate::why::answer::Explanation;
 
 pub use tcp::{MIN_STALL, MIN_WINDOW, Stall, TcpCounters, Waiting};
 
@@ -52,6 +53,8 @@ pub enum KernelEvent {
     Pod(PodName),
     /// A step of elimination. It is not a kernel event: `mpwatch control`, and a daemon with elimination, record it.
     Elimination(EliminationRecord),
+    /// Why a connection has one path or fell back. mpwatch has read the configuration of its network namespace.
+    Explanation(Explanation),
     /// The calendar clock was set, or is being slewed.
     Clock(ClockChange),
     /// All events up to this time have been reported.

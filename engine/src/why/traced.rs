@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Facts about a traced connection. The BPF programs know more about it than the socket tables: who opened it, and how it fell back.
+
+use mpwatch_model::flow::connection::Connection as Traced;
+use mpwatch_model::flow::subflow::Subflow as TracedSubflow;
+use mpwatch_model::kernel::lifecycle::{FallbackReason, Role};
+use mpwatch_model::why::facts::{Connection, Subflow};
+
+/// The facts about a traced connection. `None`: its addresses are unknown.
+pub(super) fn facts(traced: &Traced) -> Option<Connection> {
+    use FallbackReason::{AfterHandshake, NoMpCapableInSynAck, NotAttempted, OptionOmitted};
+    let fallback = traced.fallback.map(|fallback| fallback.reason);
+    let initial = traced.subflows.iter().find(|subflow| subflow.initial);
+    let open = traced.subflows.iter().filter(|subflow| subflow.closed.is_none());
+    Some(Connection {
+        token: traced.token,
+        local: traced.local?,
+        remote: traced.remote?,
+        carried_by: traced.carried_by(),
+        role: traced.role.unwrap_or(Role::Client),
+        asked: !matches!(fallback, Some(NotAttempted | OptionOmitted)),
+        peer_has_mptcp: matches!(fallback, None | Some(AfterHandshake)),
+        retransmissions: match fallback {
+            // The kernel omits the option after retransmissions of the SYN, or because it remembers earlier ones.
+            Some(OptionOmitted | NoMpCapableInSynAck) => initial.map_or(0, |tcp| tcp.segments_retransmitted),
+            _ => 0,
+        },
+        subflows: open.map(subflow).collect(),
+        program: traced.process.map(|process| process.comm.text().into_owned()),
+    })
+}
+
+fn subflow(traced: &TracedSubflow) -> Subflow {
+    Subflow {
+        local: traced.local,
+        remote: traced.remote,
+        state: traced.state,
+        local_id: traced.local_id,
+        retransmits: u8::try_from(traced.segments_retransmitted).unwrap_or(u8::MAX),
+        backup_here: traced.backup,
+        backup_there: false,
+    }
+}
