@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::flow::elimination::EliminationRecord;
-use mpwatch_model::host::machine::{Host, Losses, Overhead};
+use mpwatch_model::host::machine::{Host, Losses, MappingErrors, Overhead};
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::cpu::LedgerMode;
@@ -224,7 +224,8 @@ impl Live {
         self.notes = notes;
         outcome?;
         let mut tick = read?;
-        tick.counters.mapping_problems = self.notes.mib.read();
+        tick.counters.mptcp_mib = self.notes.mib.read().clone();
+        tick.counters.mapping_problems = MappingErrors::from_mib(&tick.counters.mptcp_mib);
         if !self.has_ended {
             self.notes.owners.run(&self.tracer)?;
         }
