@@ -127,7 +127,7 @@ impl Report {
         Self {
             schema: snapshot.schema,
             run: Run { host, setup, from: snapshot.at, to: snapshot.at, ..Run::default() },
-            counters: snapshot.counters,
+            counters: snapshot.counters.clone(),
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             losses: snapshot.losses,

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A path changes payload and corrects TCP's checksum. MPTCP's own checksum reveals the change, and the subflow is reset (RFC 8684 section
-//! 3.7). The kernel's MIB counters confirm both.
+//! 3.7). The kernel's MIB counters confirm both, and mpwatch reports these counters.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
 #[path = "checksum/upload.rs"]
 mod upload;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mpwatch_lab::topology::LinkSpec;
 use mpwatch_lab::traffic::Workload;
-use mpwatch_lab::{Topology, poll_until};
+use mpwatch_lab::{Namespace, Topology, mib, poll_until};
 use mpwatch_tests::{Observer, emulation, lines, list, may_run_as_root, mpwatch, number, wait};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use upload::{closed, counted, upload};
 
-/// Variable that makes a child process a server: its address.
+/// Variable that makes a child process a server or a client: the server's address.
 const SERVER: &str = "MPWATCH_TEST_SERVER";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -80,8 +82,7 @@ fn wrong_checksums_at_short_processes_are_counted() {
     let (mut server, client) = connect_to_process(&lab);
     let recording = observer.recording();
     let found = || {
-        let replayed = mpwatch(&["replay", recording.to_str().unwrap(), "--format", "json"]);
-        let report: Value = serde_json::from_str(&replayed.stdout).ok()?;
+        let report: Value = serde_json::from_str(&replay(&recording)).ok()?;
         report["counters"]["mapping_problems"]["bad_checksum"].as_u64().filter(|found| *found >= wrong)
     };
     let found = poll_until("mpwatch to count the wrong checksums", emulation::timeout(TIMEOUT), found);
@@ -92,29 +93,95 @@ fn wrong_checksums_at_short_processes_are_counted() {
     assert_eq!(number(&counters["mapping_problems"], "bad_checksum"), wrong, "{counters:#}");
 }
 
+/// Both ends of a connection with two subflows are processes in their namespaces.
+#[test]
+fn the_mib_counters_of_both_ends_are_the_sums_of_the_kernels_counters() {
+    if !may_run_as_root() {
+        return;
+    }
+    let lab = Topology::disjoint(&[LinkSpec::default(); 2]).unwrap();
+    let observer = Observer::start(&[]);
+    let address = lab.traffic(Workload::upload(1)).unwrap().server;
+    let mut server = start(lab.server(), "one_server", address);
+    let mut client = start(lab.client(), "one_client", address);
+    let joined = || (counted(&lab, "MPJoinAckRx")[1] == 1).then_some(());
+    poll_until("the second subflow", emulation::timeout(TIMEOUT), joined).unwrap();
+    assert_eq!((counted(&lab, "MPCapableSYNTX"), counted(&lab, "MPJoinSynRx")), ([1, 0], [0, 1]));
+    let recording = observer.recording();
+    let mut seen = (BTreeMap::new(), BTreeMap::new());
+    let is_equal = || {
+        seen = (replayed(&recording).unwrap_or_default(), kernels(&lab));
+        (seen.0 == seen.1).then_some(())
+    };
+    let equal = poll_until("mpwatch to read all counters", emulation::timeout(TIMEOUT), is_equal);
+    // The end of its input ends the client.
+    drop(client.stdin.take());
+    assert!(wait(&mut client).success() && wait(&mut server).success());
+    assert!(equal.is_ok(), "mpwatch and the kernel: {seen:#?}");
+}
+
+/// MPTCP's counters that are not 0, summed over both ends. The number of open connections is not a counter.
+fn kernels(lab: &Topology) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in [lab.client(), lab.server()].into_iter().flat_map(|end| mib::read(end).unwrap()) {
+        if let Some(name) = name.strip_prefix("MPTcpExt").filter(|name| *name != "MPCurrEstab" && count > 0) {
+            *sums.entry(name.to_owned()).or_default() += count;
+        }
+    }
+    sums
+}
+
+/// MPTCP's counters in a recording that is being written.
+fn replayed(recording: &Path) -> Option<BTreeMap<String, u64>> {
+    let report: Value = serde_json::from_str(&replay(recording)).ok()?;
+    serde_json::from_value(report["counters"]["mptcp_mib"].clone()).ok()
+}
+
+fn replay(recording: &Path) -> String {
+    mpwatch(&["replay", recording.to_str().unwrap(), "--format", "json"]).stdout
+}
+
 /// Starts a process that accepts one connection, and connects to it.
 fn connect_to_process(lab: &Topology) -> (Child, Socket) {
     let address = lab.traffic(Workload::upload(1)).unwrap().server;
-    let start = || {
+    let server = start(lab.server(), "one_server", address);
+    (server, lab.client().enter(|| connect(address)).unwrap())
+}
+
+/// Starts a process in a namespace and waits until it is ready. `role`: the name of its test.
+fn start(namespace: &Namespace, role: &str, address: SocketAddr) -> Child {
+    let spawn = || {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "one_server", "--nocapture"])
+            .args(["--exact", role, "--nocapture"])
             .env(SERVER, address.to_string())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
     };
-    let mut server = lab.server().enter(start).unwrap();
-    let output = lines(server.stdout.take().unwrap());
-    while !output.recv_timeout(emulation::timeout(TIMEOUT)).unwrap().contains("listening") {}
-    let connect = || {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::MPTCP)).unwrap();
-        socket.connect(&address.into()).unwrap();
-        socket
-    };
-    (server, lab.client().enter(connect).unwrap())
+    let mut child = namespace.enter(spawn).unwrap();
+    let output = lines(child.stdout.take().unwrap());
+    while !output.recv_timeout(emulation::timeout(TIMEOUT)).unwrap().contains("ready") {}
+    child
 }
 
-/// The process of a server. Without the variable, which only [`connect_to_process`] sets, it does nothing.
+fn connect(address: SocketAddr) -> Socket {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket
+}
+
+/// The process of a client that stays until its input ends. Without the variable, which only [`start`] sets, it does nothing.
+#[test]
+fn one_client() {
+    let Ok(address) = env::var(SERVER) else { return };
+    let mut socket = connect(address.parse().unwrap());
+    socket.write_all(&vec![7; 100_000]).unwrap();
+    println!("ready");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// The process of a server. Without the variable, which only [`start`] sets, it does nothing.
 #[test]
 fn one_server() {
     let Ok(address) = env::var(SERVER) else { return };
@@ -123,7 +190,7 @@ fn one_server() {
     listener.set_reuse_address(true).unwrap();
     listener.bind(&address.into()).unwrap();
     listener.listen(1).unwrap();
-    println!("listening");
+    println!("ready");
     let mut socket = listener.accept().unwrap().0;
     // After a wrong checksum the connection may be reset.
     let _ = socket.read_to_end(&mut Vec::new());

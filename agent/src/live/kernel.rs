@@ -11,7 +11,7 @@ use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::elimination::EliminationRecord;
-use mpwatch_model::host::machine::{Host, Losses, Overhead};
+use mpwatch_model::host::machine::{Host, Losses, MappingErrors, Overhead};
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::kernel::clock::ClockChange;
 use mpwatch_model::kernel::cpu::LedgerMode;
@@ -227,7 +227,8 @@ impl Live {
         self.notes = notes;
         outcome?;
         let mut tick = read?;
-        tick.counters.mapping_problems = self.notes.mib.read();
+        tick.counters.mptcp_mib = self.notes.mib.read().clone();
+        tick.counters.mapping_problems = MappingErrors::from_mib(&tick.counters.mptcp_mib);
         if !self.has_ended {
             self.notes.owners.run(&self.tracer)?;
         }

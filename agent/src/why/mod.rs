@@ -23,6 +23,7 @@ pub(crate) use peer::parse_peer;
 use socket_table::Programs;
 
 use crate::error::{Failure, PERMISSION, RUNTIME};
+use crate::system::mib;
 use crate::system::setup::{SYSCTLS, sysctls};
 
 /// The facts of the requested namespace; by default this namespace, then all others that can be entered and for which `is_used` holds.
@@ -128,16 +129,10 @@ fn configuration(name: String) -> io::Result<Namespace> {
     Ok(here)
 }
 
-/// Parses pairs of lines: `Group: name name ...`, then `Group: number number ...`.
+/// The counters of a file, named by their groups.
 fn counters(text: &str) -> BTreeMap<String, u64> {
-    let lines: Vec<&str> = text.lines().collect();
-    let (pairs, _) = lines.as_chunks::<2>();
-    let pairs =
-        pairs.iter().filter_map(|[names, values]| Some((names.split_once(": ")?, values.split_once(": ")?)));
-    let named = pairs.flat_map(|((group, names), (_, values))| {
-        let values = names.split(' ').zip(values.split(' '));
-        values.filter_map(move |(name, value)| Some((format!("{group}{name}"), value.parse().ok()?)))
-    });
+    let named = mib::groups(text)
+        .flat_map(|(group, values)| values.map(move |(name, value)| (format!("{group}{name}"), value)));
     named.collect()
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
-use mpwatch_model::host::machine::{KernelCounters, Losses, MappingErrors, MissingHook};
+use mpwatch_model::host::machine::{KernelCounters, Losses, MissingHook};
 use mpwatch_model::kernel::cpu::{CpuAccounts, LedgerMode};
 use mpwatch_model::kernel::event::{KernelEvent, Traces};
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -197,8 +197,8 @@ impl Tracer {
             delay_sample_bytes: Bytes(received.sample_bytes),
             program_runs: measured.map(|(runs, _)| runs),
             program_time: measured.map(|(_, time)| time),
-            // The agent reads these, because the kernel counts them per network namespace.
-            mapping_problems: MappingErrors::default(),
+            // The agent reads the others, because the kernel counts them per network namespace.
+            ..KernelCounters::default()
         };
         let lost = sum(abi::MPW_COUNT_RECORDS_LOST);
         let losses = Losses {

@@ -193,7 +193,7 @@ impl Tracker {
             host: self.host(),
             setup: Arc::clone(&self.start.setup),
             connections: self.flows.connections(&self.sources(), !self.shares_idle),
-            counters: self.tick.counters,
+            counters: self.tick.counters.clone(),
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),
@@ -241,7 +241,7 @@ impl Tracker {
                 to: view::timestamp(self.start.boot_epoch_ns, self.tick.at),
                 ..Run::default()
             },
-            counters: self.tick.counters,
+            counters: self.tick.counters.clone(),
             cpus: self.cpus(),
             energy: self.energy.as_ref().map(Energy::snapshot),
             losses: self.losses(),

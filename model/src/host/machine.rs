@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine, its host-wide counters, counters of all losses, and mpwatch's own CPU time.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +142,7 @@ impl Losses {
 }
 
 /// Host-wide counters since tracing began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct KernelCounters {
     /// Final records of flows that the BPF programs tried to send.
@@ -149,6 +151,9 @@ pub struct KernelCounters {
     pub records_received: u64,
     /// DSS mapping errors in the network namespaces of mpwatch and of the processes that own connections.
     pub mapping_problems: MappingErrors,
+    /// The kernel's counters of MPTCP (`MPTcpExt`, as `nstat` prints them) that are not 0, in the same namespaces, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mptcp_mib: BTreeMap<String, u64>,
     /// SYN-ACKs retransmitted.
     pub synack_retransmits: u64,
     /// Number of delay samples received; bottleneck verdicts are based on them.
@@ -179,6 +184,14 @@ pub struct MappingErrors {
     pub invalid: u64,
     /// Checksum failures (`DataCsumErr`).
     pub bad_checksum: u64,
+}
+
+impl MappingErrors {
+    /// The errors among the counters of `MPTcpExt`.
+    pub fn from_mib(mib: &BTreeMap<String, u64>) -> Self {
+        let count = |name: &str| mib.get(name).copied().unwrap_or(0);
+        Self { invalid: count("DSSNotMatching") + count("DSSNoMatchTCP"), bad_checksum: count("DataCsumErr") }
+    }
 }
 
 #[cfg(test)]

@@ -195,7 +195,7 @@ fn empty_report(runs: &[RunRow], since: i64, until: i64) -> serde_json::Result<R
             to: timestamp(to.max(from)),
             ..Run::default()
         },
-        counters: total(runs.iter().map(|run| run.counters))?,
+        counters: total(runs.iter().map(|run| run.counters.clone()))?,
         cpus: whole.and_then(|run| run.cpus.clone()),
         energy: whole.and_then(|run| run.energy.clone()),
         losses,

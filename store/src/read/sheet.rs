@@ -101,7 +101,7 @@ fn run_row(report: &Report) -> RunRow {
         host: run.host.clone(),
         from: run.from,
         to: run.to,
-        counters: report.counters,
+        counters: report.counters.clone(),
         cut_short: run.cut_short.clone(),
         setup: (*run.setup).clone(),
         ..RunRow::default()

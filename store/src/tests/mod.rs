@@ -369,6 +369,8 @@ fn a_second_run_is_appended() {
         (report.connections.len(), report.losses.records_lost),
         (2, 2 * fixture::losses().records_lost)
     );
+    let joins = 2 * fixture::snapshot(Vec::new()).counters.mptcp_mib["MPJoinSynTx"];
+    assert_eq!(report.counters.mptcp_mib, [("MPJoinSynTx".to_owned(), joins)].into());
     assert_eq!(report.energy, None, "energy is a total of one run");
 }
 

@@ -50,7 +50,7 @@ impl Run {
                 store_samples_lost: 0,
                 ..snapshot.losses
             },
-            counters: snapshot.counters,
+            counters: snapshot.counters.clone(),
             cpus: snapshot.cpus.clone(),
             energy: snapshot.energy.clone(),
             snapshots_dropped,

@@ -377,7 +377,11 @@ pub fn snapshot(connections: Vec<Connection>) -> Snapshot {
         host: host(),
         setup: Arc::new(setup()),
         connections,
-        counters: KernelCounters { records: 7, ..KernelCounters::default() },
+        counters: KernelCounters {
+            records: 7,
+            mptcp_mib: [("MPJoinSynTx".to_owned(), 3)].into(),
+            ..KernelCounters::default()
+        },
         cpus: Some(vec![cpu(0), cpu(1)]),
         energy: Some(zones()),
         losses: Losses::default(),
