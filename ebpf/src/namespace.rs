@@ -22,6 +22,13 @@ pub struct Namespace {
     pub path: PathBuf,
 }
 
+impl Namespace {
+    /// Whether the path still leads to this namespace.
+    pub fn exists(&self) -> bool {
+        inode(&self.path).is_ok_and(|inode| inode == self.inode)
+    }
+}
+
 /// Directories in which `ip netns` binds namespaces to names. On most systems the second is a link to the first.
 pub const DIRECTORIES: [&str; 2] = ["/run/netns", "/var/run/netns"];
 /// Name of this process's own namespace.

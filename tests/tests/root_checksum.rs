@@ -131,10 +131,13 @@ fn kernels(lab: &Topology) -> BTreeMap<String, u64> {
     sums
 }
 
-/// MPTCP's counters in a recording that is being written.
+/// MPTCP's counters that are not 0 in a recording that is being written.
 fn replayed(recording: &Path) -> Option<BTreeMap<String, u64>> {
     let report: Value = serde_json::from_str(&replay(recording)).ok()?;
-    serde_json::from_value(report["counters"]["mptcp_mib"].clone()).ok()
+    let mut counters: BTreeMap<String, u64> =
+        serde_json::from_value(report["counters"]["mptcp_mib"].clone()).ok()?;
+    counters.retain(|_, count| *count > 0);
+    Some(counters)
 }
 
 fn replay(recording: &Path) -> String {
@@ -162,6 +165,8 @@ fn start(namespace: &Namespace, role: &str, address: SocketAddr) -> Child {
     let mut child = namespace.enter(spawn).unwrap();
     let output = lines(child.stdout.take().unwrap());
     while !output.recv_timeout(emulation::timeout(TIMEOUT)).unwrap().contains("ready") {}
+    // If nobody read the rest, the process would fail with a broken pipe.
+    std::thread::spawn(move || output.iter().for_each(drop));
     child
 }
 

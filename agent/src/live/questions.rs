@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Instant;
 
-use mpwatch_ebpf::namespace;
+use mpwatch_ebpf::namespace::{self, Namespace};
 use mpwatch_engine::why::cause_of;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::why::answer::Explanation;
@@ -16,8 +16,8 @@ use crate::why;
 const MAX_WAITING: usize = 1_000;
 /// Maximum number of peers whose connections are answered at a tick.
 const MAX_PEERS: usize = 64;
-/// An answer is followed by a pause of this many times its duration, so that answers take at most 0.2 % of a CPU.
-const PAUSE_FACTOR: u32 = 500;
+/// An answer is followed by a pause of this many times its duration, so that answers take at most 1 % of a CPU.
+const PAUSE_FACTOR: u32 = 100;
 
 /// Connections that wait for their answers.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Questions {
     waiting: VecDeque<Connection>,
     /// When the next answer may begin. `None`: at once.
     not_before: Option<Instant>,
+    /// The namespaces at the last search.
+    namespaces: Vec<Namespace>,
 }
 
 impl Questions {
@@ -50,21 +52,25 @@ impl Questions {
         };
         let (next, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_next);
         self.waiting.extend(waiting);
-        let answers = explain(inode, &peers.iter().copied().collect::<Vec<_>>(), &next);
+        let answers = self.explain(inode, &peers.iter().copied().collect::<Vec<_>>(), &next);
         let took = begin.elapsed();
         self.not_before = Some(begin + took + took.saturating_mul(PAUSE_FACTOR));
         answers
     }
-}
 
-fn explain(inode: u32, peers: &[IpAddr], connections: &[Connection]) -> Vec<Explanation> {
-    let found = namespace::all().into_iter().find(|found| found.inode == inode);
-    let Some(here) = found.and_then(|found| why::read_for(&found, peers).ok()) else { return Vec::new() };
-    let explain = |connection: &Connection| Explanation {
-        connection: connection.id,
-        cause: cause_of(&here, connection),
-    };
-    connections.iter().map(explain).collect()
+    fn explain(&mut self, inode: u32, peers: &[IpAddr], connections: &[Connection]) -> Vec<Explanation> {
+        let is_here = |found: &&Namespace| found.inode == inode && found.exists();
+        if !self.namespaces.iter().any(|found| is_here(&found)) {
+            self.namespaces = namespace::all();
+        }
+        let found = self.namespaces.iter().find(is_here);
+        let Some(here) = found.and_then(|found| why::read_for(found, peers).ok()) else { return Vec::new() };
+        let explain = |connection: &Connection| Explanation {
+            connection: connection.id,
+            cause: cause_of(&here, connection),
+        };
+        connections.iter().map(explain).collect()
+    }
 }
 
 fn peer(connection: &Connection) -> Option<IpAddr> {

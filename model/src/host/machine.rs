@@ -151,7 +151,7 @@ pub struct KernelCounters {
     pub records_received: u64,
     /// DSS mapping errors in the network namespaces of mpwatch and of the processes that own connections.
     pub mapping_problems: MappingErrors,
-    /// The kernel's counters of MPTCP (`MPTcpExt`, as `nstat` prints them) that are not 0, in the same namespaces, by name.
+    /// The kernel's counters of MPTCP (`MPTcpExt`, as `nstat` prints them) in the same namespaces, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mptcp_mib: BTreeMap<String, u64>,
     /// SYN-ACKs retransmitted.

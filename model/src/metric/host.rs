@@ -65,7 +65,7 @@ families! {
     "mpwatch_kernel_records_total" Counter Count [] "Final records (last reports of the BPF programs on a flow) that were to be sent." |s, emit| emit(&[], s.counters.records as f64);
     "mpwatch_kernel_records_received_total" Counter Count [] "Final records that arrived." |s, emit| emit(&[], s.counters.records_received as f64);
     "mpwatch_kernel_mapping_problems_total" Counter Count ["problem"] "DSS mapping errors in the network namespaces of mpwatch and of the processes that own connections." mapping_problems;
-    "mpwatch_mptcp_mib_total" Counter Count ["counter"] "The kernel's counters of MPTCP (MPTcpExt, as nstat prints them) that are not 0, in the network namespaces of mpwatch and of the processes that own connections." |s, emit| s.counters.mptcp_mib.iter().for_each(|(counter, count)| emit(&[counter], *count as f64));
+    "mpwatch_mptcp_mib_total" Counter Count ["counter"] "The kernel's counters of MPTCP (MPTcpExt, as nstat prints them) in the network namespaces of mpwatch and of the processes that own connections." |s, emit| s.counters.mptcp_mib.iter().for_each(|(counter, count)| emit(&[counter], *count as f64));
     "mpwatch_kernel_synack_retransmits_total" Counter Count [] "SYN-ACKs retransmitted." |s, emit| emit(&[], s.counters.synack_retransmits as f64);
     "mpwatch_loss_ring_full_recovered_total" Counter Count [] "Final records that did not fit the ring buffer and arrived late." |s, emit| emit(&[], s.losses.ring_full_recovered as f64);
     "mpwatch_loss_records_total" Counter Count [] "Final records lost; those flows end with their last sample." |s, emit| emit(&[], s.losses.records_lost as f64);
