@@ -226,6 +226,7 @@ struct mpw_tcp {
 	__u64 bytes_retrans;
 	/* Payload that was sent at least once: acknowledged or in flight. If the opening of plain TCP was not traced, the SYN may count as a byte. */
 	__u64 payload_sent;
+	__u64 chrono_ns[3]; /* of enum tcp_chrono from 1, up to observed.busy_ns */
 	__u32 srtt_us;
 	__u32 rttvar_us;
 	__u32 rtt_min_us;
@@ -317,15 +318,15 @@ struct mpw_observed {
 	/* Retransmission timeouts in a row, and probes (keepalive, closed window) without an answer. */
 	__u8 backoff;
 	__u8 probes;
-	__u8 _reserved[5];
+	__u8 chrono_type; /* enum tcp_chrono since busy_ns */
+	__u8 _reserved[4];
 	__u8 ifname[MPW_NAME_LEN];
 	/* Interface through which the last segments arrived. All zero: unknown. */
 	__u8 incoming_ifname[MPW_NAME_LEN];
 };
 
 struct mpw_subflow {
-	/* enum mpw_record_kind; first in every record */
-	__u32 kind;
+	__u32 kind; /* enum mpw_record_kind; first in every record */
 	__u32 netns_inode;
 	__u64 at_ns;
 	__u64 netns_cookie;

@@ -24,7 +24,9 @@ pub fn settled(mut connection: Connection) -> Connection {
     connection.bytes_retransmitted =
         retransmitted.chain(dropped.clone().map(|d| d.bytes_retransmitted)).sum();
     let cpu = subflows.iter().map(|subflow| subflow.cpu);
-    connection.cpu = sum_if_all_known(cpu.chain(dropped.map(|dropped| dropped.cpu)));
+    connection.cpu = sum_if_all_known(cpu.chain(dropped.clone().map(|dropped| dropped.cpu)));
+    let busy = subflows.iter().map(|subflow| subflow.busy);
+    connection.busy = sum_if_all_known(busy.chain(dropped.map(|dropped| dropped.busy)));
     connection.jain_index = fairness(subflows);
     connection.flow_class =
         FlowClass::from_payload(connection.payload_sent(), connection.bytes_received.unwrap_or_default());

@@ -260,8 +260,8 @@ struct tcp_sock {
 	__u32 data_segs_out;
 	__u32 data_segs_in;
 	__u64 delivered_mstamp;
-	/* When the socket became busy (data queued or in flight), in ticks, and why. chrono_type 0: the socket is idle. */
-	__u32 chrono_start;
+	/* Since when the socket is busy (data queued or in flight) for one reason, in ticks. chrono_type 0: idle. Before, in ticks: chrono_stat. */
+	__u32 chrono_start, chrono_stat[3];
 	__u8 chrono_type : 2;
 	bool is_mptcp;
 };

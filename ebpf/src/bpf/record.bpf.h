@@ -138,6 +138,8 @@ static __noinline int fill_tcp(struct mpw_tcp *out, struct tcp_sock *tp, __u32 f
 	out->data_segs_in = tp->data_segs_in;
 	if (tcp_counts_rto())
 		out->total_rto = tp->total_rto;
+	for (int i = 0; i < 3; i++)
+		out->chrono_ns[i] = (__u64)tp->chrono_stat[i] * settings.tick_ns;
 	return 0;
 }
 
@@ -223,9 +225,9 @@ static __noinline int read_waiting(struct mpw_observed *observed, struct tcp_soc
 	observed->backoff = tp->inet_conn.icsk_backoff;
 	observed->probes = tp->inet_conn.icsk_probes_out;
 	observed->ack_ns = tp->rcv_tstamp ? time_of_tick(observed->ack_ns, tp->rcv_tstamp, now) : 0;
-	observed->busy_ns = READ_BITS(tp, chrono_type)
-				    ? time_of_tick(observed->busy_ns, tp->chrono_start, now)
-				    : 0;
+	observed->chrono_type = READ_BITS(tp, chrono_type);
+	observed->busy_ns =
+		observed->chrono_type ? time_of_tick(observed->busy_ns, tp->chrono_start, now) : 0;
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 //! Decodes the record of a subflow. Every pattern lists every field of the ABI, so code that forgets a field does not compile.
 
 use mpwatch_model::id::{NetnsCookie, SocketCookie, SubflowId};
+use mpwatch_model::kernel::busy::{BusyTimes, Limit};
 use mpwatch_model::kernel::cpu::CpuTimes;
 use mpwatch_model::kernel::endpoint::{Interface, Name};
 use mpwatch_model::kernel::event::{
@@ -75,6 +76,7 @@ pub(super) fn subflow(
                 reset_reason,
                 backoff,
                 probes,
+                chrono_type,
                 _reserved: _,
                 ifname,
                 incoming_ifname,
@@ -96,6 +98,7 @@ pub(super) fn subflow(
     let state = TcpState::from_kernel(state);
     let is_joining = join && !is_usable && state != TcpState::Close;
     let handshake = (created_ns != 0 && handshake_us != 0).then(|| Micros(handshake_us.into()));
+    let counters = tcp(raw_tcp, bytes_resent, bytes_dropped, flag(abi::MPW_SF_HAS_TOTAL_RTO));
     let ((local, local_id), (remote, remote_id)) = (address(raw_local), address(raw_remote));
     SubflowRecord {
         at: Nanos(at_ns),
@@ -116,7 +119,7 @@ pub(super) fn subflow(
         picked: sched_picked,
         progress: nanos(progress_ns),
         unacked: flag(abi::MPW_SF_UNACKED),
-        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns]),
+        waiting: waiting(packets_out, snd_wnd, [backoff, probes], [ack_ns, busy_ns], chrono_type),
         stalls: stalls(raw_stalls),
         retransmits_fast: retrans_fast,
         retransmits_timeout: retrans_timeout,
@@ -124,7 +127,8 @@ pub(super) fn subflow(
         work,
         window_work,
         cpu: flag(abi::MPW_SF_HAS_CPU).then(|| CpuTimes::from_classes(cpu_ns, true)),
-        tcp: tcp(raw_tcp, bytes_resent, bytes_dropped, flag(abi::MPW_SF_HAS_TOTAL_RTO)),
+        // The kernel does not reset its clocks when a socket connects again.
+        tcp: TcpCounters { busy: counters.busy.filter(|_| generation == 0), ..counters },
         local,
         remote,
         local_id,
@@ -151,9 +155,27 @@ pub(super) fn subflow(
     }
 }
 
-fn waiting(in_flight: u32, window: u32, [backoff, probes]: [u8; 2], [ack, busy]: [u64; 2]) -> Waiting {
-    let window = Bytes(window.into());
-    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy) }
+fn waiting(
+    in_flight: u32,
+    window: u32,
+    [backoff, probes]: [u8; 2],
+    [ack, busy]: [u64; 2],
+    chrono_type: u8,
+) -> Waiting {
+    let (window, limit) = (Bytes(window.into()), limit(chrono_type));
+    Waiting { in_flight, window, backoff, probes, last_ack: nanos(ack), busy_since: nanos(busy), limit }
+}
+
+/// What limits the sender, from `enum tcp_chrono`.
+fn limit(chrono_type: u8) -> Option<Limit> {
+    let limits = [Limit::Network, Limit::ReceiveWindow, Limit::SendBuffer];
+    usize::from(chrono_type).checked_sub(1).and_then(|index| limits.get(index).copied())
+}
+
+/// The kernel's clock of the network runs only while no other clock runs; the result sums them, as `tcp_get_info_chrono_stats()` does.
+fn busy([network, receive_window, send_buffer]: [u64; 3]) -> BusyTimes {
+    let [receive_window, send_buffer] = [receive_window, send_buffer].map(Nanos);
+    BusyTimes { total: Nanos(network) + receive_window + send_buffer, receive_window, send_buffer }
 }
 
 fn end(flags: u32) -> EndFlags {
@@ -181,6 +203,7 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts
         bytes_received,
         bytes_retrans,
         payload_sent,
+        chrono_ns,
         srtt_us,
         rttvar_us,
         rtt_min_us,
@@ -225,6 +248,7 @@ fn tcp(raw: abi::mpw_tcp, bytes_resent: u64, bytes_dropped: u64, counts_timeouts
         data_segments_out: data_segs_out,
         data_segments_in: data_segs_in,
         timeouts: counts_timeouts.then_some(total_rto),
+        busy: Some(busy(chrono_ns)),
     }
 }
 
@@ -266,6 +290,22 @@ mod tests {
         assert_eq!(decoded(acknowledged, established), (true, TcpState::Established));
         assert_eq!(decoded(join | abi::MPW_SF_RST_RECEIVED, closed), (false, TcpState::Close));
         assert_eq!(decoded(abi::MPW_SF_MP_CAPABLE, established), (true, TcpState::Established));
+    }
+
+    #[test]
+    fn the_clocks_of_the_kernel_are_decoded_unless_a_former_connection_used_the_socket() {
+        let decoded = |generation, chrono_type| {
+            let observed = abi::mpw_observed { generation, chrono_type, busy_ns: 9, ..Default::default() };
+            let tcp = abi::mpw_tcp { chrono_ns: [5, 3, 1], ..Default::default() };
+            let record = subflow(abi::mpw_subflow { observed, tcp, ..Default::default() });
+            (record.tcp.busy, record.waiting.limit)
+        };
+        let busy = BusyTimes { total: Nanos(9), receive_window: Nanos(3), send_buffer: Nanos(1) };
+        assert_eq!(decoded(0, 0), (Some(busy), None));
+        assert_eq!(decoded(0, 1), (Some(busy), Some(Limit::Network)));
+        assert_eq!(decoded(0, 2), (Some(busy), Some(Limit::ReceiveWindow)));
+        assert_eq!(decoded(0, 3), (Some(busy), Some(Limit::SendBuffer)));
+        assert_eq!(decoded(1, 0).0, None);
     }
 
     /// Payload sent, retransmitted, refused and dropped, given the counters of the kernel and of the BPF programs.

@@ -3,6 +3,7 @@
 
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::id::SubflowId;
+use mpwatch_model::kernel::busy::BusyTimes;
 use mpwatch_model::kernel::cpu::{CpuTimes, LedgerMode};
 use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::kernel::lifecycle::CloseReason;
@@ -27,6 +28,10 @@ pub(super) struct SubflowState {
     pub(super) end: Option<(Nanos, CloseReason)>,
     /// Counters at the first tick of a subflow whose opening was not traced: they belong to payload that was not observed.
     before: FlowSample,
+    /// The kernel's clocks when a subflow whose opening was not traced was first observed: this time does not count.
+    busy_before: BusyTimes,
+    /// The result of `busy` at the last tick.
+    busy: Option<BusyTimes>,
     /// The subflow's part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
     /// Estimated CPU time, if the ledger is sampled.
@@ -49,6 +54,8 @@ impl SubflowState {
             observation: Observation::default(),
             end: None,
             before: FlowSample::default(),
+            busy_before: busy_until(record, record.at).filter(|_| !record.seen_open).unwrap_or_default(),
+            busy: None,
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
@@ -108,6 +115,7 @@ impl SubflowState {
         }
         let (totals, life) = (self.totals(), self.life(now));
         self.observation.on_tick(totals, life, now, interval);
+        self.busy = self.busy(now);
         let vanished = self.seen.on_tick(now) && !self.record.last;
         if vanished && self.end.is_none() {
             self.end = Some((self.record.at, CloseReason::Unknown));
@@ -141,6 +149,14 @@ impl SubflowState {
         let new = total.since(self.cpu_charged);
         self.cpu_charged = self.cpu_charged.max(total);
         new.0
+    }
+
+    /// Observed time with data queued or in flight, until `now` at most. Never decreases from tick to tick, although the interval that ran when
+    /// the record was read may have ended before `now`. `None`: unknown.
+    pub(super) fn busy(&self, now: Nanos) -> Option<BusyTimes> {
+        let until = self.end.map_or(now, |(at, _)| at.min(now));
+        let busy = busy_until(&self.record, until)?.since(self.busy_before);
+        Some(busy.max(self.busy.unwrap_or_default()))
     }
 
     /// Payload in both directions: since the last tick, and in total.
@@ -201,6 +217,14 @@ impl SubflowState {
         let from = self.established_or_seen();
         self.end.map_or(now, |(at, _)| at.min(now)).since(from)
     }
+}
+
+/// The kernel's clocks at a time after the record was read, if the interval that ran then still runs. `None`: unknown.
+fn busy_until(record: &SubflowRecord, until: Nanos) -> Option<BusyTimes> {
+    let waiting = &record.waiting;
+    let running = waiting.limit.zip(waiting.busy_since);
+    let busy = record.tcp.busy?;
+    Some(running.map_or(busy, |(limit, since)| busy.and(limit, until.since(since))))
 }
 
 /// The larger of two readings: the values of a socket read as zero after the final values were reported.

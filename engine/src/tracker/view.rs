@@ -138,6 +138,7 @@ impl Context<'_> {
             observed: flow.observed(self.now),
             partly_observed: false,
             flow_class: FlowClass::Query,
+            busy: None,
             cpu: None,
             energy: None,
             jain_index: None,
@@ -164,6 +165,7 @@ impl Context<'_> {
         let (record, tcp) = (&state.record, &state.record.tcp);
         let traces = self.facts.traces;
         let joined = record.established.filter(|_| record.mp_join);
+        let until = flow.closed_at().unwrap_or(self.now);
         let [wire_sent, wire_received] = wire::estimate(record);
         let interface = record.interface.map(|interface| interface.name);
         Subflow {
@@ -192,11 +194,7 @@ impl Context<'_> {
             bytes_retransmitted: tcp.bytes_retransmitted,
             bytes_refused: tcp.bytes_refused,
             segments_retransmitted: tcp.segments_retransmitted,
-            retransmits: traces.retransmits.then_some(Retransmits {
-                fast: record.retransmits_fast,
-                timeout: record.retransmits_timeout,
-                probe: record.retransmits_probe,
-            }),
+            retransmits: traces.retransmits.then(|| retransmits(record)),
             rtt: measured(tcp.rtt),
             srtt: measured(tcp.srtt),
             rttvar: measured(tcp.srtt).map(|_| tcp.rttvar),
@@ -210,7 +208,8 @@ impl Context<'_> {
             timeouts: tcp.timeouts,
             send: state.send,
             receive: state.receive,
-            observed: state.observed(flow.closed_at().unwrap_or(self.now)),
+            observed: state.observed(until),
+            busy: state.busy(until),
             share_sent: None,
             wire_bytes_sent_estimate: wire_sent,
             wire_bytes_received_estimate: wire_received,
@@ -283,6 +282,14 @@ fn second_path(flow: &Flow) -> Option<SecondPath> {
         after_bytes: first.joined_bytes,
         effective_after_bytes: joined.filter_map(|record| record.effective).min().map(|(_, bytes)| bytes),
     })
+}
+
+fn retransmits(record: &SubflowRecord) -> Retransmits {
+    Retransmits {
+        fast: record.retransmits_fast,
+        timeout: record.retransmits_timeout,
+        probe: record.retransmits_probe,
+    }
 }
 
 /// `None` before the first sample, when the kernel reports 0 or, for the minimum, `u32::MAX`.

@@ -104,4 +104,13 @@ pub struct TcpInfo {
     pub delivery_rate: u64,
     /// Segments delivered.
     pub delivered: u32,
+    /// Time with data queued or in flight.
+    #[serde(default)]
+    pub busy_us: u64,
+    /// The part of `busy_us` in which the peer's receive window limited the sender.
+    #[serde(default)]
+    pub rwnd_limited_us: u64,
+    /// The part of `busy_us` in which the send buffer limited the sender.
+    #[serde(default)]
+    pub sndbuf_limited_us: u64,
 }

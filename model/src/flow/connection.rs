@@ -17,12 +17,13 @@ use crate::flow::timeline::{Offset, TimelineEntry, TimelineEvent};
 use crate::host::energy::FlowEnergy;
 use crate::host::names::Pod;
 use crate::id::{ConnectionId, SubflowId, Token};
+use crate::kernel::busy::{BusyTimes, TimeAccount};
 use crate::kernel::clock::shifted;
 use crate::kernel::cpu::CpuTimes;
 use crate::kernel::event::Process;
 use crate::kernel::lifecycle::{CarriedBy, CloseReason, FallbackReason, Protocol, Role, TcpState};
 use crate::metric::derived;
-use crate::unit::{BitsPerSecond, Bytes, Micros};
+use crate::unit::{BitsPerSecond, Bytes, Micros, sum_if_all_known};
 use crate::why::answer::Cause;
 
 /// Minimum difference between the age and the observed duration of a connection that counts as a gap, seconds.
@@ -105,6 +106,9 @@ pub struct Connection {
     pub partly_observed: bool,
     /// Size class by the payload carried so far `[UPD18]`.
     pub flow_class: FlowClass,
+    /// Observed time with data queued or in flight: the sum over its subflows. `null`: unknown for one of them.
+    #[serde(rename = "busy_ns", default)]
+    pub busy: Option<BusyTimes>,
     /// CPU time of this machine's network stack for the connection since tracing began: the sum over its subflows. `null`: not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
@@ -208,6 +212,14 @@ impl Connection {
     pub fn excess_ratio(&self) -> Option<f64> {
         let (payload, wire) = self.payload_and_wire();
         excess(payload, wire)
+    }
+
+    /// Where the observed time of its subflows went: the sum of their accounts, so an idle second subflow adds to the application's part. `None`:
+    /// unknown for a subflow, or there are no subflows.
+    pub fn time_account(&self) -> Option<TimeAccount> {
+        let dropped = self.dropped_subflows.iter();
+        let dropped = dropped.map(|dropped| Some(TimeAccount::new(dropped.observed.duration, dropped.busy?)));
+        sum_if_all_known(self.subflows.iter().map(Subflow::time_account).chain(dropped))
     }
 
     /// The protocol that carries the payload.

@@ -12,6 +12,7 @@ use crate::flow::progress::Progress;
 use crate::flow::ratio::excess;
 use crate::host::energy::FlowEnergy;
 use crate::id::SubflowId;
+use crate::kernel::busy::{BusyTimes, TimeAccount};
 use crate::kernel::cpu::CpuTimes;
 use crate::kernel::endpoint::Name;
 use crate::kernel::lifecycle::{CloseReason, TcpState};
@@ -120,6 +121,10 @@ pub struct Subflow {
     pub receive: Option<BitsPerSecond>,
     /// The part of the subflow that mpwatch observed; CPU time and energy cover only this part.
     pub observed: Observed,
+    /// Observed time in which data was queued or in flight. In the rest of `observed.duration_ns`, neither the application nor MPTCP gave the
+    /// subflow data to send. `null`: unknown, because the socket has connected again.
+    #[serde(rename = "busy_ns", default)]
+    pub busy: Option<BusyTimes>,
     /// Share of this subflow in the observed payload that all subflows of the connection sent, 0 to 1. Reinjections count, TCP retransmissions do
     /// not. `null`: nothing was sent yet.
     pub share_sent: Option<f64>,
@@ -173,6 +178,11 @@ impl Subflow {
         excess(self.observed.bytes, self.observed.wire_bytes_estimate)
     }
 
+    /// Where the observed time went. `None`: unknown.
+    pub fn time_account(&self) -> Option<TimeAccount> {
+        Some(TimeAccount::new(self.observed.duration, self.busy?))
+    }
+
     /// Whether the peer has answered: the handshake completed, or payload was acknowledged or received.
     pub fn was_answered(&self) -> bool {
         self.handshake.is_some() || self.bytes_acked.0 + self.bytes_received.0 > 0
@@ -194,6 +204,9 @@ pub struct DroppedSubflows {
     pub bytes_retransmitted: Bytes,
     /// Payload, times and wire bytes of the observed part of these subflows.
     pub observed: Observed,
+    /// Sum of their `busy_ns`. `null`: unknown.
+    #[serde(rename = "busy_ns", default)]
+    pub busy: Option<BusyTimes>,
     /// CPU time of the network stack for these subflows. `null`: CPU time is not accounted.
     #[serde(rename = "cpu_ns")]
     pub cpu: Option<CpuTimes>,
@@ -206,8 +219,11 @@ impl DroppedSubflows {
     pub fn add(&mut self, subflow: &Subflow) {
         let known: Vec<&FlowEnergy> = self.energy.iter().chain(&subflow.energy).collect();
         self.energy = (!known.is_empty()).then(|| FlowEnergy::sum(known));
-        let before = Some(self.cpu).filter(|_| self.count > 0);
+        let is_first = self.count == 0;
+        let before = Some(self.cpu).filter(|_| !is_first);
         self.cpu = sum_if_all_known(before.into_iter().chain([subflow.cpu]));
+        let before = Some(self.busy).filter(|_| !is_first);
+        self.busy = sum_if_all_known(before.into_iter().chain([subflow.busy]));
         self.count += 1;
         self.path_failures += subflow.path_failures;
         self.bytes_retransmitted += subflow.bytes_retransmitted;

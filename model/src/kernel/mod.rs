@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decoded reports of the kernel: events, states, addresses, CPU time and delay samples.
+//! Decoded reports of the kernel: events, states, addresses, CPU time, a sender's clocks and delay samples.
 
+pub mod busy;
 pub mod clock;
 pub mod cpu;
 pub mod endpoint;

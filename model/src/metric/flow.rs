@@ -63,6 +63,9 @@ metrics! {
         "mpwatch_subflow_rtt_p99_seconds" Gauge Seconds "RTT P99" "The 99th percentile of all RTT samples." |s| s.rtt_p99.map(Micros::seconds);
         "mpwatch_subflow_handshake_seconds" Gauge Seconds "HANDSHAKE" "Duration of the handshake." |s| s.handshake.map(Micros::seconds);
         "mpwatch_subflow_joined_after_seconds" Gauge Seconds "JOINED" "Time from the opening of the connection to the state ESTABLISHED of the subflow." |s| s.joined_after.map(Micros::seconds);
+        "mpwatch_subflow_sender_busy_seconds_total" Counter Seconds "BUSY" "Time with data queued or in flight." |s| s.busy.map(|busy| busy.total.seconds());
+        "mpwatch_subflow_receive_window_limited_seconds_total" Counter Seconds "RWND LIM" "Part of the busy time in which the peer's receive window limited the subflow." |s| s.busy.map(|busy| busy.receive_window.seconds());
+        "mpwatch_subflow_send_buffer_limited_seconds_total" Counter Seconds "SNDBUF LIM" "Part of the busy time in which the send buffer limited the subflow." |s| s.busy.map(|busy| busy.send_buffer.seconds());
         "mpwatch_subflow_congestion_window_segments" Gauge Segments "CWND" "Congestion window." |s| Some(f64::from(s.cwnd_segments));
         "mpwatch_subflow_scheduler_considered_total" Counter Count "CONSIDERED" "Scheduler rounds that considered the subflow." |s| s.scheduler.map(|x| x.considered as f64);
         "mpwatch_subflow_scheduler_picked_total" Counter Count "PICKED" "Scheduler rounds at whose end the scheduler had assigned data to the subflow." |s| s.scheduler.map(|x| x.picked as f64);
@@ -96,6 +99,9 @@ metrics! {
         "mpwatch_connection_excess_ratio" Gauge Ratio "OVERHEAD" "Fraction of the observed wire bytes (estimated) that delivered no new payload [UPD18]." |c| c.excess_ratio() => "excess_ratio";
         "mpwatch_connection_fairness_ratio" Gauge Ratio "JAIN" "Jain's fairness index of the subflows' goodputs [RN10]." |c| c.jain_index;
         "mpwatch_connection_second_path_after_seconds" Gauge Seconds "2ND PATH" "Time from the opening to the state ESTABLISHED of the first joined subflow [ICPE19]." |c| c.second_path.map(|p| p.after.seconds());
+        "mpwatch_connection_sender_busy_seconds_total" Counter Seconds "BUSY" "Time with data queued or in flight, over all subflows." |c| c.busy.map(|busy| busy.total.seconds());
+        "mpwatch_connection_receive_window_limited_seconds_total" Counter Seconds "RWND LIM" "Part of the busy time in which the peer's receive window limited the subflows." |c| c.busy.map(|busy| busy.receive_window.seconds());
+        "mpwatch_connection_send_buffer_limited_seconds_total" Counter Seconds "SNDBUF LIM" "Part of the busy time in which the send buffer limited the subflows." |c| c.busy.map(|busy| busy.send_buffer.seconds());
         "mpwatch_connection_cpu_seconds_total" Counter Seconds "CPU" "CPU time of this machine's network stack; unknown with the ledger off." |c| c.cpu.map(|cpu| cpu.total().seconds());
         "mpwatch_connection_active_joules_total" Counter Joules "ENERGY" "Energy above idle of the network stack." |c| joules(c, |e| e.active);
         "mpwatch_connection_active_low_joules_total" Counter Joules "J MIN" "Lower bound of the energy above idle." |c| joules(c, |e| e.lo);

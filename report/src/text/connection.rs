@@ -7,6 +7,7 @@ use mpwatch_model::finding::{self, Finding, Format};
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::subflow::Subflow;
 use mpwatch_model::id::Token;
+use mpwatch_model::kernel::busy::{Limit, TimeAccount};
 use mpwatch_model::kernel::endpoint::printable;
 use mpwatch_model::kernel::lifecycle::Role;
 use mpwatch_model::metric::{self, CONNECTION, Unit};
@@ -55,6 +56,7 @@ pub(crate) fn facts(connection: &Connection) -> Vec<Fact> {
         ("fallback", connection.fallback.map(|fallback| fallback.reason.description().to_owned())),
         ("payload", Some(payload(connection))),
         ("goodput", goodput(connection)),
+        ("time", connection.time_account().map(|account| account.to_string())),
         ("observed", observed(connection)),
         ("retransmitted", Some(retransmitted(connection))),
         ("congestion", congestion(connection)),
@@ -263,6 +265,7 @@ const TIMING: &[Column<Subflow>] = &[
     ("p99", Right, |s| of_subflow(s, "rtt_p99_seconds")),
     ("samples", Right, |s| s.rtt_samples.to_string()),
     ("cwnd (segments)", Right, |s| of_subflow(s, "congestion_window_segments")),
+    ("limited by", Left, |s| or_dash(s.time_account().and_then(TimeAccount::largest).map(Limit::as_str))),
     ("picked/considered", Right, |s| {
         or_dash(s.scheduler.map(|rounds| format!("{}/{}", rounds.picked, rounds.considered)))
     }),

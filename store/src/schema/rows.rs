@@ -14,6 +14,7 @@ use mpwatch_model::host::machine::{Host, KernelCounters, Losses};
 use mpwatch_model::host::names::Pod;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{SocketCookie, SubflowId, Token};
+use mpwatch_model::kernel::busy::BusyTimes;
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::unit::{Micros, Nanos};
@@ -132,7 +133,7 @@ record! {
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows", outage_since "outage_since_ns"
-        ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, cpu, energy,
+        ; computed id, token, netns, netns_inode, opened_at, seen_open, age_s, closed_at, bytes_retransmitted, busy, cpu, energy,
         bottlenecks, subflows, dropped_subflows, timeline, partly_observed
     }
     BottleneckColumns { method "bottleneck_method", groups "bottleneck_groups", shared_caps "shared_caps" }
@@ -177,7 +178,7 @@ record! {
         bytes_retransmitted "bytes_retransmitted", bytes_refused "bytes_refused", segments_retransmitted "segments_retransmitted", retransmits "",
         rtt "rtt_us", srtt "srtt_us", rttvar "rttvar_us", rtt_min "rtt_min_us", rtt_p50 "rtt_p50_us", rtt_p99 "rtt_p99_us",
         rtt_samples "rtt_samples", cwnd_segments "cwnd_segments", delivery "delivery_bps",
-        lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps", observed "",
+        lost_segments "lost_segments", timeouts "timeouts", send "send_bps", receive "receive_bps", observed "", busy "",
         wire_bytes_sent_estimate "wire_bytes_sent_estimate", wire_bytes_received_estimate "wire_bytes_received_estimate",
         scheduler "", cpu "", energy "", closed ""
         ; computed place, path_failures, share_sent
@@ -185,6 +186,7 @@ record! {
     SubflowId { cookie "cookie", generation "generation" }
     Retransmits { fast "retransmits_fast", timeout "retransmits_timeout", probe "retransmits_probe" }
     Scheduler { considered "scheduler_considered", picked "scheduler_picked" }
+    BusyTimes { total "busy_ns", receive_window "rwnd_limited_ns", send_buffer "sndbuf_limited_ns" }
     CpuTimes {
         syscall "cpu_syscall_ns", rx_softirq "cpu_rx_softirq_ns", tx "cpu_tx_ns", timer "cpu_timer_ns",
         worker "cpu_worker_ns"

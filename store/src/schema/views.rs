@@ -72,12 +72,15 @@ pub(crate) fn subflow_columns() -> Vec<ViewColumn> {
 }
 
 /// Aggregates over the subflows `s` of a connection.
-fn sums() -> [ViewColumn; 8] {
+fn sums() -> [ViewColumn; 11] {
     let cpu = format!("CASE WHEN count(s.cpu_rx_softirq_ns) = count(*) THEN sum({SUBFLOW_CPU}) END");
     let source = "CASE WHEN min(s.energy_source) = max(s.energy_source) THEN min(s.energy_source) END";
     [
         ViewColumn::new("bytes_retransmitted", Integer, "sum(s.bytes_retransmitted)"),
         ViewColumn::new("subflows", Integer, "count(*)"),
+        busy("busy_ns"),
+        busy("rwnd_limited_ns"),
+        busy("sndbuf_limited_ns"),
         ViewColumn::new("cpu_ns", Integer, cpu),
         energy("active_uj"),
         energy("lo_uj"),
@@ -85,6 +88,10 @@ fn sums() -> [ViewColumn; 8] {
         energy("full_uj"),
         ViewColumn::new("energy_source", Text, source),
     ]
+}
+
+fn busy(name: &str) -> ViewColumn {
+    ViewColumn::new(name, Integer, format!("CASE WHEN count(s.{name}) = count(*) THEN sum(s.{name}) END"))
 }
 
 fn energy(name: &str) -> ViewColumn {

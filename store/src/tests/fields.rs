@@ -82,6 +82,9 @@ const SUBFLOW: Rules = &[
     (
         Sum,
         &[
+            "busy_ns/receive_window",
+            "busy_ns/send_buffer",
+            "busy_ns/total",
             "bytes_refused",
             "cpu_ns/rx_softirq",
             "cpu_ns/syscall",
@@ -106,6 +109,7 @@ const SUBFLOW: Rules = &[
 const CONNECTION_OTHERS: &[&str] = &[
     "active_goodput_bps",
     "age_s",
+    "busy_ns",
     "bytes_reinjected",
     "bytes_retransmitted",
     "cpu_ns",

@@ -48,6 +48,14 @@ fn flattened(json: Value) -> Fields {
             all.insert(name, value.clone());
         }
     }
+    if let Some(busy) = all.remove("busy_ns") {
+        let columns = [
+            ("total", "busy_ns"),
+            ("receive_window", "rwnd_limited_ns"),
+            ("send_buffer", "sndbuf_limited_ns"),
+        ];
+        all.extend(columns.map(|(part, column)| (column.to_owned(), busy[part].clone())));
+    }
     // Both `cpu_ns` (by kind of work, and of the energy) are compared separately.
     all.remove("cpu_ns");
     for end in ["local", "remote"] {

@@ -174,6 +174,7 @@ fn subflow(old: &Subflow, new: &Subflow, overlaps: bool) -> Subflow {
             considered: rounds(old.considered, new.considered),
             picked: rounds(old.picked, new.picked),
         }),
+        busy: both(old.busy, new.busy, |a, b| if overlaps { a.max(b) } else { a + b }),
         cpu: both(old.cpu, new.cpu, |a, b| if overlaps { a.max(b) } else { a + b }),
         energy: both(old.energy, new.energy, |a, b| energy(a, b, overlaps)),
         observed: observed(old.observed, new.observed, overlaps),

@@ -27,6 +27,7 @@ use mpwatch_model::host::machine::{Host, KernelCounters, Losses, MissingHook, Ov
 use mpwatch_model::host::names::Pod;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
+use mpwatch_model::kernel::busy::BusyTimes;
 use mpwatch_model::kernel::cpu::{CpuAccounts, CpuTimes};
 use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::kernel::event::Process;
@@ -126,6 +127,7 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
             active: Nanos(10_000_000_000),
             wire_bytes_estimate: Bytes(87_350_000 / nth),
         },
+        busy: Some(busy(nth)),
         share_sent: None,
         wire_bytes_sent_estimate: Bytes(85_300_000 / nth),
         wire_bytes_received_estimate: Bytes(2_050_000 / nth),
@@ -136,6 +138,15 @@ pub fn subflow(token: u32, place: u8) -> Subflow {
         )),
         energy: Some(energy(nth)),
         closed: None,
+    }
+}
+
+/// Busy times of the `nth` subflow.
+fn busy(nth: u64) -> BusyTimes {
+    BusyTimes {
+        total: Nanos(11_000_000_000 / nth),
+        receive_window: Nanos(1_500_000_000 / nth),
+        send_buffer: Nanos(240_000_000),
     }
 }
 
@@ -204,6 +215,7 @@ pub fn connection(token: u32, subflows: u8) -> Connection {
         flow_class: FlowClass::Query,
         outage_since: None,
         dropped_subflows: None,
+        busy: None,
         cpu: None,
         energy: None,
         jain_index: (subflows > 1).then_some(0.9),

@@ -60,6 +60,20 @@ pub(super) const COLUMNS: &[Column] = &[
         let state = if let Subject::Subflow { subflow, .. } = row.subject { subflow.state } else { c.state };
         Some(if row.is_closed() { "closed" } else { state.as_str() }.to_owned())
     }),
+    word(
+        (
+            "limit",
+            "LIMIT",
+            "largest part of the time: application (or MPTCP) has nothing to send, network, receive window, send buffer",
+        ),
+        |row, c| {
+            let account = match row.subject {
+                Subject::Subflow { subflow, .. } => subflow.time_account(),
+                _ => c.time_account(),
+            };
+            Some(account?.largest()?.as_str().to_owned())
+        },
+    ),
     own(
         ("observed", "OBSERVED", "whether mpwatch observed all of the connection, or a part (partly)"),
         |_, c| Some(if c.is_partly_observed() { "partly" } else { "all" }.to_owned()),

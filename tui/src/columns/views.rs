@@ -24,7 +24,7 @@ macro_rules! view {
 view! {
     CONNECTIONS: flow 0 bottleneck 3 share 4 rate 1 rates 2 srtt_seconds 5 retransmitted_segments_total 7 watts 6
     + sent_bytes_total 8 received_bytes_total 9 rtt_p99_seconds 10 active_joules_total 11 joules_per_gigabyte 12
-      congestion_window_segments 13 cpu_seconds_total 14 state 15 netns 16 joined_after_seconds 17
+      congestion_window_segments 13 cpu_seconds_total 14 state 15 netns 16 joined_after_seconds 17 limit 18
 }
 
 view! {
@@ -37,7 +37,7 @@ view! {
     DETAIL: flow 0 bottleneck 3 share 4 rate 1 srtt_seconds 2 rtt_min_seconds 9 rtt_p99_seconds 8
       retransmitted_segments_total 5 congestion_window_segments 10 sent_bytes_total 11 received_bytes_total 12
       active_joules_total 6 joules_per_gigabyte 7
-    + joined_after_seconds 13 handshake_seconds 14 timeouts_total 15 cpu_seconds_total 16
+    + limit 13 joined_after_seconds 14 handshake_seconds 15 timeouts_total 16 cpu_seconds_total 17
 }
 
 view! {

@@ -29,7 +29,9 @@ struct Parts {
 fn parts(app: &App, area: Rect, connection: &Connection) -> Parts {
     let mut take = stack(area);
     let rows = usize::from(area.height);
-    let facts = take(2);
+    // On a screen of 24 rows, the charts need the row.
+    let has_time = rows > 24 && connection.time_account().is_some();
+    let facts = take(2 + usize::from(has_time));
     let subflows = take((connection.subflows.len() + 1).min(rows / 3).max(2));
     let found = findings::lines(app, connection, area.width.into()).len();
     let findings = take((found + 1).min((rows / 5).max(3)));
@@ -54,7 +56,9 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, area: Rect) {
         return;
     };
     let parts = parts(app, area, connection);
-    put_lines(app, frame, parts.facts, [ends(app, connection), totals(app, connection)]);
+    let time = connection.time_account().map(|account| Text::plain(format!("time: {account}")));
+    let lines = [ends(app, connection), totals(app, connection)].into_iter().chain(time);
+    put_lines(app, frame, parts.facts, lines);
     subflows(app, frame, parts.subflows, connection);
     let below = rule(app, frame, parts.findings, Text::new("Findings", Ink::Strong));
     put_lines(app, frame, below, findings::fitting(app, connection, below));

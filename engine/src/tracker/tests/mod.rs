@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bottleneck;
+mod busy;
 mod cpu;
 mod dropped;
 mod end;

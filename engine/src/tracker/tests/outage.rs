@@ -41,6 +41,7 @@ fn apply(tracker: &mut Tracker, now: u64, stalls: &[Stall]) {
             probes: 0,
             last_ack: Some(Nanos(if now < answered { 9_000 * MS } else { answered * MS })),
             busy_since: is_busy.then_some(Nanos(sent * MS)),
+            limit: None,
         };
         if cookie == 11 {
             (record.progress, record.stalls) = (Some(Nanos(now * MS)), stalls.to_vec());
@@ -130,6 +131,7 @@ fn data_that_this_host_refuses_to_send_waits_since_it_was_written() {
             probes: missed,
             last_ack: Some(Nanos(if now < answered { 7_000 } else { answered } * MS)),
             busy_since: waits.then_some(Nanos(written * MS)),
+            limit: None,
         };
         record.msk = Some(view.clone());
         let mut socket = connection(now * MS, 0);
@@ -352,6 +354,7 @@ fn states_behind_a_closed_window(in_flight: u32, fails: bool) -> (Vec<Progress>,
             probes: if in_flight == 0 { missed } else { 0 },
             last_ack: Some(Nanos((answered * 1_000 - 10) * MS)),
             busy_since: Some(Nanos(9_500 * MS)),
+            limit: None,
         };
         let mut socket = connection(second * 1_000 * MS, 0);
         socket.msk = view;
@@ -400,6 +403,7 @@ fn two_outages_with_an_acknowledgement_between_two_ticks_are_not_one() {
             probes: 0,
             last_ack: Some(Nanos(answered.unwrap_or(9_000) * MS)),
             busy_since: waiting.map(|(sent, _)| Nanos(sent * MS)),
+            limit: None,
         };
         record.msk = Some(view);
         tracker.apply(&KernelEvent::Connection(connection(now * MS, 0)));

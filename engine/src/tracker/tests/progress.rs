@@ -206,6 +206,7 @@ impl Simulation {
                 probes: 0,
                 last_ack: Some(boot(path.last_ack.max(1))),
                 busy_since: path.busy_since.map(&boot),
+                limit: None,
             };
             if let Some(at) = path.closed {
                 (record.closed, record.last, record.state) = (Some(boot(at)), true, TcpState::Close);

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::busy::{BusyTimes, Limit};
 use crate::unit::{Bytes, Micros, Nanos};
 
 /// The counters of `struct tcp_sock` that mpwatch reports.
@@ -53,6 +54,9 @@ pub struct TcpCounters {
     pub data_segments_in: u32,
     /// Number of retransmission timeouts. `None`: a kernel before 6.7.
     pub timeouts: Option<u32>,
+    /// Time with data queued or in flight, without the interval that runs since [`Waiting::busy_since`]. `None`: unknown, because the recording is
+    /// older, or because the socket has connected again, for which the kernel does not reset its clocks.
+    pub busy: Option<BusyTimes>,
 }
 
 /// Data, window and timers for which a subflow waits.
@@ -70,6 +74,8 @@ pub struct Waiting {
     pub last_ack: Option<Nanos>,
     /// Time since which data is queued or in flight, with the precision of a timer tick. `None`: no data is queued or in flight.
     pub busy_since: Option<Nanos>,
+    /// What limits the sender since then. `None`: nothing, or unknown.
+    pub limit: Option<Limit>,
 }
 
 /// An interval without progress of a connection, as recorded on one of its subflows.
