@@ -45,7 +45,6 @@ end. No cause found means that none of the conditions below holds; it does not e
   failed join leaves no trace but the counters.
 * `mpwatch doctor --paths` checks each endpoint by itself, so it also finds a broken one if another one works. With a peer it checks the
   routes and the reverse path filter too. It checks this namespace and all others with endpoints or MPTCP sockets.
-  Without a peer, a host on which MPTCP sockets listen is not warned of missing endpoints for subflows.
 * A running mpwatch asks the same about each MPTCP connection without a second path, once, when it is 3 s old or idle. Findings, reports,
   `cause` in JSON and database, and `mpwatch_findings` have the first cause.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
@@ -54,8 +53,7 @@ end. No cause found means that none of the conditions below holds; it does not e
 
 ## JSON
 `--json` prints `{\"schema\": 1, \"answers\": [...]}`. Each answer has `netns`, `connections` (at most 10, as `local -> remote`; empty: a new
-connection), `count`, `peer` (`null` if connections are listed, or for any peer), `state`, and `causes`, most important first: `id`, `sentence`,
-`certainty` (`certain` or `likely`), `evidence`, `advice` or `null`, and `fix`, a list of `on` (`here` or `peer`) and `command`.
+connection), `count`, `peer` (`null` if connections are listed, or for any peer), `state`, and [`causes`](json.md#cause), most important first.
 ";
 
 /// docs/why.md.

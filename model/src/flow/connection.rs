@@ -75,8 +75,8 @@ pub struct Connection {
     pub protocol: Protocol,
     /// Reason for the fallback, if the connection continues as plain TCP. `null`: there was no fallback.
     pub fallback: Option<Fallback>,
-    /// Why no second path joined, or why the connection fell back: the first cause of `mpwatch why`, found once, when the connection was 3 s old or idle.
-    /// `null`: it has several paths, nothing was found, or mpwatch did not run as root.
+    /// Why no second path joined, or why the connection fell back: the first cause of `mpwatch why`. `null`: it has several paths, nothing was found,
+    /// or mpwatch could not read its network namespace.
     #[serde(default)]
     pub cause: Option<Cause>,
     /// Payload that MPTCP passed to subflows, each byte once (`mptcpi_bytes_sent`, plus the payload of a Fast Open SYN). The last part may still

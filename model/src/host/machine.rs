@@ -69,9 +69,8 @@ pub struct Losses {
     pub delay_samples_lost: u64,
     /// Windows whose energy was charged to no account because the parts did not sum to the whole: a bug in mpwatch.
     pub energy_windows_broken: u64,
-    /// Events that occurred while the same BPF program was running on the same CPU, so that the kernel did not run the program again. RTT samples
-    /// or scheduler rounds may be missing; no total depends on them. Two programs handle state changes; a state change counts here only if both
-    /// may have missed it. A connection whose opening was missed has `seen_open: false`.
+    /// Events that occurred while the same BPF program was running on the same CPU. RTT samples or scheduler rounds may be missing; no total
+    /// depends on them. A connection whose opening was missed has `seen_open: false`.
     pub events_missed: u64,
     /// Records that could not be decoded.
     pub decode_errors: u64,
@@ -229,8 +228,8 @@ mod tests {
 /// CPU time that mpwatch itself uses, and the limit that is set for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overhead {
-    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots. It includes the process of mpwatch (counted by the kernel,
-    /// without serving clients) and its BPF programs (number of runs, times the estimated time per run).
+    /// Share of the CPU time of all CPUs, 0 to 1, smoothed over about four snapshots: the process of mpwatch (without serving clients) and its BPF
+    /// programs (estimated).
     pub ratio: f64,
     /// Maximum of `ratio` (`trace.budget`). `null`: there is no limit.
     pub budget: Option<f64>,

@@ -23,8 +23,8 @@ pub struct Setup {
     pub cpu_model: Option<String>,
     /// Frequency scaling governors of the CPUs, each named once. `null`: frequencies are not scaled, as in most virtual machines.
     pub governor: Option<String>,
-    /// Sysctls below `net.mptcp` when tracing began, by name: among them `scheduler` and `path_manager` or `pm_type`. They are read in the
-    /// network namespace of `--netns`, of a demo's client, or else of mpwatch itself. Empty: unknown.
+    /// Sysctls below `net.mptcp` when tracing began, by name, in the network namespace of `--netns`, of a demo's client, or else of mpwatch itself.
+    /// Empty: unknown.
     pub mptcp_sysctls: BTreeMap<String, String>,
 }
 

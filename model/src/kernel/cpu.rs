@@ -55,9 +55,8 @@ pub struct CpuLoad {
 /// CPU time of the network stack by kind of work, in nanoseconds. The times of a connection are exactly the sums over its subflows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTimes {
-    /// System calls of the application on the connection's socket, from entry to exit, without interruptions. With several subflows, the time is
-    /// divided in proportion to the bytes that each subflow carried since the last tick. `null`: the kernel does not report which socket a call
-    /// uses (before 6.3).
+    /// System calls of the application on the connection's socket, without interruptions; with several subflows, divided in proportion to their
+    /// bytes since the last tick. `null`: the kernel does not report which socket a call uses (before 6.3).
     pub syscall: Option<Nanos>,
     /// Softirqs that received segments of the flow, with TCP processing, waking the application and sending data that an ACK allows.
     pub rx_softirq: Nanos,

@@ -90,8 +90,8 @@ pub struct SnapshotEnergy {
     pub convention: Convention,
     /// Source of the idle power; if the zones have different sources, the least reliable.
     pub idle: IdleSource,
-    /// Zones that do not overlap; their sum is the machine's energy. A zone is listed after the energy of one of its windows is known; `lost`
-    /// explains missing zones. Empty: the source is `absent`, or no window has ended yet.
+    /// Zones that do not overlap; their sum is the machine's energy. `lost` explains missing zones. Empty: the source is `absent`, or no window has
+    /// ended yet.
     pub zones: Vec<ZoneEnergy>,
     /// Zones that contain other zones (`psys`) or are part of a zone (`core`, `uncore`). Never add them to another zone.
     pub shown: Vec<OverlappingZone>,
