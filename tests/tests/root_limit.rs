@@ -59,7 +59,11 @@ fn parts_of(case: Case) -> Option<[f64; 4]> {
         let same = kernel.iter().find(|info| info.local.to_string() == text(subflow, "local")).unwrap();
         // The close sends two FINs, one after the other.
         let close = 4.0 * case.link.forward_impairment.delay.as_secs_f64();
-        assert_same_clocks(subflow, &same.tcp, PRECISION + close);
+        // If the window of an MPTCP connection is closed, mpwatch counts more than the clocks of its subflows.
+        let may_close = case.paths > 1 || case.buffers[1].is_some();
+        if case.transport == Transport::Tcp || !may_close {
+            assert_same_clocks(subflow, &same.tcp, PRECISION + close);
+        }
         println!("{:?} {:.3?}", case.transport, parts(std::slice::from_ref(subflow)));
     }
     Some(parts(subflows))
@@ -180,9 +184,9 @@ fn a_shaped_link_is_the_network() {
     let case = Case { link, ..case(upload) };
     assert_limit("network", case);
     assert_limit("network", Case { transport: Transport::Tcp, ..case });
-    // The writer is blocked, so the kernel also counts the times in which one of two subflows waits for data.
-    let Some([_, network, _, buffer]) = parts_of(Case { paths: 2, ..case }) else { return };
-    assert!(network + buffer >= MIN_PART, "{network} {buffer}");
+    // One of two subflows also waits for data of the blocked writer, and for the window while it grows.
+    let Some([application, network, ..]) = parts_of(Case { paths: 2, ..case }) else { return };
+    assert!(application < 1.0 - MIN_PART && network > 0.5, "{application} {network}");
 }
 
 #[test]
@@ -200,11 +204,10 @@ fn a_reader_that_stops_is_the_receive_window() {
 
 /// MPTCP passes no data to its subflows while the window of the connection is closed, so the kernel's clocks of subflows stop.
 #[test]
-fn a_slow_reader_is_the_receive_window_of_tcp_and_not_the_network_of_mptcp() {
+fn a_slow_reader_is_the_receive_window() {
     let case = Case { buffers: [None, Some(1 << 15)], ..case(read_slowly) };
     assert_limit("receive window", Case { transport: Transport::Tcp, ..case });
-    let Some([_, network, ..]) = parts_of(Case { paths: 2, ..case }) else { return };
-    assert!(network < 1.0 - MIN_PART, "{network}");
+    assert_limit("receive window", Case { paths: 2, ..case });
 }
 
 /// The kernel's clock of the send buffer stops with each ACK, and starts only with a transmission that empties the queue of a blocked writer. Until

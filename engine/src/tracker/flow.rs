@@ -262,9 +262,10 @@ impl Flow {
     pub(super) fn on_tick(&mut self, ticks: Interval<'_>, lost: &mut Losses) {
         let (now, interval) = (ticks.now, ticks.suspensions.awake(ticks.previous, ticks.now));
         self.cpu.divide(&mut self.subflows, self.opened.is_some());
+        let waits = self.msk.as_ref().is_some_and(socket::waits_for_window);
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
-            if self.subflows[index].on_tick(now, interval) {
+            if self.subflows[index].on_tick(now, interval, waits) {
                 lost.vanished += 1;
                 if !had_ended {
                     self.report_end(index);

@@ -4,12 +4,12 @@
 use mpwatch_model::flow::outage::retransmission_timeout;
 use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::timeline::TimelineEvent;
-use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW, MskView};
-use mpwatch_model::kernel::lifecycle::TcpState;
+use mpwatch_model::kernel::event::{MIN_STALL, MIN_WINDOW};
 use mpwatch_model::unit::{Bytes, Micros, Nanos};
 
 use super::flow::Flow;
 use super::path::{ACK_ERROR, Interval, has_peer_closed, has_waiting_data};
+use super::socket::unacked_payload;
 use super::stall::{self, SubflowStalls};
 use super::subflow::SubflowState;
 use super::suspension::Suspensions;
@@ -237,10 +237,4 @@ impl Flow {
             || self.in_flight().any(|subflow| !is_failed(subflow))
             || (waits && open().all(is_failed))
     }
-}
-
-/// Payload without a DATA_ACK. The DATA_FIN of a closing connection takes up one sequence number.
-fn unacked_payload(msk: &MskView) -> Bytes {
-    let can_send = matches!(msk.state, TcpState::Established | TcpState::CloseWait);
-    if can_send || msk.unacked != Bytes(1) { msk.unacked } else { Bytes(0) }
 }

@@ -2,9 +2,9 @@
 //! The MPTCP socket of a connection, as opposed to its subflows.
 
 use mpwatch_model::id::{SocketCookie, SubflowId};
-use mpwatch_model::kernel::event::{MskBytes, MskView};
+use mpwatch_model::kernel::event::{MIN_WINDOW, MskBytes, MskView};
 use mpwatch_model::kernel::lifecycle::TcpState;
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::seen::Seen;
@@ -71,4 +71,16 @@ pub(super) fn birth(msk: &MskView, subflow: Option<SubflowId>) -> SocketCookie {
 /// are far below 2^48, because the kernel counts up from zero.
 pub(super) fn birth_of_tcp(id: SubflowId) -> SocketCookie {
     SocketCookie(id.cookie.0 | u64::from(id.generation) << 48)
+}
+
+/// Whether payload waits because the peer's receive window has no room for a segment besides the payload in flight.
+pub(super) fn waits_for_window(msk: &MskView) -> bool {
+    let room = msk.window.map(|window| window.since(unacked_payload(msk)));
+    !msk.fallback && msk.unsent > Bytes(0) && room.is_some_and(|room| room < MIN_WINDOW)
+}
+
+/// Payload without a DATA_ACK. The DATA_FIN of a closing connection takes up one sequence number.
+pub(super) fn unacked_payload(msk: &MskView) -> Bytes {
+    let can_send = matches!(msk.state, TcpState::Established | TcpState::CloseWait);
+    if can_send || msk.unacked != Bytes(1) { msk.unacked } else { Bytes(0) }
 }

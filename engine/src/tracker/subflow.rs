@@ -30,8 +30,9 @@ pub(super) struct SubflowState {
     before: FlowSample,
     /// The kernel's clocks when a subflow whose opening was not traced was first observed: this time does not count.
     busy_before: BusyTimes,
-    /// The result of `busy` at the last tick.
-    busy: Option<BusyTimes>,
+    /// The kernel's clocks at the last tick, and the same with the times in which the connection's receive window was closed.
+    clocks: BusyTimes,
+    busy_at_tick: BusyTimes,
     /// The subflow's part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
     /// Estimated CPU time, if the ledger is sampled.
@@ -55,7 +56,8 @@ impl SubflowState {
             end: None,
             before: FlowSample::default(),
             busy_before: busy_until(record, record.at).filter(|_| !record.seen_open).unwrap_or_default(),
-            busy: None,
+            clocks: BusyTimes::default(),
+            busy_at_tick: BusyTimes::default(),
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
@@ -102,8 +104,8 @@ impl SubflowState {
         self.record.last || self.seen.has_vanished()
     }
 
-    /// Ends a tick. Returns whether the subflow has just vanished without a final record.
-    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos) -> bool {
+    /// Ends a tick. `waits`: MPTCP data waits for the peer's receive window. Returns whether the subflow has just vanished without a final record.
+    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos, waits: bool) -> bool {
         let (bytes_sent, bytes_received) = (self.record.tcp.bytes_sent, self.received());
         if let Some((sent, received)) = self.at_last_tick.filter(|_| interval.0 > 0) {
             self.send = Some(bytes_sent.since(sent).per(interval));
@@ -115,7 +117,7 @@ impl SubflowState {
         }
         let (totals, life) = (self.totals(), self.life(now));
         self.observation.on_tick(totals, life, now, interval);
-        self.busy = self.busy(now);
+        self.count_busy(now, interval.min(self.lifetime(now)), waits && self.is_open_path());
         let vanished = self.seen.on_tick(now) && !self.record.last;
         if vanished && self.end.is_none() {
             self.end = Some((self.record.at, CloseReason::Unknown));
@@ -151,12 +153,24 @@ impl SubflowState {
         new.0
     }
 
-    /// Observed time with data queued or in flight, until `now` at most. Never decreases from tick to tick, although the interval that ran when
-    /// the record was read may have ended before `now`. `None`: unknown.
-    pub(super) fn busy(&self, now: Nanos) -> Option<BusyTimes> {
+    fn count_busy(&mut self, now: Nanos, interval: Nanos, waits: bool) {
+        let Some(clocks) = self.clocks(now) else { return };
+        let counted = clocks.since(self.clocks);
+        let busy = self.busy_at_tick + counted;
+        self.busy_at_tick = if waits { busy.and_window(counted, interval) } else { busy };
+        self.clocks = clocks;
+    }
+
+    /// The kernel's clocks until `now` at most. They never decrease from tick to tick, although the interval that ran when the record was read may
+    /// have ended before `now`. `None`: unknown.
+    fn clocks(&self, now: Nanos) -> Option<BusyTimes> {
         let until = self.end.map_or(now, |(at, _)| at.min(now));
-        let busy = busy_until(&self.record, until)?.since(self.busy_before);
-        Some(busy.max(self.busy.unwrap_or_default()))
+        Some(busy_until(&self.record, until)?.since(self.busy_before).max(self.clocks))
+    }
+
+    /// Observed time with data queued or in flight, or with a closed receive window. `None`: unknown.
+    pub(super) fn busy(&self, now: Nanos) -> Option<BusyTimes> {
+        Some(self.busy_at_tick + self.clocks(now)?.since(self.clocks))
     }
 
     /// Payload in both directions: since the last tick, and in total.

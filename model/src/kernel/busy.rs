@@ -14,13 +14,12 @@ use crate::words::json_words;
 json_words! {
     /// What limits a sender.
     pub enum Limit {
-        /// The application: no data is queued or in flight. The account cannot see why: MPTCP may also have data for another subflow only, or none
-        /// that fits into the connection's receive window.
+        /// The application: no data is queued or in flight. MPTCP may have data for another subflow only.
         Application = "application",
         /// The congestion window or the path (`TCP_CHRONO_BUSY`). Includes most waits for a small send buffer, because that clock starts only
         /// when a transmission empties the queue of a blocked writer, and stops with each ACK that makes room.
         Network = "network",
-        /// The peer's receive window (`TCP_CHRONO_RWND_LIMITED`).
+        /// The receive window of the peer (`TCP_CHRONO_RWND_LIMITED`), or of the MPTCP connection, sampled at ticks.
         ReceiveWindow = "receive window",
         /// The send buffer of this host (`TCP_CHRONO_SNDBUF_LIMITED`).
         SendBuffer = "send buffer",
@@ -32,7 +31,7 @@ json_words! {
 pub struct BusyTimes {
     /// All of the time (`tcpi_busy_time`).
     pub total: Nanos,
-    /// The part in which the peer's receive window limited the subflow (`tcpi_rwnd_limited`).
+    /// The part in which the peer's receive window limited the subflow (`tcpi_rwnd_limited`), or the connection at the end of the interval.
     pub receive_window: Nanos,
     /// The part in which the send buffer limited the subflow (`tcpi_sndbuf_limited`).
     pub send_buffer: Nanos,
@@ -49,6 +48,17 @@ impl BusyTimes {
             Limit::SendBuffer => self.send_buffer += time,
         }
         self.total += time;
+        self
+    }
+
+    /// The times if the receive window of the connection was closed during an interval of this length, in which the kernel's clocks counted `counted`:
+    /// without data, the clocks of a subflow stop, or count its send buffer.
+    #[must_use]
+    pub fn and_window(mut self, counted: Self, interval: Nanos) -> Self {
+        let stopped = interval.since(counted.total);
+        self.total += stopped;
+        self.receive_window += stopped + counted.send_buffer;
+        self.send_buffer = self.send_buffer.since(counted.send_buffer);
         self
     }
 
@@ -81,9 +91,7 @@ impl Add for BusyTimes {
     }
 }
 
-/// A life divided by what limited the sender. The parts, in the order of [`Limit::ALL`], sum exactly to the life. If the receive window of an
-/// MPTCP connection is closed, the clocks of its subflows do not show it: they divide the time among the application, the receive window and
-/// the send buffer (tests/tests/root_limit.rs).
+/// A life divided by what limited the sender. The parts, in the order of [`Limit::ALL`], sum exactly to the life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeAccount([Nanos; Limit::ALL.len()]);
 
@@ -156,6 +164,13 @@ mod tests {
         assert_eq!(before.and(Limit::SendBuffer, Nanos(50)), busy(750, 80, 50));
         assert_eq!(before.and(Limit::Network, Nanos(50)), busy(750, 80, 0));
         assert_eq!(before.and(Limit::Application, Nanos(50)), before);
+    }
+
+    #[test]
+    fn a_closed_window_of_the_connection_takes_the_time_in_which_the_clocks_stopped() {
+        let before = busy(700, 80, 60);
+        assert_eq!(before.and_window(busy(30, 10, 20), Nanos(100)), busy(770, 170, 40));
+        assert_eq!(before.and_window(busy(100, 0, 0), Nanos(100)), before, "the network was busy");
     }
 
     #[test]
