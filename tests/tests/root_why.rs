@@ -285,8 +285,9 @@ fn apply(lab: &Topology, end: End, cause: &Value) {
     }
 }
 
-/// Causes of sockets that are not traced by default, and of connections with two paths, which have no finding.
-const UNTRACED: [&str; 8] = [
+/// Causes of sockets that are not traced by default and of connections with two paths, which have no finding, and a cause of a server whose only
+/// evidence are counters of the namespace.
+const UNTRACED: [&str; 9] = [
     "mptcp-disabled",
     "tcp-program",
     "tcp-client",
@@ -295,6 +296,7 @@ const UNTRACED: [&str; 8] = [
     "route-over-other-interface",
     "backup",
     "backup-by-peer",
+    "reverse-path-filter",
 ];
 
 /// Waits until the running mpwatch has the cause of the connection, too.

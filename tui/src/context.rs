@@ -54,6 +54,6 @@ impl<'a> Context<'a> {
     pub(crate) fn with_format<T>(self, write: impl FnOnce(&Format<'_>) -> T) -> T {
         let energy = |joules| self.units.energy(joules);
         let address = |ip| self.mask.ip(ip);
-        write(&Format { energy: &energy, address: &address })
+        write(&Format { energy: &energy, address: &address, names: !self.mask.is_on })
     }
 }

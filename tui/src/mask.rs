@@ -11,6 +11,7 @@ use mpwatch_model::flow::timeline::TimelineEvent;
 use mpwatch_model::kernel::endpoint::{Name, printable};
 use mpwatch_model::kernel::event::Process;
 use mpwatch_model::snapshot::Report;
+use mpwatch_model::why::answer::Cause;
 
 /// Pseudonyms, numbered in the order in which names first appeared while the mask was on. Off by default.
 #[derive(Clone, Debug, Default)]
@@ -90,11 +91,18 @@ impl Mask {
         connection.process = process.map(|name| Process { pid: 0, comm: name.into() });
         connection.netns = self.name("netns", &connection.netns);
         (connection.netns_inode, connection.cgroup, connection.pod) = (0, None, None);
+        connection.cause = connection.cause.take().map(Self::cause);
         for entry in &mut connection.timeline {
             if let TimelineEvent::PeerAddressAnnounced { address, .. } = &mut entry.event {
                 *address = None;
             }
         }
+    }
+
+    /// The cause without its texts and commands, which name addresses, interfaces, namespaces and programs.
+    pub(crate) fn cause(known: Cause) -> Cause {
+        let sentence = known.id.to_string();
+        Cause { sentence, evidence: Vec::new(), advice: None, fix: Vec::new(), ..known }
     }
 
     /// A documentation or benchmarking address whose last bytes are the number of the pseudonym on the screen.
@@ -112,6 +120,7 @@ impl Mask {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use mpwatch_fixtures as fixture;
 
@@ -130,5 +139,13 @@ mod tests {
         assert_eq!(mask.name("process", "iperf3"), "process-1");
         mask.learn([&fixture::connection(2, 2)]);
         assert_eq!(mask.address(local), "host-1");
+    }
+    #[test]
+    fn a_cause_keeps_only_its_name() {
+        let mask = Mask { is_on: true, ..Mask::default() };
+        let report = mask.report(fixture::report(vec![fixture::fallen_back(1)]));
+        let cause = report.connections[0].cause.as_ref().unwrap();
+        assert_eq!((&*cause.sentence, &*cause.id), ("no-option-in-answer", "no-option-in-answer"));
+        assert!(cause.fix.is_empty() && cause.evidence.is_empty() && cause.advice.is_none(), "{cause:?}");
     }
 }

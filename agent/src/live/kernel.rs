@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::tracer::{Tracer, TracerSettings};
 use mpwatch_ebpf::{namespace, system_clock};
-use mpwatch_model::flow::connection::Connection;
+use mpwatch_engine::why::Question;
 use mpwatch_model::flow::elimination::EliminationRecord;
 use mpwatch_model::host::machine::{Host, Losses, MappingErrors, Overhead};
 use mpwatch_model::host::setup::Setup;
@@ -283,8 +283,8 @@ impl EventSource for Live {
         self.notes.questions.free()
     }
 
-    fn ask(&mut self, connections: Vec<Connection>) {
-        self.notes.questions.add(connections);
+    fn ask(&mut self, questions: Vec<Question>) {
+        self.notes.questions.add(questions);
     }
 
     fn next_tick(&mut self, sink: &mut EventSink<'_>) -> anyhow::Result<bool> {

@@ -6,23 +6,22 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use mpwatch_ebpf::namespace::{self, Namespace};
-use mpwatch_engine::why::cause_of;
-use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::why::answer::Explanation;
+use mpwatch_engine::why::{Question, cause_of};
+use mpwatch_model::why::answer::{Cause, Explanation, Place};
 
 use crate::why;
 
-/// Maximum number of waiting connections; each takes about 3 kB. Further connections wait in the tracker.
-const MAX_WAITING: usize = 1_000;
+/// Maximum number of waiting connections; each takes about 0.5 kB. Beyond it, connections that become idle get no answer.
+const MAX_WAITING: usize = 20_000;
 /// Maximum number of peers whose connections are answered at a tick.
-const MAX_PEERS: usize = 64;
+const MAX_PEERS: usize = 256;
 /// An answer is followed by a pause of this many times its duration, so that answers take at most 1 % of a CPU.
 const PAUSE_FACTOR: u32 = 100;
 
 /// Connections that wait for their answers.
 #[derive(Default)]
 pub(crate) struct Questions {
-    waiting: VecDeque<Connection>,
+    waiting: VecDeque<Question>,
     /// When the next answer may begin. `None`: at once.
     not_before: Option<Instant>,
     /// The namespaces at the last search.
@@ -34,45 +33,88 @@ impl Questions {
         MAX_WAITING.saturating_sub(self.waiting.len())
     }
 
-    pub(crate) fn add(&mut self, connections: Vec<Connection>) {
-        self.waiting.extend(connections);
+    pub(crate) fn add(&mut self, questions: Vec<Question>) {
+        self.waiting.extend(questions);
     }
 
     /// Answers for connections of one namespace, if no pause is due. There is no answer without the right to enter the namespace.
     pub(crate) fn answer(&mut self) -> Vec<Explanation> {
         let begin = Instant::now();
-        let may_begin = self.not_before.is_none_or(|pause| pause <= begin);
-        let Some(inode) = self.waiting.front().map(|first| first.netns_inode).filter(|_| may_begin) else {
+        if self.not_before.is_some_and(|pause| begin < pause) {
             return Vec::new();
-        };
-        let of_namespace = self.waiting.iter().filter(|waiting| waiting.netns_inode == inode);
-        let peers: BTreeSet<IpAddr> = of_namespace.filter_map(peer).take(MAX_PEERS).collect();
-        let is_next = |waiting: &Connection| {
-            waiting.netns_inode == inode && peer(waiting).is_none_or(|peer| peers.contains(&peer))
-        };
-        let (next, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_next);
-        self.waiting.extend(waiting);
-        let answers = self.explain(inode, &peers.iter().copied().collect::<Vec<_>>(), &next);
+        }
+        let Some(inode) = self.waiting.front().map(|first| first.netns_inode) else { return Vec::new() };
+        let answers = self.find(inode).map(|here| self.explain(&here)).unwrap_or_default();
         let took = begin.elapsed();
         self.not_before = Some(begin + took + took.saturating_mul(PAUSE_FACTOR));
         answers
     }
 
-    fn explain(&mut self, inode: u32, peers: &[IpAddr], connections: &[Connection]) -> Vec<Explanation> {
+    /// The namespace with this inode. `None`: it was removed; then all connections in removed namespaces are dropped.
+    fn find(&mut self, inode: u32) -> Option<Namespace> {
         let is_here = |found: &&Namespace| found.inode == inode && found.exists();
-        if !self.namespaces.iter().any(|found| is_here(&found)) {
-            self.namespaces = namespace::all();
+        if let Some(known) = self.namespaces.iter().find(is_here) {
+            return Some(known.clone());
         }
-        let found = self.namespaces.iter().find(is_here);
-        let Some(here) = found.and_then(|found| why::read_for(found, peers).ok()) else { return Vec::new() };
-        let explain = |connection: &Connection| Explanation {
-            connection: connection.id,
-            cause: cause_of(&here, connection),
+        self.namespaces = namespace::all();
+        let exist: BTreeSet<u32> = self.namespaces.iter().map(|found| found.inode).collect();
+        self.waiting.retain(|question| exist.contains(&question.netns_inode));
+        self.namespaces.iter().find(is_here).cloned()
+    }
+
+    fn explain(&mut self, found: &Namespace) -> Vec<Explanation> {
+        let of_namespace = self.waiting.iter().filter(|question| question.netns_inode == found.inode);
+        let peers: BTreeSet<IpAddr> = of_namespace.map(peer).take(MAX_PEERS).collect();
+        let is_next =
+            |question: &Question| question.netns_inode == found.inode && peers.contains(&peer(question));
+        let (next, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_next);
+        self.waiting.extend(waiting);
+        let Ok(here) = why::read_for(found, &peers.into_iter().collect::<Vec<_>>()) else {
+            return Vec::new();
         };
-        connections.iter().map(explain).collect()
+        let explain = |question: &Question| {
+            let cause = cause_of(&here, question).map(|cause| lasting(cause, found));
+            Explanation { connection: question.id, cause }
+        };
+        next.iter().map(explain).collect()
     }
 }
 
-fn peer(connection: &Connection) -> Option<IpAddr> {
-    connection.remote.map(|remote| remote.ip())
+fn peer(question: &Question) -> IpAddr {
+    question.facts.remote.ip()
+}
+
+/// The cause without commands that enter the namespace through a process: after the end of the process, its number may lead to another namespace.
+fn lasting(mut cause: Cause, found: &Namespace) -> Cause {
+    if found.name.is_none() && cause.fix.iter().any(|fix| fix.on == Place::Here) {
+        cause.fix.clear();
+        cause.advice = Some("run `mpwatch why` for the command".into());
+    }
+    cause
+}
+
+#[cfg(test)]
+mod tests {
+    use mpwatch_fixtures as fixture;
+
+    use super::*;
+
+    #[test]
+    fn connections_of_removed_namespaces_are_dropped() {
+        let connection = fixture::connection(1, 1);
+        let mut questions = Questions::default();
+        questions.add(vec![Question { netns_inode: 1, ..Question::new(&connection).unwrap() }; 3]);
+        assert_eq!((questions.answer(), questions.waiting.len()), (Vec::new(), 0));
+        assert_eq!(questions.free(), MAX_WAITING);
+    }
+
+    #[test]
+    fn a_command_that_enters_through_a_process_is_not_kept() {
+        let named = Namespace { inode: 1, name: Some("a".to_owned()), path: "/run/netns/a".into() };
+        let mut cause = fixture::cause();
+        cause.fix[0].on = Place::Here;
+        assert_eq!(lasting(cause.clone(), &named), cause);
+        let kept = lasting(cause, &Namespace { name: None, ..named });
+        assert!(kept.fix.is_empty() && kept.advice.is_some(), "{kept:?}");
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where events come from: the kernel or a recording. The rest of the program treats both alike.
 
-use mpwatch_model::flow::connection::Connection;
+use mpwatch_engine::why::Question;
 use mpwatch_model::kernel::event::{KernelEvent, Start};
 
 /// Receives events in order.
@@ -20,7 +20,7 @@ pub(crate) trait EventSource {
     }
 
     /// Requests explanations of these connections. They are events before one of the next ticks.
-    fn ask(&mut self, _: Vec<Connection>) {}
+    fn ask(&mut self, _: Vec<Question>) {}
 
     /// Why the stream ended too early. `None`: it did not.
     fn cut_short(&self) -> Option<&str> {

@@ -3,7 +3,7 @@
 
 use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::kernel::lifecycle::{FallbackReason, TcpState};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_model::why::answer::Cause;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,11 @@ pub(super) fn has_joined(subflow: &SubflowRecord) -> bool {
 /// Whether the answer to a join may still arrive in time.
 pub(super) fn is_joining(subflow: &SubflowRecord) -> bool {
     subflow.state == TcpState::SynSent && subflow.tcp.segments_retransmitted == 0
+}
+
+/// Whether the peer confirmed data of a subflow. Before, no subflow can join (RFC 8684 section 3.1). The SYN counts as one byte.
+pub(super) fn has_carried_data(subflow: &SubflowRecord) -> bool {
+    subflow.tcp.bytes_acked > Bytes(1) || subflow.tcp.bytes_received > Bytes(0)
 }
 
 /// Whether the connection with this initial subflow fell back for a reason that is known.

@@ -136,8 +136,9 @@ impl Flow {
         let is_due = now.since(self.began(now)) >= explanation::AGE || is_quiet;
         let is_joining = self.subflows.iter().any(|subflow| explanation::is_joining(&subflow.record));
         let is_established = self.msk.as_ref().is_some_and(|msk| msk.state == TcpState::Established);
-        let is_asked = self.question.was_asked(self.fell_back);
-        !is_asked && is_due && !is_joining && is_established && self.is_reportable() && self.lacks_path()
+        let may_join = self.subflows.iter().any(|subflow| explanation::has_carried_data(&subflow.record));
+        let is_asked = self.question.was_asked(self.fell_back) || !self.is_reportable();
+        !is_asked && is_due && !is_joining && is_established && may_join && self.lacks_path()
     }
 
     /// Whether no second path ever joined, or the connection fell back for a known reason.

@@ -21,6 +21,7 @@ use super::index::Key;
 use super::names::Changed;
 use super::view::Sources;
 use crate::bottleneck::{Detector, Pool};
+use crate::why;
 
 #[derive(Default)]
 pub(super) struct Flows {
@@ -95,16 +96,16 @@ impl Flows {
     }
 
     /// The first connections that need an explanation, at most `limit`. They are returned once.
-    pub(super) fn take_unexplained(&mut self, sources: &Sources<'_>, limit: usize) -> Vec<Connection> {
+    pub(super) fn take_unexplained(&mut self, sources: &Sources<'_>, limit: usize) -> Vec<why::Question> {
         let flows = self.active.values_mut().filter(|flow| flow.needs_explanation(sources.now));
         let mut flows: Vec<&mut Flow> = flows.collect();
         flows.sort_unstable_by_key(|flow| flow.serial);
         flows.truncate(limit);
         let take = |flow: &mut Flow| {
             flow.question = Question::asked(flow.fell_back, None);
-            sources.connection(flow, None)
+            why::Question::new(&sources.connection(flow, None))
         };
-        flows.into_iter().map(take).collect()
+        flows.into_iter().filter_map(take).collect()
     }
 
     pub(super) fn add_samples(&mut self, key: Key, batch: &SampleBatch, detection: Detection, now: Nanos) {

@@ -45,6 +45,7 @@ use mpwatch_model::unit::Nanos;
 use mpwatch_model::why::answer::Explanation;
 
 use crate::bottleneck::{NewMethod, Pool};
+use crate::why::Question;
 use archive::Archive;
 pub use archive::Selection;
 use bottleneck::{Detection, Pending};
@@ -178,7 +179,7 @@ impl Tracker {
     }
 
     /// The first connections that need an explanation, at most `limit`. They are returned once, before [`Tracker::end_tick`] puts them aside.
-    pub fn take_unexplained(&mut self, limit: usize) -> Vec<Connection> {
+    pub fn take_unexplained(&mut self, limit: usize) -> Vec<Question> {
         let mut flows = std::mem::take(&mut self.flows);
         let found = flows.take_unexplained(&self.sources(), limit);
         self.flows = flows;

@@ -80,7 +80,7 @@ impl<'a> Case<'a> {
 
     /// Whether both ends are on this host.
     fn is_local(&self) -> bool {
-        self.peer.is_some_and(|peer| self.here.interface_with(peer).is_some())
+        self.peer.is_some_and(|peer| peer.is_loopback() || self.here.interface_with(peer).is_some())
     }
 
     /// Whether the connection uses MPTCP without a second path, or does not exist yet. Within a host there are no paths.
@@ -150,7 +150,9 @@ impl<'a> Case<'a> {
     /// Interfaces that work, with an address that a path may have.
     fn working(&self) -> impl Iterator<Item = (&'a Interface, IpAddr)> {
         let interfaces = self.here.interfaces.iter();
-        let works = interfaces.filter(|interface| interface.up && interface.running && !interface.loopback);
+        let works = interfaces.filter(|interface| {
+            interface.up && interface.running && !interface.loopback && !interface.internal
+        });
         works.flat_map(|interface| {
             let addresses = interface.addresses.iter().copied().filter(|address| is_global(*address));
             addresses.map(move |address| (interface, address))

@@ -10,10 +10,11 @@ mod server;
 pub mod table;
 mod traced;
 
+pub use traced::Question;
+
 pub use case::Case;
 
 use case::Found;
-use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::kernel::lifecycle::CarriedBy;
 use mpwatch_model::why::answer::{Answer, Cause, Certainty, Fix, Place};
 use mpwatch_model::why::facts::{Endpoint, Listener, Namespace};
@@ -50,11 +51,26 @@ pub fn explain(cases: &[Case<'_>]) -> Vec<Answer> {
     answers
 }
 
-/// The most important cause for which a traced connection has no second path, or fell back. `None`: nothing was found.
-pub fn cause_of(here: &Namespace, traced: &Connection) -> Option<Cause> {
-    let connection = traced::facts(traced)?;
-    causes(&Case::with_connection(here, &connection)).into_iter().next()
+/// The most important cause for which a traced connection has no second path, or fell back. `None`: nothing was found. Counters of the whole
+/// namespace are evidence of a failed join only if the connection had one.
+pub fn cause_of(here: &Namespace, question: &Question) -> Option<Cause> {
+    let case = Case::with_connection(here, &question.facts);
+    let is_unfounded = |cause: &Cause| {
+        NEED_JOIN.contains(&&*cause.id) && !question.has_join && cause.certainty == Certainty::Likely
+    };
+    causes(&case).into_iter().find(|cause| !is_unfounded(cause))
 }
+
+/// Causes whose only evidence may be failed joins of other connections.
+const NEED_JOIN: [&str; 7] = [
+    "reverse-path-filter",
+    "join-unanswered",
+    "join-refused",
+    "join-reset",
+    "join-option-removed",
+    "join-without-connection",
+    "join-hmac",
+];
 
 /// Checks of the configuration for connections that this host opens, or for all connections if `peer` is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
+use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
 use mpwatch_model::why::answer::{Answer, Cause};
@@ -12,7 +13,7 @@ use mpwatch_model::why::facts::{
 };
 
 use super::table::{CAUSES, Group};
-use super::{Case, check, explain};
+use super::{Case, Question, cause_of, check, explain};
 
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 const SECOND: [u8; 4] = [10, 2, 0, 1];
@@ -290,4 +291,27 @@ fn a_name_in_a_command_cannot_run_another_command() {
         (&*cause.id, cause.fix[0].command.as_str()),
         ("interface-down", r"ip link set dev 'a;reboot'\''' up")
     );
+}
+
+#[test]
+fn a_loopback_peer_and_a_bridge_of_containers_give_no_path() {
+    let mut here = Namespace { endpoints: Vec::new(), ..host() };
+    let local = |address: [u8; 4]| names(&explain(&[Case::new(&here, Some(address.into()))])[0].causes);
+    assert_eq!(local([127, 0, 0, 2]), Vec::<String>::new());
+    here.interfaces[1].internal = true;
+    assert_eq!(ids(&here, Some(&connection(Role::Server))), Vec::<String>::new());
+    here.interfaces[1].internal = false;
+    assert_eq!(ids(&here, Some(&connection(Role::Server))), ["not-announced"]);
+}
+
+#[test]
+fn failed_joins_of_other_connections_are_no_cause_of_a_traced_connection() {
+    let mut traced = fixture::connection(1, 1);
+    (traced.role, traced.local) = (Some(Role::Server), Some((CLIENT, 443).into()));
+    let mut here = counting(host(), &[("MPJoinSynRx", 1), ("MPJoinNoTokenFound", 1)]);
+    here.endpoints.clear();
+    let question = Question::new(&traced).unwrap();
+    assert_eq!(cause_of(&here, &question), None);
+    let cause = cause_of(&here, &Question { has_join: true, ..question }).unwrap();
+    assert_eq!(cause.id, "join-without-connection");
 }

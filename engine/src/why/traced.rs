@@ -3,11 +3,37 @@
 
 use mpwatch_model::flow::connection::Connection as Traced;
 use mpwatch_model::flow::subflow::Subflow as TracedSubflow;
+use mpwatch_model::id::ConnectionId;
 use mpwatch_model::kernel::lifecycle::{FallbackReason, Role};
 use mpwatch_model::why::facts::{Connection, Subflow};
 
+/// A question about a traced connection.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The connection.
+    pub id: ConnectionId,
+    /// Inode of its network namespace.
+    pub netns_inode: u32,
+    /// The facts about it.
+    pub facts: Connection,
+    /// Whether it had a join, also one that failed.
+    pub has_join: bool,
+}
+
+impl Question {
+    /// `None`: the addresses of the connection are unknown.
+    pub fn new(traced: &Traced) -> Option<Self> {
+        Some(Self {
+            id: traced.id,
+            netns_inode: traced.netns_inode,
+            facts: facts(traced)?,
+            has_join: traced.subflows.iter().any(|subflow| !subflow.initial),
+        })
+    }
+}
+
 /// The facts about a traced connection. `None`: its addresses are unknown.
-pub(super) fn facts(traced: &Traced) -> Option<Connection> {
+fn facts(traced: &Traced) -> Option<Connection> {
     use FallbackReason::{AfterHandshake, NoMpCapableInSynAck, NotAttempted, OptionOmitted};
     let fallback = traced.fallback.map(|fallback| fallback.reason);
     let initial = traced.subflows.iter().find(|subflow| subflow.initial);

@@ -265,7 +265,8 @@ fn several(counts: &[usize], before: &str, name: &str) -> String {
     }
 }
 
-/// The problem as a predicate, after "N connections". With `has_remote`, it includes the remote address of a failed path.
+/// The problem as a predicate, after "N connections". With `has_remote`, it includes the remote address of a failed path, and the sentence of a
+/// cause.
 fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
     match &finding.fact {
         Fact::PathFailed(path) => {
@@ -296,8 +297,15 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             "have a path so slow that it can hold up the others (larger buffers, or make it a backup)"
                 .to_owned()
         }
+        Fact::SinglePath { is_long: true, cause: Some(found) } if !has_remote => {
+            format!("are long flows over one path only: {} (`mpwatch why` explains it)", found.id)
+        }
         Fact::SinglePath { is_long: true, cause } => {
             format!("are long flows over one path only: {}", no_second_path(cause.as_ref(), format))
+        }
+        // The sentence of the cause names the peer.
+        Fact::FellBack(reason, _) if !has_remote => {
+            format!("fell back to plain TCP: {}", reason.description())
         }
         _ => finding.sentence(format),
     }

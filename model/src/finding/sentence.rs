@@ -21,11 +21,17 @@ pub struct Format<'a> {
     pub energy: &'a dyn Fn(f64) -> String,
     /// Formats an address.
     pub address: &'a dyn Fn(IpAddr) -> String,
+    /// Whether names may be shown. If not, a cause is only named.
+    pub names: bool,
 }
 
 impl Default for Format<'_> {
     fn default() -> Self {
-        Self { energy: &|joules| display(Unit::Joules, Some(joules)), address: &|ip| ip.to_string() }
+        Self {
+            energy: &|joules| display(Unit::Joules, Some(joules)),
+            address: &|ip| ip.to_string(),
+            names: true,
+        }
     }
 }
 
@@ -114,28 +120,15 @@ pub(super) fn no_second_path(found: Option<&Cause>, format: &Format<'_>) -> Stri
 
 /// A cause with its certainty and its first command.
 fn cause(found: &Cause, format: &Format<'_>) -> String {
+    if !format.names {
+        return found.id.to_string();
+    }
     let certainty = if found.certainty == answer::Certainty::Likely { " (likely)" } else { "" };
     let fix = found.fix.first().map(|fix| match fix.on {
         Place::Here => format!("; fix: {}", fix.command),
         Place::Peer => format!("; fix, at the peer: {}", fix.command),
     });
-    with_addresses(&format!("{}{certainty}{}", found.sentence, fix.unwrap_or_default()), format)
-}
-
-/// A text whose addresses are formatted.
-fn with_addresses(text: &str, format: &Format<'_>) -> String {
-    let is_part = |c: char| c.is_ascii_hexdigit() || ".:".contains(c);
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(is_part) {
-        let (before, found) = rest.split_at(start);
-        let (word, after) = found.split_at(found.find(|c| !is_part(c)).unwrap_or(found.len()));
-        let address = word.trim_end_matches([':', '.']);
-        let formatted = address.parse().map_or_else(|_| address.to_owned(), |ip| (format.address)(ip));
-        shown.extend([before, &formatted, &word[address.len()..]]);
-        rest = after;
-    }
-    shown + rest
+    format!("{}{certainty}{}", found.sentence, fix.unwrap_or_default())
 }
 
 fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {

@@ -109,6 +109,7 @@ impl Endpoint {
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "properties of the kernel")]
 pub struct Interface {
     /// Name of the interface.
     pub name: String,
@@ -118,6 +119,8 @@ pub struct Interface {
     pub running: bool,
     /// Whether it is the loopback interface.
     pub loopback: bool,
+    /// Whether it is a bridge to which only containers and virtual machines of this host are connected.
+    pub internal: bool,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Effective mode of the IPv4 reverse path filter: 0 off, 1 strict, 2 loose.

@@ -8,6 +8,7 @@ use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::kernel::clock;
 use mpwatch_model::kernel::lifecycle::TcpState;
 use mpwatch_model::unit::{Micros, Nanos};
+use mpwatch_model::why::answer::Cause;
 
 use super::runs::{adopted, run};
 use super::*;
@@ -204,4 +205,21 @@ fn reinjected_bytes_grow_after_a_restart() {
     let found = read(&file).0.connections.remove(0);
     assert!(first.bytes_reinjected < found.bytes_reinjected);
     assert_eq!(found.bytes_reinjected, Some(sent.since(later.bytes_sent.unwrap())));
+}
+
+#[test]
+fn a_cause_is_kept_while_it_applies_and_is_never_put_together_from_two() {
+    let single = fixture::connection(1, 1);
+    let other = Cause { id: "no-endpoint".into(), advice: None, ..fixture::cause() };
+    let merged = |first: &Connection, second: &Connection| {
+        let (_folder, file) = folder();
+        run(&file, 0, vec![vec![first.clone()]]);
+        run(&file, 20, vec![vec![adopted(second)]]);
+        read(&file).0.connections.remove(0).cause
+    };
+    let with = |cause: &Cause| Connection { cause: Some(cause.clone()), ..single.clone() };
+    assert_eq!(merged(&with(&other), &single), Some(other.clone()), "the later run does not know it");
+    assert_eq!(merged(&with(&fixture::cause()), &with(&other)), Some(other.clone()));
+    let joined = Connection { cause: None, ..fixture::connection(1, 2) };
+    assert_eq!(merged(&with(&other), &joined), None, "a second path has joined");
 }

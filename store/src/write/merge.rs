@@ -15,6 +15,7 @@ use mpwatch_model::host::energy::FlowEnergy;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::settle;
 use mpwatch_model::unit::{Bytes, Nanos};
+use mpwatch_model::why::answer::Cause;
 
 use crate::schema::columns::Columns as _;
 use crate::schema::record::whole_nanos;
@@ -94,6 +95,7 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
     merged.fill_unknown(&old);
     // `None` is a known value: there is no outage.
     merged.outage_since = new.outage_since;
+    merged.cause = cause(&old, &new);
     merged.observed = both(old.observed, new.observed, |old, new| observed(old, new, overlaps));
     // The addresses of the initial subflow, which may have ended before the later run.
     (merged.local, merged.remote) = (old.local.or(new.local), old.remote.or(new.remote));
@@ -112,6 +114,15 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
         merged.bytes_reinjected = merged.bytes_reinjected.map(total);
     }
     Connection { subflows, ..merged }
+}
+
+/// The cause of the later run, or the earlier one if it still applies. A cause is never put together from two.
+fn cause(old: &Connection, new: &Connection) -> Option<Cause> {
+    let still_applies = old.fallback.is_some() == new.fallback.is_some()
+        && [old, new].iter().all(|run| {
+            run.second_path.is_none() && run.subflows.iter().filter(|tcp| tcp.is_path()).count() < 2
+        });
+    new.cause.clone().or_else(|| old.cause.clone().filter(|_| still_applies))
 }
 
 /// The earlier value, unless its reason is unknown.

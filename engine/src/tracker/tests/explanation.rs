@@ -5,7 +5,7 @@ use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
 use mpwatch_model::kernel::event::{KernelEvent, SubflowRecord, Tick};
 use mpwatch_model::kernel::lifecycle::{FallbackReason, TcpState};
-use mpwatch_model::unit::Nanos;
+use mpwatch_model::unit::{Bytes, Nanos};
 use mpwatch_model::why::answer::Explanation;
 
 use super::records::{SECOND, connection, msk, subflow, tracker};
@@ -49,6 +49,16 @@ fn a_connection_is_asked_about_once_and_a_second_path_ends_the_cause() {
     assert_eq!(step(&mut tracker, 5, &[&initial]), (0, true));
     let joined = join(6, TcpState::Established);
     assert_eq!(step(&mut tracker, 6, &[&initial, &joined]), (0, false));
+}
+
+#[test]
+fn a_connection_without_data_cannot_have_a_second_path_yet() {
+    let mut tracker = tracker(Closed::Forget);
+    let mut initial = subflow(11, SECOND, 0);
+    initial.tcp.bytes_acked = Bytes(1);
+    assert_eq!(step(&mut tracker, 4, &[&initial]), (0, false), "only the SYN was acknowledged");
+    initial.tcp.bytes_acked = Bytes(11);
+    assert_eq!(step(&mut tracker, 5, &[&initial]), (1, true));
 }
 
 #[test]
