@@ -46,7 +46,8 @@ end. No cause found means that none of the conditions below holds; it does not e
 * `mpwatch doctor --paths` checks each endpoint by itself, so it also finds a broken one if another one works. With a peer it checks the
   routes and the reverse path filter too. It checks this namespace and all others with endpoints or MPTCP sockets.
 * A running mpwatch asks the same about each MPTCP connection without a second path, once, when it is 3 s old or idle. Findings, reports,
-  `cause` in JSON and database, and `mpwatch_findings` have the first cause.
+  `cause` in JSON and database, and `mpwatch_findings` have the first cause. The daemon, which gives up the right to enter other network
+  namespaces, has the causes of its own one only; `top` and `record` have all.
 * A connection that is about to close is left out. Which end opened a connection is judged by the listening sockets.
 * Not found: the end of a second path that worked before (`mpwatch show ID` has it), a path manager in user space that makes wrong decisions,
   limits that are reached, TCP MD5, and the reasons for which a second path is slow or carries little.

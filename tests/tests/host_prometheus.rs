@@ -8,6 +8,7 @@
 mod service;
 
 use std::fs;
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,6 +28,7 @@ use mpwatch_tests::simulated_counters::SimulatedCounters;
 use mpwatch_tests::{may_run_as_root, skip};
 
 use service::DaemonDir;
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// Timeout for data. A rate needs two scrapes, and a rule needs an evaluation after both.
 const TIMEOUT: Duration = Duration::from_secs(90);
@@ -122,6 +124,12 @@ fn every_panel_has_data_from_a_real_prometheus() {
     arguments.extend(["--web.config.file", web_config.to_str().unwrap(), "--metrics.top-flows", "10"]);
     let daemon = daemon_dir.start(&arguments);
     let prometheus = Prometheus::start(folder.path(), &configuration(folder.path(), daemon.address()));
+
+    // Its cause is that the listener has TCP. The daemon explains connections of its own namespace only.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut fallen_back = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).unwrap();
+    fallen_back.connect(&listener.local_addr().unwrap().into()).unwrap();
+    fallen_back.write_all(&[7; 1_000]).unwrap();
 
     let deadline = Instant::now() + TIMEOUT;
     let mut without_data = expressions();

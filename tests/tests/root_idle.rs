@@ -40,6 +40,22 @@ struct Idle {
 }
 
 impl Idle {
+    /// Asserts that a subflow had a stall of at least this length with data in flight.
+    #[track_caller]
+    fn assert_stalled(&mut self, least: Nanos) {
+        // The next segment of the subflow notes the stall. The messages are longer than the congestion window, so they use both subflows.
+        let (long, mut read) = (vec![7; 40_000], vec![0; 40_000]);
+        for _ in 0..20 {
+            self.client.write_all(&long).unwrap();
+            self.server.read_exact(&mut read).unwrap();
+        }
+        self.wait_until_idle();
+        let stalls: Vec<_> = self.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
+        let is_found =
+            stalls.iter().any(|stall| stall.unacked == Some(true) && stall.to >= stall.from + least);
+        assert!(is_found, "{stalls:?}");
+    }
+
     fn open(link: LinkSpec) -> Self {
         let tracer = Tracer::start(TracerSettings::default()).unwrap();
         let lab = Topology::two_paths(link, link).unwrap();
@@ -249,13 +265,7 @@ fn a_packet_that_a_loss_probe_repairs_is_a_stall() {
         idle.lab.path(path).unwrap().restore().unwrap();
     }
     idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
-    // The next segment notes the stall.
-    idle.exchange();
-    idle.wait_until_idle();
-    let stalls: Vec<_> = idle.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
-    let is_found =
-        stalls.iter().any(|stall| stall.unacked == Some(true) && stall.to >= stall.from + MIN_STALL);
-    assert!(is_found, "{stalls:?}");
+    idle.assert_stalled(MIN_STALL);
 }
 
 /// The kernel sends such a packet again after 200 ms, as it does with data that TCP_CORK has held back.
@@ -282,15 +292,5 @@ fn a_packet_that_the_queue_of_this_host_refuses_is_a_stall() {
         }
     }
     idle.server.read_exact(&mut [0; MESSAGE.len()]).unwrap();
-    // The next segment of the subflow notes the stall. The messages are longer than the congestion window, so they use both subflows.
-    let (long, mut read) = (vec![7; 40_000], vec![0; 40_000]);
-    for _ in 0..20 {
-        idle.client.write_all(&long).unwrap();
-        idle.server.read_exact(&mut read).unwrap();
-    }
-    idle.wait_until_idle();
-    let stalls: Vec<_> = idle.subflows.values().flat_map(|subflow| &subflow.stalls).collect();
-    let is_found =
-        stalls.iter().any(|stall| stall.unacked == Some(true) && stall.to >= stall.from + MIN_STALL);
-    assert!(is_found, "{stalls:?}");
+    idle.assert_stalled(MIN_STALL);
 }
