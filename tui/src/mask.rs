@@ -120,7 +120,6 @@ impl Mask {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use mpwatch_fixtures as fixture;
 
@@ -144,7 +143,7 @@ mod tests {
     fn a_cause_keeps_only_its_name() {
         let mask = Mask { is_on: true, ..Mask::default() };
         let report = mask.report(fixture::report(vec![fixture::fallen_back(1)]));
-        let cause = report.connections[0].cause.as_ref().unwrap();
+        let Some(cause) = &report.connections[0].cause else { panic!("no cause") };
         assert_eq!((&*cause.sentence, &*cause.id), ("no-option-in-answer", "no-option-in-answer"));
         assert!(cause.fix.is_empty() && cause.evidence.is_empty() && cause.advice.is_none(), "{cause:?}");
     }
