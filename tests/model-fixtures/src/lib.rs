@@ -5,6 +5,7 @@ pub mod bottleneck;
 pub mod delay_samples;
 pub mod elimination;
 pub mod formula;
+mod parts;
 pub mod simulator;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+
+pub use parts::{cause, pod};
 
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::connection::{Connection, Fallback, SecondPath};
@@ -24,7 +27,6 @@ use mpwatch_model::host::energy::{
     Convention, EnergySource, FlowEnergy, IdleSource, SnapshotEnergy, ZoneEnergy,
 };
 use mpwatch_model::host::machine::{Host, KernelCounters, Losses, MissingHook, Overhead};
-use mpwatch_model::host::names::Pod;
 use mpwatch_model::host::setup::Setup;
 use mpwatch_model::id::{ConnectionId, NetnsCookie, SocketCookie, SubflowId, Token};
 use mpwatch_model::kernel::busy::BusyTimes;
@@ -35,7 +37,6 @@ use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Ro
 use mpwatch_model::settle::settled;
 use mpwatch_model::snapshot::{Report, Run, SCHEMA, Snapshot};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
-use mpwatch_model::why::answer::{Cause, Certainty, Fix, Place};
 
 /// When the sample connections open: 2026-03-01T12:00:00Z.
 const OPENING: i64 = 1_772_366_400_000_000;
@@ -166,16 +167,6 @@ fn energy(nth: u64) -> FlowEnergy {
     .over(Bytes(80_001_200 / nth))
 }
 
-/// The pod of every connection.
-pub fn pod() -> Pod {
-    Pod {
-        namespace: "shop".to_owned(),
-        name: "web-0".to_owned(),
-        uid: "0f4d2e6c-8f1b-4c1e-9f52-7a2b6f0d9c11".to_owned(),
-        container: Some("nginx".to_owned()),
-    }
-}
-
 /// A client's connection with this many healthy subflows, open for 12.5 s.
 pub fn connection(token: u32, subflows: u8) -> Connection {
     let mut connection = Connection {
@@ -301,18 +292,6 @@ pub fn closed(token: u32) -> Connection {
     connection.observed.iter_mut().for_each(|observed| observed.duration = Nanos(12_000_000_000));
     connection.timeline.push(entry(12_000_000, ObservedBy::Tracepoint, TimelineEvent::Closed));
     connection
-}
-
-/// Why a connection fell back.
-pub fn cause() -> Cause {
-    Cause {
-        id: "no-option-in-answer".into(),
-        sentence: "10.0.1.2 answered without MP_CAPABLE".to_owned(),
-        certainty: Certainty::Certain,
-        evidence: vec!["MPTcpExtMPCapableFallbackSYNACK 1".to_owned()],
-        advice: Some("run `mpwatch why` at the peer".into()),
-        fix: vec![Fix { on: Place::Peer, command: "sysctl -w net.mptcp.enabled=1".to_owned() }],
-    }
 }
 
 /// A connection with three subflows: the first ended with a timeout, the path of the second has failed, and the third is a backup.
