@@ -179,7 +179,7 @@ fn connections_are_grouped_by_their_cause() {
     };
     let single = |token: u32, cause: Option<Cause>| {
         let mut connection = fixture::connection(token, 1);
-        (connection.flow_class, connection.cause) = (FlowClass::Long, cause);
+        (connection.flow_class, connection.cause) = (FlowClass::Long, cause.map(Into::into));
         connection
     };
     let mut other = cause.clone();
@@ -196,6 +196,10 @@ fn connections_are_grouped_by_their_cause() {
     );
     assert!(found.contains(&first), "{found:#?}");
     assert!(found.iter().any(|line| line.contains("(`mpwatch why` explains it)")), "{found:#?}");
+    let mut forged = fixture::cause();
+    forged.sentence = "a name with \u{1b}[2J".to_owned();
+    let line = lines(vec![single(1, Some(forged))]).remove(0);
+    assert!(line.contains("a name with \u{fffd}[2J"), "{line}");
     let masked = Format { names: false, ..Format::default() };
     let line = problems_of_report(&fixture::report(all))[0].line(&masked);
     assert!(line.contains("over one path only: no-endpoint (00000001, 00000003)"), "{line}");

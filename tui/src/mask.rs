@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::flow::timeline::TimelineEvent;
@@ -91,7 +92,8 @@ impl Mask {
         connection.process = process.map(|name| Process { pid: 0, comm: name.into() });
         connection.netns = self.name("netns", &connection.netns);
         (connection.netns_inode, connection.cgroup, connection.pod) = (0, None, None);
-        connection.cause = connection.cause.take().map(Self::cause);
+        connection.cause =
+            connection.cause.take().map(|known| Self::cause(Arc::unwrap_or_clone(known)).into());
         for entry in &mut connection.timeline {
             if let TimelineEvent::PeerAddressAnnounced { address, .. } = &mut entry.event {
                 *address = None;
@@ -100,7 +102,7 @@ impl Mask {
     }
 
     /// The cause without its texts and commands, which name addresses, interfaces, namespaces and programs.
-    pub(crate) fn cause(known: Cause) -> Cause {
+    fn cause(known: Cause) -> Cause {
         let sentence = known.id.to_string();
         Cause { sentence, evidence: Vec::new(), advice: None, fix: Vec::new(), ..known }
     }

@@ -73,7 +73,7 @@ impl Questions {
             return Vec::new();
         };
         let explain = |question: &Question| {
-            let cause = cause_of(&here, question).map(|cause| lasting(cause, found));
+            let cause = cause_of(&here, question).map(|cause| lasting(cause, found).into());
             Explanation { connection: question.id, cause }
         };
         next.iter().map(explain).collect()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use mpwatch_ebpf::namespace;
 use mpwatch_model::kernel::event::KernelEvent;
 
-/// Maximum number of readings at a tick (namespaces take turns), and of immediate readings between two ticks. A reading takes about 40 us.
+/// Maximum number of readings at a tick (namespaces take turns), and of immediate readings between two ticks. A reading takes about 80 us.
 const MAX_READS: usize = 16;
 /// Maximum number of namespaces. Beyond it, namespaces without a known process are forgotten.
 const MAX_NAMESPACES: usize = 8_192;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Explanations of connections, because no second path joined or they fell back. Each connection is asked about once.
 
+use std::sync::Arc;
+
 use mpwatch_model::kernel::event::SubflowRecord;
 use mpwatch_model::kernel::lifecycle::{FallbackReason, TcpState};
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -14,15 +16,15 @@ pub(super) const AGE: Nanos = Nanos(3_000_000_000);
 
 /// Whether a connection was asked about, and the answer.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub(super) struct Question {
+pub(super) struct Explained {
     /// Whether it had fallen back when it was asked about. `None`: it was not asked about.
     asked_after_fallback: Option<bool>,
-    answer: Option<Box<Cause>>,
+    answer: Option<Arc<Cause>>,
 }
 
-impl Question {
-    pub(super) fn asked(fell_back: bool, answer: Option<Cause>) -> Self {
-        Self { asked_after_fallback: Some(fell_back), answer: answer.map(Box::new) }
+impl Explained {
+    pub(super) fn asked(fell_back: bool, answer: Option<Arc<Cause>>) -> Self {
+        Self { asked_after_fallback: Some(fell_back), answer }
     }
 
     /// Whether the answer is, or will be, about the present state of the connection.
@@ -30,8 +32,8 @@ impl Question {
         self.asked_after_fallback == Some(fell_back)
     }
 
-    pub(super) fn answer(&self, fell_back: bool) -> Option<&Cause> {
-        self.answer.as_deref().filter(|_| self.was_asked(fell_back))
+    pub(super) fn answer(&self, fell_back: bool) -> Option<&Arc<Cause>> {
+        self.answer.as_ref().filter(|_| self.was_asked(fell_back))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use mpwatch_model::flow::observed::Observed;
 use mpwatch_model::flow::subflow::DroppedSubflows;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::addresses::Addresses;
 use super::close;
 use super::cpu::ConnectionCpu;
-use super::explanation::{self, Question};
+use super::explanation::{self, Explained};
 use super::observed::{Life, Observation, Totals};
 use super::path::Interval;
 use super::socket::{self, Socket};
@@ -67,7 +68,7 @@ pub(super) struct Flow {
     pub(super) stalls_until: Nanos,
     addresses: Addresses,
     pub(super) fell_back: bool,
-    pub(super) question: Question,
+    pub(super) explained: Explained,
     /// Start of the current outage. `None`: there is no outage.
     pub(super) outage_since: Option<Nanos>,
     /// Time of the last tick at which progress was evaluated.
@@ -132,13 +133,17 @@ impl Flow {
 
     /// Whether it needs an explanation and was not asked about.
     pub(super) fn needs_explanation(&self, now: Nanos) -> bool {
-        let is_quiet = self.quiet.ticks > 1 && !self.is_waiting();
-        let is_due = now.since(self.began(now)) >= explanation::AGE || is_quiet;
-        let is_joining = self.subflows.iter().any(|subflow| explanation::is_joining(&subflow.record));
         let is_established = self.msk.as_ref().is_some_and(|msk| msk.state == TcpState::Established);
-        let may_join = self.subflows.iter().any(|subflow| explanation::has_carried_data(&subflow.record));
-        let is_asked = self.question.was_asked(self.fell_back) || !self.is_reportable();
-        !is_asked && is_due && !is_joining && is_established && may_join && self.lacks_path()
+        if self.explained.was_asked(self.fell_back) || !is_established || !self.is_reportable() {
+            return false;
+        }
+        let is_quiet = self.quiet.ticks > 1 && !self.is_waiting();
+        let is_due = is_quiet || now.since(self.began(now)) >= explanation::AGE;
+        let subflows = || self.subflows.iter().map(|subflow| &subflow.record);
+        is_due
+            && !subflows().any(explanation::is_joining)
+            && subflows().any(explanation::has_carried_data)
+            && self.lacks_path()
     }
 
     /// Whether no second path ever joined, or the connection fell back for a known reason.
@@ -151,8 +156,8 @@ impl Flow {
     }
 
     /// Why it has one path or fell back. `None`: it was not found out, or a second path joined since.
-    pub(super) fn cause(&self) -> Option<&Cause> {
-        self.question.answer(self.fell_back).filter(|_| self.lacks_path())
+    pub(super) fn cause(&self) -> Option<&Arc<Cause>> {
+        self.explained.answer(self.fell_back).filter(|_| self.lacks_path())
     }
 
     /// Local and remote address of the initial subflow.

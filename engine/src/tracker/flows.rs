@@ -2,6 +2,7 @@
 //! All connections: active connections, which take part in ticks, with their detectors; and idle connections.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
@@ -14,7 +15,7 @@ use mpwatch_model::unit::Nanos;
 use mpwatch_model::why::answer::Cause;
 
 use super::bottleneck::{self, Detection};
-use super::explanation::Question;
+use super::explanation::Explained;
 use super::flow::{Flow, Quiet};
 use super::idle::{self, Idle, IdleFlow};
 use super::index::Key;
@@ -88,10 +89,10 @@ impl Flows {
         }
     }
 
-    pub(super) fn on_explanation(&mut self, key: Option<Key>, cause: Option<&Cause>, now: Nanos) {
+    pub(super) fn on_explanation(&mut self, key: Option<Key>, cause: Option<&Arc<Cause>>, now: Nanos) {
         self.wake(key, now);
         if let Some(flow) = key.and_then(|key| self.active.get_mut(&key)) {
-            flow.question = Question::asked(flow.fell_back, cause.cloned());
+            flow.explained = Explained::asked(flow.fell_back, cause.cloned());
         }
     }
 
@@ -102,7 +103,7 @@ impl Flows {
         flows.sort_unstable_by_key(|flow| flow.serial);
         flows.truncate(limit);
         let take = |flow: &mut Flow| {
-            flow.question = Question::asked(flow.fell_back, None);
+            flow.explained = Explained::asked(flow.fell_back, None);
             why::Question::new(&sources.connection(flow, None))
         };
         flows.into_iter().filter_map(take).collect()

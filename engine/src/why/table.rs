@@ -87,7 +87,7 @@ pub static CAUSES: &[Row] = rows! {
         "{peer} answered without MP_CAPABLE: its program listens with a TCP socket, a proxy or load balancer answered, or a device on the path removed the option"
         => "run `mpwatch why` at the peer: it shows whether the program there listens with MPTCP";
     "fell-back-later", FellBack, protocol::fell_back_later,
-        "the peers agreed on MPTCP, but later data arrived without valid MPTCP options: a device on the path removes options or changes payload"
+        "the peers agreed on MPTCP, but later data arrived without valid MPTCP options: a device on the path removes options or changes payload, or the server was overloaded during the handshake (SYN cookies)"
         => "find the device: capture packets at both ends and compare the TCP options";
 
     "userspace-path-manager", Client, client::userspace_manager,

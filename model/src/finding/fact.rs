@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "the fields are named after what they hold")]
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -67,7 +68,7 @@ pub enum Fact {
     },
     Outage(MainOutage),
     /// The connection fell back to plain TCP.
-    FellBack(FallbackReason, Option<Cause>),
+    FellBack(FallbackReason, Option<Arc<Cause>>),
     SharedBottleneck(SharedBottleneck),
     /// Subflows share a rate limit without sharing a queue.
     SharedCap {
@@ -86,7 +87,7 @@ pub enum Fact {
     /// No second subflow joined.
     SinglePath {
         is_long: bool,
-        cause: Option<Cause>,
+        cause: Option<Arc<Cause>>,
     },
     /// Bottlenecks were detected by a method other than the default.
     DetectedBy(DetectionMethod),

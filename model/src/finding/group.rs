@@ -301,7 +301,7 @@ fn cause(finding: &Finding, format: &Format<'_>, has_remote: bool) -> String {
             format!("are long flows over one path only: {} (`mpwatch why` explains it)", found.id)
         }
         Fact::SinglePath { is_long: true, cause } => {
-            format!("are long flows over one path only: {}", no_second_path(cause.as_ref(), format))
+            format!("are long flows over one path only: {}", no_second_path(cause.as_deref(), format))
         }
         // The sentence of the cause names the peer.
         Fact::FellBack(reason, _) if !has_remote => {

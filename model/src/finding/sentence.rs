@@ -84,7 +84,7 @@ impl Finding {
             ),
             Fact::SinglePath { is_long, cause } => {
                 let what = if *is_long { "long flow over one path only" } else { "one path only" };
-                format!("{what}: {}", no_second_path(cause.as_ref(), format))
+                format!("{what}: {}", no_second_path(cause.as_deref(), format))
             }
             Fact::DetectedBy(method) => {
                 format!("bottlenecks are judged by {}, not by mpwatch's own method", method.as_str())
@@ -128,7 +128,8 @@ fn cause(found: &Cause, format: &Format<'_>) -> String {
         Place::Here => format!("; fix: {}", fix.command),
         Place::Peer => format!("; fix, at the peer: {}", fix.command),
     });
-    format!("{}{certainty}{}", found.sentence, fix.unwrap_or_default())
+    // The owner of a namespace chooses the names of its interfaces.
+    printable(&format!("{}{certainty}{}", found.sentence, fix.unwrap_or_default())).into_owned()
 }
 
 fn path_failed(path: &FailedPath, format: &Format<'_>) -> String {

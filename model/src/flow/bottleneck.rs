@@ -87,8 +87,8 @@ pub struct Evidence {
     pub connections: Option<u32>,
     /// Number of paths whose rates were compared.
     pub pooled_paths: Option<u32>,
-    /// Variance of the sum of the rates of two sets of paths over the sum of their variances. Near 0
-    /// all connections together divide a constant rate; near 1 the sets have links of their own.
+    /// Variance of the sum of the rates of two sets of paths over the sum of their variances. Near 0 all connections together divide a constant rate;
+    /// near 1 the sets have links of their own.
     pub conservation_ratio: Option<f64>,
     /// Payload rate of all traced connections over the common link of the two paths. `null`: the paths have no common link.
     #[serde(rename = "link_bps")]

@@ -2,6 +2,7 @@
 //! A connection as shown in outputs: an MPTCP connection with its subflows, or a plain TCP connection.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -78,7 +79,7 @@ pub struct Connection {
     /// Why no second path joined, or why the connection fell back: the first cause of `mpwatch why`. `null`: it has several paths, nothing was found,
     /// or mpwatch could not read its network namespace.
     #[serde(default)]
-    pub cause: Option<Cause>,
+    pub cause: Option<Arc<Cause>>,
     /// Payload that MPTCP passed to subflows, each byte once (`mptcpi_bytes_sent`, plus the payload of a Fast Open SYN). The last part may still
     /// wait in the send queue of a subflow.
     pub bytes_sent: Option<Bytes>,

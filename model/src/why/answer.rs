@@ -2,6 +2,7 @@
 //! The answer of `mpwatch why`, in the form in which `--json` prints it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +63,7 @@ pub struct Explanation {
     /// The connection.
     pub connection: ConnectionId,
     /// The most important cause. `None`: nothing was found.
-    pub cause: Option<Cause>,
+    pub cause: Option<Arc<Cause>>,
 }
 
 /// Connections with the same causes, or a connection that does not exist yet.

@@ -129,7 +129,7 @@ record! {
     }
     Connection {
         remote_token "remote_token", role "role", local "local", remote "remote", process "",
-        cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "", cause "",
+        cgroup "cgroup" as (Option<Shared>), pod "", state "state", protocol "protocol", fallback "", cause "" as (Option<Cause>),
         bytes_sent "bytes_sent", bytes_acked "bytes_acked", bytes_received "bytes_received",
         bytes_reinjected "bytes_reinjected", mptcp_bytes_retransmitted "mptcp_bytes_retransmitted",
         send "send_bps", receive "receive_bps", observed "", flow_class "flow_class", jain_index "jain_index", second_path "", extra_subflows "extra_subflows", outage_since "outage_since_ns"

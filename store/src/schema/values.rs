@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{DetectionMethod, SharedCap, Verdict};
@@ -18,7 +19,7 @@ use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Ro
 use mpwatch_model::metric::derived::{self, Tabled};
 use mpwatch_model::table::{Cell, ColumnType};
 use mpwatch_model::unit::{BitsPerSecond, Bytes, Microjoules, Micros, Nanos};
-use mpwatch_model::why::answer::{Certainty, Fix};
+use mpwatch_model::why::answer::{Cause, Certainty, Fix};
 use rusqlite::types::ValueRef;
 
 use super::columns::{Binder, Columns, Kind, Reader, StoredAs, TableColumn, damaged};
@@ -165,6 +166,7 @@ macro_rules! stored_as {
 
 stored_as! {
     String as Shared: |text| Shared(text.as_str().into()), |stored| stored.0.into();
+    Option<Arc<Cause>> as Option<Cause>: |cause| cause.as_deref().cloned(), |stored| stored.map(Arc::new);
     Cow<'static, str> as Shared: |text| Shared(text.as_ref().into()), |stored| Cow::Owned(stored.0.into());
     Option<Cow<'static, str>> as Option<Shared>:
         |text| text.as_deref().map(|text| Shared(text.into())), |stored| stored.map(|text| Cow::Owned(text.0.into()));

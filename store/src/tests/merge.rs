@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A restart or an imported recording keeps verdicts, the end of a connection and its events.
 
+use std::sync::Arc;
+
 use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict};
 use mpwatch_model::flow::class::FlowClass;
 use mpwatch_model::flow::observed::Observed;
@@ -215,9 +217,9 @@ fn a_cause_is_kept_while_it_applies_and_is_never_put_together_from_two() {
         let (_folder, file) = folder();
         run(&file, 0, vec![vec![first.clone()]]);
         run(&file, 20, vec![vec![adopted(second)]]);
-        read(&file).0.connections.remove(0).cause
+        read(&file).0.connections.remove(0).cause.map(Arc::unwrap_or_clone)
     };
-    let with = |cause: &Cause| Connection { cause: Some(cause.clone()), ..single.clone() };
+    let with = |cause: &Cause| Connection { cause: Some(cause.clone().into()), ..single.clone() };
     assert_eq!(merged(&with(&other), &single), Some(other.clone()), "the later run does not know it");
     assert_eq!(merged(&with(&fixture::cause()), &with(&other)), Some(other.clone()));
     let joined = Connection { cause: None, ..fixture::connection(1, 2) };

@@ -3,6 +3,7 @@
 
 use std::cmp::max_by_key;
 use std::mem::discriminant;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use mpwatch_model::flow::bottleneck::{Bottlenecks, Verdict, groups};
@@ -117,7 +118,7 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
 }
 
 /// The cause of the later run, or the earlier one if it still applies. A cause is never put together from two.
-fn cause(old: &Connection, new: &Connection) -> Option<Cause> {
+fn cause(old: &Connection, new: &Connection) -> Option<Arc<Cause>> {
     let still_applies = old.fallback.is_some() == new.fallback.is_some()
         && [old, new].iter().all(|run| {
             run.second_path.is_none() && run.subflows.iter().filter(|tcp| tcp.is_path()).count() < 2

@@ -342,7 +342,7 @@ pub fn fallen_back(token: u32) -> Connection {
     connection.process = Some(Process { pid: 88, comm: name("nginx: worker") });
     (connection.opened_at, connection.seen_open, connection.age_s) = (None, false, 4.0);
     connection.fallback = Some(Fallback { reason: FallbackReason::NoMpCapableInSynAck });
-    connection.cause = Some(cause());
+    connection.cause = Some(cause().into());
     connection.bytes_reinjected = None;
     let (bytes, duration, active) = (Bytes(8_000), Nanos(4_000_000_000), Nanos(4_000_000_000));
     let (wire_bytes_estimate, bytes_sent) = (Bytes(9_200), Bytes(7_500));

@@ -24,7 +24,10 @@ fn step(tracker: &mut Tracker, second: u64, subflows: &[&SubflowRecord]) -> (usi
     let asked = tracker.take_unexplained(10);
     for question in &asked {
         let connection = question.id;
-        tracker.apply(&KernelEvent::Explanation(Explanation { connection, cause: Some(fixture::cause()) }));
+        tracker.apply(&KernelEvent::Explanation(Explanation {
+            connection,
+            cause: Some(fixture::cause().into()),
+        }));
     }
     let snapshot = tracker.end_tick();
     let [found] = &snapshot.connections[..] else { panic!("one connection") };
@@ -95,7 +98,7 @@ fn an_idle_connection_is_asked_about_before_it_is_put_aside_and_keeps_its_cause(
         tracker.apply(&KernelEvent::Tick(Tick { at, ..Tick::default() }));
         for question in tracker.take_unexplained(10) {
             asked += 1;
-            let cause = Some(fixture::cause());
+            let cause = Some(fixture::cause().into());
             tracker.apply(&KernelEvent::Explanation(Explanation { connection: question.id, cause }));
         }
         drop(tracker.end_tick());
