@@ -11,7 +11,7 @@ use mpwatch_model::why::answer::{Cause, Explanation, Place};
 
 use crate::why;
 
-/// Maximum number of waiting connections; each takes about 0.5 kB. Beyond it, connections that become idle get no answer.
+/// Maximum number of waiting connections; each takes about 0.3 kB. Beyond it, connections that become idle get no answer.
 const MAX_WAITING: usize = 20_000;
 /// Maximum number of peers whose connections are answered at a tick.
 const MAX_PEERS: usize = 256;

@@ -13,7 +13,7 @@ use mpwatch_model::why::facts::{
 };
 
 use super::table::{CAUSES, Group};
-use super::{Case, Question, cause_of, check, explain};
+use super::{Case, NEED_JOIN, Question, cause_of, check, explain};
 
 const CLIENT: [u8; 4] = [10, 1, 0, 1];
 const SECOND: [u8; 4] = [10, 2, 0, 1];
@@ -310,6 +310,7 @@ fn failed_joins_of_other_connections_are_no_cause_of_a_traced_connection() {
     (traced.role, traced.local) = (Some(Role::Server), Some((CLIENT, 443).into()));
     let mut here = counting(host(), &[("MPJoinSynRx", 1), ("MPJoinNoTokenFound", 1)]);
     here.endpoints.clear();
+    assert!(NEED_JOIN.iter().all(|id| CAUSES.iter().any(|row| row.id == *id)), "an unknown cause");
     let question = Question::new(&traced).unwrap();
     assert_eq!(cause_of(&here, &question), None);
     let cause = cause_of(&here, &Question { has_join: true, ..question }).unwrap();

@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn by(value: f64) -> Increase {
-        Increase { values: vec![Some(value)], unchanged: value == 0.0, observed: Vec::new() }
+        Increase { values: vec![Some(value)], unchanged: value == 0.0, ..Increase::default() }
     }
 
     fn keys(bounded: &BoundedSums<u8>) -> Vec<u8> {

@@ -16,6 +16,7 @@ use mpwatch_model::snapshot::Snapshot;
 
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
+use super::totals::events_by_interface;
 use super::values::{LabelledValues, MetricValues, counters};
 
 struct Scrape<'a> {
@@ -177,6 +178,25 @@ fn by_interface() -> Section {
     section
         .families
         .extend(distributions(INTERFACE_DISTRIBUTIONS, labels, |values| &values.interface_histograms));
+    let events = events_by_interface().enumerate().filter_map(|(index, (_, row))| {
+        let labels = ["interface", row.label];
+        Some(family(
+            row.by_interface?,
+            row.help,
+            (Kind::Counter, Unit::Count),
+            &labels,
+            move |scrape, samples| {
+                for LabelledValues { labels, values } in
+                    scrape.values.interface_events.get(index).into_iter().flatten()
+                {
+                    for (value, count) in row.values.iter().zip(values.iter().flatten()) {
+                        samples.add(&[labels.first().map_or("", String::as_str), value], *count);
+                    }
+                }
+            },
+        ))
+    });
+    section.families.extend(events);
     section
 }
 

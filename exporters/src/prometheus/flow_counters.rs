@@ -104,7 +104,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             };
             known.values = self.counters.iter().map(first).collect();
         }
-        let Increase { values, unchanged, observed } = &mut self.increase;
+        let Increase { values, unchanged, observed, events } = &mut self.increase;
         values.clear();
         *unchanged = !is_new;
         for (row, last) in self.counters.iter().zip(&mut known.values) {
@@ -119,6 +119,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             *last = if was_known { last.max(now) } else { now };
             values.push(Some(increase));
         }
+        events.clear();
         for (number, (event, counts)) in self.events.iter().zip(&mut self.event_counts).enumerate() {
             if known.counted & (1 << number) == 0
                 && let Some(label) = (event.kind)(flow)
@@ -126,6 +127,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
             {
                 known.counted |= 1 << number;
                 counts[place] += 1;
+                events.push((number, place));
             }
         }
         observed.clear();
@@ -177,7 +179,7 @@ impl<K: Copy + Eq + Hash, T, F: Copy> FlowCounters<K, T, F> {
 
 fn zeros<K, F>(flow: &Flow<K, F>) -> Increase {
     let values = flow.values.iter().map(|last| (!last.is_nan()).then_some(0.0)).collect();
-    Increase { values, unchanged: true, observed: Vec::new() }
+    Increase { values, unchanged: true, ..Increase::default() }
 }
 
 #[cfg(test)]
@@ -209,7 +211,7 @@ mod tests {
         counters.forget_gone(|_| false, |()| ());
         let update = |(place, flow): (usize, &&Connection)| {
             let ((), Increase { values, unchanged, .. }) = counters.update(place, flow, true);
-            Increase { values: values.clone(), unchanged: *unchanged, observed: Vec::new() }
+            Increase { values: values.clone(), unchanged: *unchanged, ..Increase::default() }
         };
         let increases = flows.iter().enumerate().map(update).collect();
         counters.end_snapshot();

@@ -12,7 +12,7 @@ use mpwatch_model::kernel::endpoint::Name;
 use mpwatch_model::metric::distribution::{
     CONNECTION_DISTRIBUTIONS, INTERFACE_DISTRIBUTIONS, SUBFLOW_DISTRIBUTIONS,
 };
-use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, SUBFLOW_EVENTS};
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter, SUBFLOW_EVENTS};
 use mpwatch_model::metric::{CONNECTION, CONNECTION_INFO, Metric, SUBFLOW, SUBFLOW_INFO, Unit};
 use mpwatch_model::snapshot::Snapshot;
 
@@ -40,6 +40,8 @@ pub struct Totals {
     interfaces: BoundedSums<Option<Name>>,
     /// For each distribution by interface, the sums of its histograms. They select the same interfaces as the counters.
     interface_histograms: Vec<BoundedSums<Option<Name>>>,
+    /// For each counter of events by interface, its number and a count for each value of its label.
+    interface_events: Vec<(usize, BoundedSums<Option<Name>>)>,
     groups: Groups,
     paths: Interfaces,
     largest_connections: LargestFlows<ConnectionId, Connection>,
@@ -63,6 +65,9 @@ impl Totals {
             host: counters(CONNECTION).map(|row| initial(row.unit)).collect(),
             interfaces: BoundedSums::new(limits),
             interface_histograms: INTERFACE_DISTRIBUTIONS.iter().map(|_| BoundedSums::new(limits)).collect(),
+            interface_events: events_by_interface()
+                .map(|(number, _)| (number, BoundedSums::new(limits)))
+                .collect(),
             groups: Groups::default(),
             paths: Interfaces::default(),
             largest_connections: LargestFlows::new(top_flows, CONNECTION, &CONNECTION_INFO),
@@ -97,6 +102,13 @@ impl Totals {
                 let key = (connection.id, subflow.id);
                 let (_, increase) = self.subflows.update(place, subflow, subflow.created_at.is_some());
                 charge(&mut self.interfaces, [subflow.interface, subflow.incoming_interface], increase);
+                for (number, sums) in &mut self.interface_events {
+                    for (_, place) in increase.events.iter().filter(|(event, _)| event == number) {
+                        let mut values = vec![None; *place];
+                        values.push(Some(1.0));
+                        sums.add(subflow.interface, &Increase { values, ..Increase::default() });
+                    }
+                }
                 let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
                 let rows = INTERFACE_DISTRIBUTIONS.iter().zip(&mut self.interface_histograms);
                 for ((row, sums), value) in rows.zip(observed) {
@@ -170,6 +182,7 @@ impl Totals {
             interfaces: self.interfaces.labelled(|name| name.map(label)),
             interface_gauges: self.interface_gauges(),
             interface_histograms: self.interface_histograms(),
+            interface_events: self.interface_events(),
             connection_events: self.connections.event_counts.clone(),
             subflow_events: self.subflows.event_counts.clone(),
             connection_histograms: self.connections.histograms.iter().map(LabelledValues::only).collect(),
@@ -197,6 +210,20 @@ impl Totals {
         self.interface_histograms.iter().map(labelled).collect()
     }
 
+    /// The counts of events by interface, from zero for each interface with series of its own.
+    fn interface_events(&self) -> Vec<Vec<LabelledValues>> {
+        let rows = events_by_interface().zip(&self.interface_events);
+        let labelled = rows.map(|((_, event), (_, sums))| {
+            let mut all = sums.labelled(|name| name.map(label));
+            for LabelledValues { values, .. } in &mut all {
+                values.resize(event.values.len(), None);
+                *values = values.iter().map(|count| count.or(Some(0.0))).collect();
+            }
+            all
+        });
+        labelled.collect()
+    }
+
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
     fn interface_gauges(&self) -> Vec<LabelledValues> {
         let others = self.paths.gauges_of_others(|name| self.interfaces.contains(&name));
@@ -208,6 +235,7 @@ impl Totals {
         let sizes = self.paths.sizes();
         self.interfaces.select(snapshot.at, &sizes);
         self.interface_histograms.iter_mut().for_each(|sums| sums.select(snapshot.at, &sizes));
+        self.interface_events.iter_mut().for_each(|(_, sums)| sums.select(snapshot.at, &sizes));
         self.groups.select(snapshot.at);
         if self.top_flows > 0 {
             self.select_largest(snapshot);
@@ -233,6 +261,11 @@ impl Totals {
     }
 }
 
+/// The counters of subflow events that are exported by interface, with their numbers.
+pub(super) fn events_by_interface() -> impl Iterator<Item = (usize, &'static EventCounter<Subflow>)> {
+    SUBFLOW_EVENTS.iter().enumerate().filter(|(_, event)| event.by_interface.is_some())
+}
+
 /// Adds received bytes to the sums of the incoming interface, and all other counters to the sums of the outgoing interface.
 fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], increase: &Increase) {
     if interfaces[0] == interfaces[1] {
@@ -242,6 +275,6 @@ fn charge(sums: &mut BoundedSums<Option<Name>>, interfaces: [Option<Name>; 2], i
         let is_charged = |metric: &Metric<Subflow>| metric.name.contains("received_bytes") == is_incoming;
         let values = counters(SUBFLOW).zip(&increase.values);
         let values = values.map(|(metric, value)| value.filter(|_| is_charged(metric))).collect();
-        sums.add(interface, &Increase { values, unchanged: increase.unchanged, observed: Vec::new() });
+        sums.add(interface, &Increase { values, unchanged: increase.unchanged, ..Increase::default() });
     }
 }

@@ -31,6 +31,8 @@ pub struct MetricValues {
     pub(super) interface_gauges: Vec<LabelledValues>,
     /// For each distribution, the sums of the histogram of each interface.
     pub(super) interface_histograms: Vec<Vec<LabelledValues>>,
+    /// For each counter of events by interface, a count for each interface and value of its label.
+    pub(super) interface_events: Vec<Vec<LabelledValues>>,
     pub(super) cgroups: Vec<LabelledValues>,
     /// Sums of connections by the namespace of their pods. Empty: no pod is known.
     pub(super) pod_namespaces: Vec<LabelledValues>,
@@ -60,6 +62,8 @@ pub(super) struct Increase {
     pub(super) unchanged: bool,
     /// One value for each distribution. `None`: no new observation.
     pub(super) observed: Vec<Option<f64>>,
+    /// The events that happened: number of the event counter, and place of the label value.
+    pub(super) events: Vec<(usize, usize)>,
 }
 
 pub(super) fn counters<T>(table: &'static [Metric<T>]) -> impl Iterator<Item = &'static Metric<T>> {

@@ -17,6 +17,8 @@ pub struct EventCounter<T: 'static> {
     pub values: &'static [&'static str],
     /// The kind of event that happened. `None`: the event has not happened, or its kind is unknown.
     pub kind: fn(&T) -> Option<&'static str>,
+    /// Full name of the same counter by interface. `None`: it is not exported by interface.
+    pub by_interface: Option<&'static str>,
 }
 
 const ROLES: &[&str] = &["client", "server", "unknown"];
@@ -39,12 +41,27 @@ fn join(subflow: &Subflow) -> Option<&'static str> {
     reason().map(|reason| JOINS.iter().find(|known| **known == reason).copied().unwrap_or("other"))
 }
 
-/// Declares tables of event counters: name, label, values of the label, help, and the kind of event.
+/// The only name of a list. `None`: it is empty.
+const fn only(names: &[&'static str]) -> Option<&'static str> {
+    match names {
+        [name] => Some(*name),
+        _ => None,
+    }
+}
+
+/// Declares tables of event counters: name, label, values of the label, help, the kind of event, and the name of the counter by interface.
 macro_rules! events {
-    ($($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $label:literal $values:expr, $help:literal $kind:expr;)* })*) => {
+    ($($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $label:literal $values:expr, $help:literal $kind:expr $(, $interface:literal)?;)* })*) => {
         $($(#[$doc])*
         pub static $table: &[EventCounter<$subject>] =
-            &[$(EventCounter { name: $name, help: $help, label: $label, values: $values, kind: $kind }),*];)*
+            &[$(EventCounter {
+                name: $name,
+                help: $help,
+                label: $label,
+                values: $values,
+                kind: $kind,
+                by_interface: only(&[$($interface)?]),
+            }),*];)*
     };
 }
 
@@ -59,6 +76,6 @@ events! {
     SUBFLOW_EVENTS: Subflow {
         "mpwatch_host_subflows_opened_total" "kind" &["initial", "join"], "Subflows whose SYN was traced." |s| s.created_at.map(|_| if s.initial { "initial" } else { "join" });
         "mpwatch_host_subflows_closed_total" "reason" CloseReason::WORDS, "Subflows that ended." |s| s.closed.map(|closed| closed.reason.as_str());
-        "mpwatch_host_joins_total" "result" JOINS, "Joins (MP_JOIN) whose SYN was traced, by their outcome. Only established joins are paths." join;
+        "mpwatch_host_joins_total" "result" JOINS, "Joins (MP_JOIN) whose SYN was traced, by their outcome. Only established joins are paths." join, "mpwatch_interface_joins_total";
     }
 }

@@ -159,6 +159,16 @@ pub(in crate::dashboards) const PATHS: Dashboard = Dashboard {
                         ),
                     ],
                 ),
+                panel(
+                    "Joins by interface",
+                    Stack,
+                    "cps",
+                    "Joins (MP_JOIN) per second, by interface and outcome. Only established joins are paths.",
+                    &[(
+                        "sum by (interface, result) (rate(mpwatch_interface_joins_total{$m}[$r]))",
+                        "{{interface}} {{result}}",
+                    )],
+                ),
             ],
         ),
         (
