@@ -21,6 +21,7 @@ const INTRODUCTION: &str = "\
 | Why has it only one subflow? | `mpwatch why ID`; then on the server `mpwatch why CLIENT` |
 | Are endpoints, limits, routes and addresses right, without traffic? | `mpwatch doctor --paths SERVER` |
 | Which programs listen, with MPTCP or TCP? | `mpwatch doctor --paths` |
+| How many clients of each program got MPTCP? | the metric `mpwatch_listener_accepted_connections_total` (plain TCP: with `--tcp`) |
 | Which subflows exist, and what does each carry? | `mpwatch show ID` |
 | Which addresses were announced or removed, which joins failed? | `mpwatch show ID` (timeline) |
 | Which counters of the kernel show it? | `mpwatch why --json` (evidence) |

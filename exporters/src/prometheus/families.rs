@@ -14,6 +14,7 @@ use mpwatch_model::metric::{
 };
 use mpwatch_model::snapshot::Snapshot;
 
+use super::groups::event_by_listener;
 use super::interfaces::{GAUGES, Gauge};
 use super::samples::Samples;
 use super::totals::events_by_interface;
@@ -79,6 +80,8 @@ pub fn sections() -> Vec<Section> {
             .chain(distributions(SUBFLOW_DISTRIBUTIONS, &["le"], |values| &values.subflow_histograms));
     let events = events(CONNECTION_EVENTS, |values| &values.connection_events)
         .chain(events(SUBFLOW_EVENTS, |values| &values.subflow_events));
+    let listeners = event_by_listener()
+        .map(|(_, row)| events_apart(row, "listener", |values| values.listener_events.clone()));
     let connections = flows(CONNECTION, &CONNECTION_INFO, &["connection"], |values| &values.connections);
     let subflows = flows(SUBFLOW, &SUBFLOW_INFO, &["connection", "subflow"], |values| &values.subflows);
     vec![
@@ -96,6 +99,7 @@ pub fn sections() -> Vec<Section> {
             "the connections of the pods in a namespace",
             |values| &values.pod_namespaces,
         ),
+        section("By listener (program and port)", listeners),
         section("Histograms over all connections and subflows", distributions),
         section("Events of all connections and subflows", events),
         section("The daemon", daemon()),
@@ -178,23 +182,10 @@ fn by_interface() -> Section {
     section
         .families
         .extend(distributions(INTERFACE_DISTRIBUTIONS, labels, |values| &values.interface_histograms));
-    let events = events_by_interface().enumerate().filter_map(|(index, (_, row))| {
-        let labels = ["interface", row.label];
-        Some(family(
-            row.by_interface?,
-            row.help,
-            (Kind::Counter, Unit::Count),
-            &labels,
-            move |scrape, samples| {
-                for LabelledValues { labels, values } in
-                    scrape.values.interface_events.get(index).into_iter().flatten()
-                {
-                    for (value, count) in row.values.iter().zip(values.iter().flatten()) {
-                        samples.add(&[labels.first().map_or("", String::as_str), value], *count);
-                    }
-                }
-            },
-        ))
+    let events = events_by_interface().enumerate().map(|(index, (_, row))| {
+        let counts =
+            move |values: &MetricValues| values.interface_events.get(index).cloned().unwrap_or_default();
+        events_apart(row, "interface", counts)
     });
     section.families.extend(events);
     section
@@ -222,6 +213,23 @@ fn events<T>(
             let counts = counts(scrape.values).get(index).into_iter().flatten();
             row.values.iter().zip(counts).for_each(|(value, count)| samples.add(&[value], *count as f64));
         })
+    })
+}
+
+/// The counter of an event by interface or listener (`label`), from zero for each of them.
+fn events_apart<T>(
+    row: &'static EventCounter<T>,
+    label: &'static str,
+    counts: impl Fn(&MetricValues) -> Vec<LabelledValues> + 'static,
+) -> Family {
+    let (name, kind) = (row.apart.unwrap_or(row.name), (Kind::Counter, Unit::Count));
+    family(name, row.help, kind, &[label, row.label], move |scrape, samples| {
+        for LabelledValues { labels, values } in counts(scrape.values) {
+            for (place, value) in row.values.iter().enumerate() {
+                let count = values.get(place).copied().flatten().unwrap_or(0.0);
+                samples.add(&[labels.first().map_or("", String::as_str), value], count);
+            }
+        }
     })
 }
 

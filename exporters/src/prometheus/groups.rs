@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sums of connections by peer, control group and namespace of pods. Label values whose connections carry the most payload have
-//! series of their own.
+//! Sums of connections by peer, control group and namespace of pods, and accepted connections by listener. Label values whose connections carry
+//! the most payload have series of their own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
@@ -9,11 +9,13 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use mpwatch_model::capacity::shrink_map;
 use mpwatch_model::flow::connection::Connection;
+use mpwatch_model::kernel::lifecycle::Role;
+use mpwatch_model::metric::event_counter::{CONNECTION_EVENTS, EventCounter};
 
 use super::bounded::{BoundedSums, Limits};
-use super::values::{Increase, MetricValues};
+use super::values::{Increase, MetricValues, UNKNOWN};
 
-/// Maximum number of peers, of control groups and of namespaces of pods with series of their own.
+/// Maximum number of peers, control groups, namespaces of pods and listeners with series of their own.
 const MAX_SERIES: usize = 100;
 
 /// A label value as a `Copy` type. `None`: unknown.
@@ -26,10 +28,10 @@ enum Label {
     Text(u64),
 }
 
-/// The peer, control group and namespace of pods of a connection, kept while it is idle.
+/// The peer, control group, namespace of pods and listener of a connection, kept while it is idle.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
-    keys: [Key; 3],
+    keys: [Key; 4],
     /// Payload in both directions, in bytes.
     pub(super) size: u64,
 }
@@ -69,8 +71,8 @@ impl BySize {
 
 #[derive(Default)]
 pub(super) struct Groups {
-    /// By peer, by control group and by namespace of pods.
-    all: [BySize; 3],
+    /// By peer, by control group, by namespace of pods, and by listener. The sums by listener are counts of accepted connections.
+    all: [BySize; 4],
     /// The texts of all keys in use.
     texts: HashMap<u64, String>,
 }
@@ -81,7 +83,8 @@ impl Groups {
         let peer = connection.remote.map(|remote| Label::Address(remote.ip()));
         let cgroup = self.key(connection.cgroup.as_deref());
         let pod_namespace = self.key(connection.pod.as_ref().map(|pod| pod.namespace.as_str()));
-        let group = Group { keys: [peer, cgroup, pod_namespace], size };
+        let listener = self.key(listener(connection).as_deref());
+        let group = Group { keys: [peer, cgroup, pod_namespace, listener], size };
         self.change(group, true);
         group
     }
@@ -108,7 +111,11 @@ impl Groups {
 
     /// Adds the increase of a connection to the sums of its groups.
     pub(super) fn add(&mut self, group: &Group, increase: &Increase) {
-        self.all.iter_mut().zip(group.keys).for_each(|(all, key)| all.sums.add(key, increase));
+        let [groups @ .., listeners] = &mut self.all;
+        groups.iter_mut().zip(group.keys).for_each(|(all, key)| all.sums.add(key, increase));
+        if let Some(counts) = event_by_listener().and_then(|(number, _)| increase.counts_of(number)) {
+            listeners.sums.add(group.keys[3], &counts);
+        }
     }
 
     /// Whether the latest selection added series.
@@ -122,12 +129,27 @@ impl Groups {
             Label::Address(address) => Some(address.to_string()),
             Label::Text(digest) => self.texts.get(&digest).cloned(),
         };
-        let [peers, cgroups, pods] = self.all.each_ref().map(|all| &all.sums);
+        let [peers, cgroups, pods, listeners] = self.all.each_ref().map(|all| &all.sums);
         (values.peers, values.cgroups) = (peers.labelled(text), cgroups.labelled(text));
         // There are no series until a pod is known.
         if pods.merged > 0 || pods.iter().any(|(key, _)| key.is_some()) {
             values.pod_namespaces = pods.labelled(text);
         }
-        values.merged += peers.merged + cgroups.merged + pods.merged;
+        values.listener_events = listeners.labelled(text);
+        // Connections that this host opened have no listener.
+        values.listener_events.retain(|sums| sums.labels != [UNKNOWN]);
+        values.merged += peers.merged + cgroups.merged + pods.merged + listeners.merged;
     }
+}
+
+/// The counter of connection events that is exported by listener, and its number.
+pub(super) fn event_by_listener() -> Option<(usize, &'static EventCounter<Connection>)> {
+    CONNECTION_EVENTS.iter().enumerate().find(|(_, event)| event.apart.is_some())
+}
+
+/// The listener that accepted a connection: its program and port. `None`: this host opened the connection.
+fn listener(connection: &Connection) -> Option<String> {
+    let port = connection.local.filter(|_| connection.role == Some(Role::Server))?.port();
+    let program = connection.process.as_ref().map_or_else(Default::default, |process| process.comm.text());
+    Some(format!("{program}:{port}"))
 }

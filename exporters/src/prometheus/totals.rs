@@ -103,10 +103,8 @@ impl Totals {
                 let (_, increase) = self.subflows.update(place, subflow, subflow.created_at.is_some());
                 charge(&mut self.interfaces, [subflow.interface, subflow.incoming_interface], increase);
                 for (number, sums) in &mut self.interface_events {
-                    for (_, place) in increase.events.iter().filter(|(event, _)| event == number) {
-                        let mut values = vec![None; *place];
-                        values.push(Some(1.0));
-                        sums.add(subflow.interface, &Increase { values, ..Increase::default() });
+                    if let Some(counts) = increase.counts_of(*number) {
+                        sums.add(subflow.interface, &counts);
                     }
                 }
                 let observed = increase.observed.iter().skip(SUBFLOW_DISTRIBUTIONS.len());
@@ -210,18 +208,8 @@ impl Totals {
         self.interface_histograms.iter().map(labelled).collect()
     }
 
-    /// The counts of events by interface, from zero for each interface with series of its own.
     fn interface_events(&self) -> Vec<Vec<LabelledValues>> {
-        let rows = events_by_interface().zip(&self.interface_events);
-        let labelled = rows.map(|((_, event), (_, sums))| {
-            let mut all = sums.labelled(|name| name.map(label));
-            for LabelledValues { values, .. } in &mut all {
-                values.resize(event.values.len(), None);
-                *values = values.iter().map(|count| count.or(Some(0.0))).collect();
-            }
-            all
-        });
-        labelled.collect()
+        self.interface_events.iter().map(|(_, sums)| sums.labelled(|name| name.map(label))).collect()
     }
 
     /// Gauges of all interfaces with series of their own, even if they have no open subflows.
@@ -263,7 +251,7 @@ impl Totals {
 
 /// The counters of subflow events that are exported by interface, with their numbers.
 pub(super) fn events_by_interface() -> impl Iterator<Item = (usize, &'static EventCounter<Subflow>)> {
-    SUBFLOW_EVENTS.iter().enumerate().filter(|(_, event)| event.by_interface.is_some())
+    SUBFLOW_EVENTS.iter().enumerate().filter(|(_, event)| event.apart.is_some())
 }
 
 /// Adds received bytes to the sums of the incoming interface, and all other counters to the sums of the outgoing interface.

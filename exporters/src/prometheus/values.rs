@@ -33,6 +33,8 @@ pub struct MetricValues {
     pub(super) interface_histograms: Vec<Vec<LabelledValues>>,
     /// For each counter of events by interface, a count for each interface and value of its label.
     pub(super) interface_events: Vec<Vec<LabelledValues>>,
+    /// A count for each listener and value of the label of its event counter.
+    pub(super) listener_events: Vec<LabelledValues>,
     pub(super) cgroups: Vec<LabelledValues>,
     /// Sums of connections by the namespace of their pods. Empty: no pod is known.
     pub(super) pod_namespaces: Vec<LabelledValues>,
@@ -64,6 +66,16 @@ pub(super) struct Increase {
     pub(super) observed: Vec<Option<f64>>,
     /// The events that happened: number of the event counter, and place of the label value.
     pub(super) events: Vec<(usize, usize)>,
+}
+
+impl Increase {
+    /// A count for each value of the label of an event counter. `None`: the event did not happen.
+    pub(super) fn counts_of(&self, event: usize) -> Option<Self> {
+        let (_, place) = self.events.iter().find(|(number, _)| *number == event)?;
+        let mut values = vec![Some(0.0); *place];
+        values.push(Some(1.0));
+        Some(Self { values, ..Self::default() })
+    }
 }
 
 pub(super) fn counters<T>(table: &'static [Metric<T>]) -> impl Iterator<Item = &'static Metric<T>> {

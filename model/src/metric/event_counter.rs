@@ -3,7 +3,7 @@
 
 use crate::flow::connection::Connection;
 use crate::flow::subflow::Subflow;
-use crate::kernel::lifecycle::{CloseReason, FallbackReason, Role, TcpState};
+use crate::kernel::lifecycle::{CloseReason, FallbackReason, Protocol, Role, TcpState};
 
 /// An event that happens at most once to a connection or subflow.
 pub struct EventCounter<T: 'static> {
@@ -17,14 +17,26 @@ pub struct EventCounter<T: 'static> {
     pub values: &'static [&'static str],
     /// The kind of event that happened. `None`: the event has not happened, or its kind is unknown.
     pub kind: fn(&T) -> Option<&'static str>,
-    /// Full name of the same counter by interface. `None`: it is not exported by interface.
-    pub by_interface: Option<&'static str>,
+    /// Full name of the same counter by interface (subflows) or by listener (connections). `None`: there is none.
+    pub apart: Option<&'static str>,
 }
 
 const ROLES: &[&str] = &["client", "server", "unknown"];
 
 fn role(connection: &Connection) -> &'static str {
     connection.role.map_or("unknown", Role::as_str)
+}
+
+/// What a client got from a listener of this host. `None`: this host opened the connection, its opening was not traced, or the process is
+/// still unknown.
+fn accepted(connection: &Connection) -> Option<&'static str> {
+    let is_known = connection.process.is_some() || connection.closed_at.is_some();
+    (connection.role == Some(Role::Server) && connection.seen_open && is_known).then_some(())?;
+    Some(match (connection.protocol, connection.fallback) {
+        (Protocol::Tcp, _) => "tcp",
+        (Protocol::Mptcp, Some(_)) => "fell_back",
+        (Protocol::Mptcp, None) => "mptcp",
+    })
 }
 
 /// Outcomes of a join.
@@ -49,7 +61,7 @@ const fn only(names: &[&'static str]) -> Option<&'static str> {
     }
 }
 
-/// Declares tables of event counters: name, label, values of the label, help, the kind of event, and the name of the counter by interface.
+/// Declares tables of event counters: name, label, values of the label, help, the kind of event, and the name of the counter by interface or listener.
 macro_rules! events {
     ($($(#[$doc:meta])* $table:ident: $subject:ty { $($name:literal $label:literal $values:expr, $help:literal $kind:expr $(, $interface:literal)?;)* })*) => {
         $($(#[$doc])*
@@ -60,7 +72,7 @@ macro_rules! events {
                 label: $label,
                 values: $values,
                 kind: $kind,
-                by_interface: only(&[$($interface)?]),
+                apart: only(&[$($interface)?]),
             }),*];)*
     };
 }
@@ -70,6 +82,7 @@ events! {
     CONNECTION_EVENTS: Connection {
         "mpwatch_host_connections_opened_total" "role" ROLES, "Connections whose opening was traced." |c| c.seen_open.then(|| role(c));
         "mpwatch_host_connections_closed_total" "role" ROLES, "Connections that closed." |c| c.closed_at.map(|_| role(c));
+        "mpwatch_host_accepted_connections_total" "got" &["mptcp", "fell_back", "tcp"], "Connections that listeners of this host accepted, by the protocol that the client got; plain TCP only with `--tcp`." accepted, "mpwatch_listener_accepted_connections_total";
         "mpwatch_host_fallbacks_total" "reason" FallbackReason::WORDS, "Connections that fell back to plain TCP and whose opening was traced." |c| c.fallback.filter(|_| c.seen_open).map(|fallback| fallback.reason.as_str());
     }
     /// Events of subflows.

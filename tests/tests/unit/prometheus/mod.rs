@@ -11,15 +11,15 @@ use jiff::{SignedDuration, Timestamp};
 use mpwatch_exporters::prometheus::{Totals, expose, sections};
 use mpwatch_fixtures as fixture;
 use mpwatch_model::flow::connection::Connection;
-use mpwatch_model::flow::subflow::Closed;
 use mpwatch_model::host::energy::{OverlappingZone, SnapshotEnergy};
 use mpwatch_model::host::names::Pod;
 use mpwatch_model::kernel::endpoint::Name;
-use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::metric::service::{DaemonProcess, EliminationCounts, ExportState, Service, StoreState};
 use mpwatch_model::snapshot::Snapshot;
 use mpwatch_model::unit::{Bytes, Microjoules, Micros, Nanos};
 use mpwatch_tests::skip;
+
+mod events;
 
 /// Series by their name with labels, as scraped.
 type Series = BTreeMap<String, f64>;
@@ -255,30 +255,6 @@ fn a_failed_path_is_counted_by_interface_also_after_its_subflow_has_ended() {
     assert_eq!(counts(&gone, "path_failures_total"), [1.0, 0.0, 0.0]);
     assert_eq!(counts(&gone, "stale_subflows"), [0.0; 3]);
     assert_eq!(counts(&gone, "backup_subflows"), [0.0; 3]);
-}
-
-#[test]
-fn joins_are_counted_by_interface_and_result_once_each_and_sum_to_the_host() {
-    let mut scraped = Scraped::new(0);
-    let mut joins = || {
-        let mut connection = fixture::connection(9, 3);
-        let interface = connection.subflows[1].interface;
-        let refused = &mut connection.subflows[2];
-        refused.interface = interface;
-        (refused.handshake, refused.bytes_acked, refused.bytes_received) = (None, Bytes(0), Bytes(0));
-        refused.closed = Some(Closed { at: fixture::at(5_000_000), reason: CloseReason::Refused });
-        series(&scraped.tick(vec![connection]))
-    };
-    let of = |series: &Series, interface: &str, result: &str| {
-        let name = format!("mpwatch_interface_joins_total{{interface=\"{interface}\",result=\"{result}\"}}");
-        series.get(&name).copied()
-    };
-    let first = joins();
-    let results = ["refused", "established", "unanswered"];
-    assert_eq!(results.map(|result| of(&first, "eth2", result)), [Some(1.0), Some(1.0), Some(0.0)]);
-    let again = joins();
-    assert_eq!(of(&again, "eth2", "refused"), Some(1.0), "a join counts once");
-    assert_eq!(sum(&again, "mpwatch_interface_joins_total"), sum(&again, "mpwatch_host_joins_total"));
 }
 
 #[test]
