@@ -25,6 +25,8 @@ const SYN_TIMEOUT: SignedDuration = SignedDuration::from_secs(1);
 /// the connection down: the receiver buffers data of the other paths until the slow path has delivered its data, and the buffer fills.
 const SLOW_RTT: Micros = Micros(100_000);
 const SLOW_FACTOR: u64 = 5;
+/// Minimum number of RTT samples on which such a median rests. Data whose ACKs an outage delayed gives a few samples as long as the outage.
+const SLOW_SAMPLES: u64 = 20;
 
 /// Findings about the host: lost data and mapping errors.
 pub(super) fn of_host(report: &Report) -> Vec<Finding> {
@@ -177,7 +179,9 @@ fn outage(connection: &Connection) -> Option<Fact> {
 
 fn slow_path(connection: &Connection) -> Option<Fact> {
     let carries = |subflow: &Subflow| !subflow.backup && subflow.bytes_sent.0 + subflow.bytes_received.0 > 0;
-    let is_used = |subflow: &Subflow| carries(subflow) && !outage::has_failed(connection, subflow);
+    let is_used = |subflow: &Subflow| {
+        carries(subflow) && subflow.rtt_samples >= SLOW_SAMPLES && !outage::has_failed(connection, subflow)
+    };
     let used = connection.subflows.iter().zip(1..).filter(|(subflow, _)| is_used(subflow));
     let mut rtts: Vec<(Micros, usize)> =
         used.filter_map(|(subflow, number)| Some((subflow.rtt_p50?, number))).collect();
