@@ -61,6 +61,18 @@ pub fn all() -> Vec<Namespace> {
     found.into_values().collect()
 }
 
+/// The namespace with this name under `/run/netns`, `host` for the own one, or `net:[INODE]`.
+pub fn find(wanted: &str) -> Option<Namespace> {
+    // The own namespace is listed as `host`, even if it has a name.
+    let bound = DIRECTORIES.into_iter().find_map(|directory| inode(&Path::new(directory).join(wanted)).ok());
+    let is_wanted = |found: &Namespace| {
+        found.name.as_deref() == Some(wanted)
+            || bound == Some(found.inode)
+            || format!("net:[{}]", found.inode) == wanted
+    };
+    all().into_iter().find(is_wanted)
+}
+
 /// Name of the namespace that is bound to a file: the name of the file, or its path if the file is called [`OWN_NAME`].
 pub fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();

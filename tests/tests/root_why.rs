@@ -150,6 +150,10 @@ static BROKEN: &[Broken] = &[
     ("join-unanswered", Client, Found, BY_CLIENT, MPTCP, |lab| {
         nft(lab, "ip saddr 10.2.1.2 tcp flags syn drop");
     }),
+    ("join-unreachable", Client, Found, BY_CLIENT, MPTCP, |lab| {
+        ip(lab.server(), &[&format!("link set dev {} arp off", lab.path(1).unwrap().server_interface())]);
+        ip(lab.client(), &[&format!("neighbour flush dev {}", device(lab))]);
+    }),
     ("join-reset", Client, Found, BY_CLIENT, MPTCP, |lab| {
         let chain =
             "add table ip f; add chain ip f c { type filter hook input priority 0; }; add rule ip f c";

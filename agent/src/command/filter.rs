@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--netns` and `--filter` select the connections that a command shows.
 
-use mpwatch_ebpf::namespace::{self, Namespace};
+use mpwatch_ebpf::namespace;
 use mpwatch_engine::tracker::Selection;
 use mpwatch_model::flow::connection::Connection;
 use mpwatch_model::snapshot::{Report, Snapshot};
 
 use crate::cli::FilterOptions;
 use crate::error::Failure;
+use crate::why::no_namespace;
 
 impl FilterOptions {
     pub(super) fn selects(&self, connection: &Connection) -> bool {
@@ -43,17 +44,15 @@ impl FilterOptions {
         report.with(connections)
     }
 
-    /// Fails if no namespace of this machine has the name in `--netns`.
+    /// Fails if no namespace of this machine has the name in `--netns`, or if mpwatch calls it by another name.
     pub(super) fn ensure_namespace(&self) -> Result<(), Failure> {
         let Some(wanted) = &self.netns else { return Ok(()) };
-        let is_wanted = |found: &Namespace| {
-            found.name.as_ref() == Some(wanted) || format!("net:[{}]", found.inode) == *wanted
-        };
-        if namespace::all().iter().any(is_wanted) {
-            return Ok(());
+        let Some(found) = namespace::find(wanted) else { return Err(no_namespace(wanted)) };
+        match found.name {
+            Some(name) if name != *wanted && !wanted.starts_with("net:[") => Err(Failure::usage(format!(
+                "`{wanted}` is the network namespace of mpwatch itself; write `--netns {name}`"
+            ))),
+            _ => Ok(()),
         }
-        Err(Failure::usage(format!(
-            "there is no network namespace `{wanted}`; `ip netns` lists the named ones"
-        )))
     }
 }

@@ -235,7 +235,7 @@ impl Live {
         for name in self.notes.names.resolve() {
             sink(&name)?;
         }
-        for explanation in self.notes.questions.answer() {
+        for explanation in self.notes.questions.answer(self.has_ended) {
             sink(&KernelEvent::Explanation(explanation))?;
         }
         if let Some(boot_epoch_ns) = clock::calendar_change(self.boot_epoch_ns, clock::boot_epoch_ns()) {

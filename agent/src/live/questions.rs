@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mpwatch_ebpf::namespace::{self, Namespace};
 use mpwatch_engine::why::{Question, cause_of};
@@ -15,8 +15,13 @@ use crate::why;
 const MAX_WAITING: usize = 20_000;
 /// Maximum number of peers whose connections are answered at a tick.
 const MAX_PEERS: usize = 256;
-/// An answer is followed by a pause of this many times its duration, so that answers take at most 1 % of a CPU.
+/// Answers are given for this long at a tick, and for longer at the last one. The namespace that is then being read is still finished.
+const MAX_TIME: Duration = Duration::from_millis(10);
+const MAX_TIME_AT_END: Duration = Duration::from_secs(1);
+/// Answers are followed by a pause of this many times their duration, so that they take at most 1 % of a CPU.
 const PAUSE_FACTOR: u32 = 100;
+/// Longest pause. On a busy machine most of the duration is waiting.
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Connections that wait for their answers.
 #[derive(Default)]
@@ -37,16 +42,23 @@ impl Questions {
         self.waiting.extend(questions);
     }
 
-    /// Answers for connections of one namespace, if no pause is due. There is no answer without the right to enter the namespace.
-    pub(crate) fn answer(&mut self) -> Vec<Explanation> {
+    /// Answers for connections, one namespace after the other, if no pause is due or at the end of the run (`is_last`). There is no answer without
+    /// the right to enter the namespace.
+    pub(crate) fn answer(&mut self, is_last: bool) -> Vec<Explanation> {
         let begin = Instant::now();
-        if self.not_before.is_some_and(|pause| begin < pause) {
+        let is_paused = self.not_before.is_some_and(|pause| begin < pause) && !is_last;
+        if is_paused || self.waiting.is_empty() {
             return Vec::new();
         }
-        let Some(inode) = self.waiting.front().map(|first| first.netns_inode) else { return Vec::new() };
-        let answers = self.find(inode).map(|here| self.explain(&here)).unwrap_or_default();
+        let max_time = if is_last { MAX_TIME_AT_END } else { MAX_TIME };
+        let mut answers = Vec::new();
+        while let Some(next) = self.waiting.front().filter(|_| begin.elapsed() < max_time) {
+            if let Some(here) = self.find(next.netns_inode) {
+                answers.extend(self.explain(&here));
+            }
+        }
         let took = begin.elapsed();
-        self.not_before = Some(begin + took + took.saturating_mul(PAUSE_FACTOR));
+        self.not_before = Some(begin + took + took.saturating_mul(PAUSE_FACTOR).min(MAX_PAUSE));
         answers
     }
 
@@ -104,8 +116,24 @@ mod tests {
         let connection = fixture::connection(1, 1);
         let mut questions = Questions::default();
         questions.add(vec![Question { netns_inode: 1, ..Question::new(&connection).unwrap() }; 3]);
-        assert_eq!((questions.answer(), questions.waiting.len()), (Vec::new(), 0));
+        assert_eq!((questions.answer(false), questions.waiting.len()), (Vec::new(), 0));
         assert_eq!(questions.free(), MAX_WAITING);
+    }
+
+    #[test]
+    fn a_pause_follows_answers_but_not_at_the_end_of_the_run() {
+        let connection = fixture::connection(1, 1);
+        let mut questions = Questions::default();
+        let removed = || vec![Question { netns_inode: 1, ..Question::new(&connection).unwrap() }];
+        questions.add(removed());
+        questions.answer(false);
+        assert!(questions.not_before.is_some_and(|pause| pause <= Instant::now() + MAX_PAUSE));
+        questions.not_before = Some(Instant::now() + MAX_PAUSE);
+        questions.add(removed());
+        questions.answer(false);
+        assert_eq!(questions.waiting.len(), 1, "not before the end of the pause");
+        questions.answer(true);
+        assert_eq!(questions.waiting.len(), 0);
     }
 
     #[test]

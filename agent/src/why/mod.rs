@@ -50,16 +50,14 @@ pub(crate) fn read(
         }
         return Ok(facts);
     };
-    let is_wanted = |found: &&namespace::Namespace| {
-        found.name.as_deref() == Some(wanted) || format!("net:[{}]", found.inode) == wanted
-    };
-    let Some(found) = all.iter().find(is_wanted) else {
-        bail!(Failure::usage(format!(
-            "there is no network namespace `{wanted}`; `ip netns` lists the named ones"
-        )));
-    };
+    let Some(found) = namespace::find(wanted) else { bail!(no_namespace(wanted)) };
     let failed = |error| unreadable(&format!("the network namespace `{wanted}`"), &error);
-    Ok(vec![read_namespace(found, peer, &programs).map_err(failed)?])
+    Ok(vec![read_namespace(&found, peer, &programs).map_err(failed)?])
+}
+
+/// The error of an unknown name in `--netns`.
+pub(crate) fn no_namespace(wanted: &str) -> Failure {
+    Failure::usage(format!("there is no network namespace `{wanted}`; `ip netns` lists the named ones"))
 }
 
 /// The error of a namespace whose facts cannot be read, with advice.
@@ -121,6 +119,11 @@ fn configuration(name: String) -> io::Result<Namespace> {
     for file in ["netstat", "snmp"] {
         here.counters.extend(counters(&fs::read_to_string(format!("/proc/thread-self/net/{file}"))?));
     }
+    // A kernel without IPv6 lacks the file, which has one counter per line.
+    let icmp6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+    let icmp6 = icmp6.lines().filter_map(|line| line.trim_end().split_once(char::is_whitespace));
+    here.counters
+        .extend(icmp6.filter_map(|(name, value)| Some((name.to_owned(), value.trim_start().parse().ok()?))));
     here.interfaces = interfaces::read()?;
     if !here.sysctls.is_empty() {
         here.limits = Some(path_manager::limits()?);

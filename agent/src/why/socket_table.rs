@@ -194,6 +194,7 @@ fn connections(
             retransmissions: first.map_or(0, |first| first.field(TOTAL_RETRANS)),
             subflows,
             program: programs.0.get(&socket.inode).cloned(),
+            failed_join: None,
         }
     };
     let mut by_token: HashMap<u32, Vec<&Socket>> = HashMap::new();

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
+use mpwatch_model::kernel::lifecycle::{CarriedBy, CloseReason, Role, TcpState};
 use mpwatch_model::why::answer::Certainty;
 use mpwatch_model::why::facts::{Connection, Endpoint, Interface, Namespace, Route, Subflow};
 
@@ -192,6 +192,11 @@ impl<'a> Case<'a> {
     /// Counters as evidence.
     pub(super) fn counters(&self, names: &[&str]) -> Vec<String> {
         names.iter().map(|name| format!("{name} {}", self.here.counter(name))).collect()
+    }
+
+    /// Why the latest failed join of the connection ended. `None`: none failed, or the connection is not traced.
+    pub(super) fn failed_join(&self) -> Option<CloseReason> {
+        self.connection.and_then(|connection| connection.failed_join)
     }
 
     /// Whether the kernel waits for the answer to a join, and has retransmitted the SYN.

@@ -62,8 +62,9 @@ pub fn cause_of(here: &Namespace, question: &Question) -> Option<Cause> {
 }
 
 /// Causes whose only evidence may be failed joins of other connections.
-const NEED_JOIN: [&str; 7] = [
+const NEED_JOIN: [&str; 8] = [
     "reverse-path-filter",
+    "join-unreachable",
     "join-unanswered",
     "join-refused",
     "join-reset",

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use mpwatch_model::kernel::lifecycle::CloseReason;
 use mpwatch_model::metric::count;
 use mpwatch_model::why::facts::{Endpoint, Subflow};
 
@@ -13,14 +14,36 @@ use super::case::{Case, Found};
 fn joins_failed(case: &Case<'_>) -> bool {
     let is_asked = case.client_lacks_path() && !case.is_new();
     // Kernels before 6.12 do not count joins.
-    let has_tried = case.counter("MPJoinSynTx") > 0 || case.pending_join().is_some();
+    let has_tried =
+        case.counter("MPJoinSynTx") > 0 || case.pending_join().is_some() || case.failed_join().is_some();
     is_asked && has_tried && case.pending_join() != Some(false)
+}
+
+/// Whether a join of the connection ended for this reason, if it was traced; else what the counters of the namespace suggest.
+fn has_ended(case: &Case<'_>, reason: CloseReason, suggested: bool) -> bool {
+    case.failed_join().map_or(suggested, |end| end == reason)
 }
 
 /// Whether a SYN of a join got no answer at all.
 fn is_unanswered(case: &Case<'_>) -> bool {
     let is_over = case.here.counter("TcpExtTCPSynRetrans") > 0 && case.counter("MPJoinSynAckRx") == 0;
-    case.pending_join() == Some(true) || is_over
+    case.pending_join() == Some(true) || has_ended(case, CloseReason::Unanswered, is_over)
+}
+
+/// Messages of ICMP about unreachable hosts. If ARP or neighbour discovery get no answer, this host sends one to itself.
+const UNREACHABLE: [[&str; 2]; 2] =
+    [["IcmpInDestUnreachs", "IcmpOutDestUnreachs"], ["Icmp6InDestUnreachs", "Icmp6OutDestUnreachs"]];
+
+pub(super) fn join_unreachable(case: &Case<'_>) -> Option<Found> {
+    let count = |name: &str| case.here.counter(name);
+    let to_itself = UNREACHABLE.iter().find(|family| family.iter().all(|name| count(name) > 0));
+    let is_suggested =
+        to_itself.is_some() && count("TcpAttemptFails") > 0 && case.counter("MPJoinSynAckRx") == 0;
+    let is_cause =
+        has_ended(case, CloseReason::HostUnreachable, is_suggested) && case.pending_join().is_none();
+    let mut evidence = vec!["MPTcpExtMPJoinSynTx", "TcpAttemptFails"];
+    evidence.extend(to_itself.into_iter().flatten());
+    join_failed(case, is_cause, &evidence)
 }
 
 pub(super) fn reverse_path_filter(case: &Case<'_>) -> Option<Found> {
@@ -85,7 +108,11 @@ pub(super) fn join_unanswered(case: &Case<'_>) -> Option<Found> {
 /// A failed join that the counters `evidence` explain.
 fn join_failed(case: &Case<'_>, is_cause: bool, evidence: &[&str]) -> Option<Found> {
     let peer = case.peer.filter(|_| joins_failed(case) && is_cause)?;
-    Some(Found::likely(case.counters(evidence)).with("peer", peer))
+    let found = Found::likely(case.counters(evidence)).with("peer", peer);
+    Some(match case.failed_join() {
+        Some(end) => Found { evidence: vec![format!("the join ended: {}", end.description())], ..found },
+        None => found,
+    })
 }
 
 pub(super) fn join_hmac(case: &Case<'_>) -> Option<Found> {
@@ -100,7 +127,7 @@ pub(super) fn join_refused(case: &Case<'_>) -> Option<Found> {
         && case.counter("MPRstTx") > 0;
     join_failed(
         case,
-        is_cause && case.pending_join().is_none(),
+        is_cause && has_ended(case, CloseReason::Refused, true) && case.pending_join().is_none(),
         &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "MPTcpExtMPRstTx"],
     )
 }
@@ -111,19 +138,22 @@ fn has_no_join_answer(case: &Case<'_>) -> bool {
 }
 
 pub(super) fn join_reset(case: &Case<'_>) -> Option<Found> {
-    let is_cause = has_no_join_answer(case) && case.here.counter("TcpAttemptFails") > 0;
+    let is_suggested = has_no_join_answer(case) && case.here.counter("TcpAttemptFails") > 0;
+    let is_cause = case.counter("MPJoinSynAckRx") == 0 && has_ended(case, CloseReason::Refused, is_suggested);
     join_failed(case, is_cause, &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "TcpAttemptFails"])
 }
 
 pub(super) fn join_option_removed(case: &Case<'_>) -> Option<Found> {
     let is_reset = case.here.counter("TcpAttemptFails") > 0;
-    let is_cause = has_no_join_answer(case) && !is_reset && case.counter("MPRstTx") > 0;
+    let is_suggested = has_no_join_answer(case) && !is_reset && case.counter("MPRstTx") > 0;
+    let is_cause = has_ended(case, CloseReason::OptionRemoved, is_suggested);
     join_failed(case, is_cause, &["MPTcpExtMPJoinSynTx", "MPTcpExtMPJoinSynAckRx", "MPTcpExtMPRstTx"])
 }
 
 pub(super) fn join_not_sent(case: &Case<'_>) -> Option<Found> {
     const ERRORS: [&str; 3] =
         ["MPTcpExtMPJoinSynTxCreatSkErr", "MPTcpExtMPJoinSynTxBindErr", "MPTcpExtMPJoinSynTxConnectErr"];
-    let is_cause = ERRORS.iter().any(|name| case.here.counter(name) > 0);
+    let is_cause =
+        has_ended(case, CloseReason::NotSent, ERRORS.iter().any(|name| case.here.counter(name) > 0));
     (case.client_lacks_path() && !case.is_new() && is_cause).then(|| Found::likely(case.counters(&ERRORS)))
 }

@@ -141,6 +141,9 @@ pub static CAUSES: &[Row] = rows! {
     "join-not-sent", Network, network::join_not_sent,
         "the kernel could not send the SYN of a join: there is no route, or the address or port is not available"
         => "check the route of the endpoint: ip route get PEER from ADDRESS";
+    "join-unreachable", Network, network::join_unreachable,
+        "the join to {peer} found its host unreachable: the next hop does not answer ARP or neighbour discovery, a router has no route, or a firewall rejects it by ICMP"
+        => "check the next hop of the endpoint (`ip route get PEER from ADDRESS`, `ip neigh`), then run `mpwatch why` at the peer";
     "join-unanswered", Network, network::join_unanswered,
         "SYNs with MP_JOIN from {from} to {peer} are not answered: a firewall drops them, a route is missing on the way, or the reverse path filter of the peer drops them"
         => "run `mpwatch why` at the peer, then check the firewalls on this path";
@@ -148,7 +151,7 @@ pub static CAUSES: &[Row] = rows! {
         "{peer} answered the join, but did not accept the subflow because its limit is 0 or reached; or this host reset the subflow later (`mpwatch show` has its end)",
         Peer "ip mptcp limits set subflows 8";
     "join-reset", Network, network::join_reset,
-        "the join to {peer} was answered with a reset: a firewall rejects it, or it reached a server that does not know the connection"
+        "the join to {peer} was answered with a reset or an ICMP error: a firewall rejects it, or it reached a server that does not know the connection"
         => "run `mpwatch why` at the peer, then check firewalls and load balancers on this path";
     "join-option-removed", Network, network::join_option_removed,
         "the join to {peer} was answered without MP_JOIN: a device on this path removed the option"

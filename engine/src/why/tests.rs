@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use mpwatch_fixtures as fixture;
 use mpwatch_model::id::Token;
-use mpwatch_model::kernel::lifecycle::{CarriedBy, Role, TcpState};
+use mpwatch_model::kernel::lifecycle::{CarriedBy, CloseReason, Role, TcpState};
 use mpwatch_model::why::answer::{Answer, Cause};
 use mpwatch_model::why::facts::{
     Connection, Endpoint, Interface, Limits, Listener, Namespace, NextHop, Route, Subflow,
@@ -66,6 +66,7 @@ fn connection(role: Role) -> Connection {
         retransmissions: 0,
         subflows: vec![subflow],
         program: None,
+        failed_join: None,
     }
 }
 
@@ -99,6 +100,13 @@ fn failed_joins_are_explained_by_counters() {
     let hmac = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPJoinSynAckHMacFailure", 1), ("MPRstTx", 1)];
     assert_eq!(after(&hmac), ["join-hmac"]);
     assert_eq!(after(&[("MPJoinSynTx", 1), ("MPJoinSynTxBindErr", 1)]), ["join-not-sent"]);
+    let mut unreachable = counting(host(), &[("MPJoinSynTx", 1)]);
+    for name in ["TcpAttemptFails", "Icmp6InDestUnreachs"] {
+        unreachable.counters.insert(name.to_owned(), 1);
+    }
+    assert_eq!(ids(&unreachable, Some(&client)), ["join-reset"], "another host answered");
+    unreachable.counters.insert("Icmp6OutDestUnreachs".to_owned(), 1);
+    assert_eq!(ids(&unreachable, Some(&client)), ["join-unreachable", "join-reset"]);
     let lost = [("MPJoinSynTx", 1), ("MPJoinSynAckRx", 1), ("MPRstRx", 1)];
     assert_eq!(after(&lost), Vec::<String>::new(), "the peer reset a subflow that had joined");
     assert_eq!(after(&[("MPJoinSynTx", 1)]), Vec::<String>::new(), "the counters do not show the cause");
@@ -315,4 +323,24 @@ fn failed_joins_of_other_connections_are_no_cause_of_a_traced_connection() {
     assert_eq!(cause_of(&here, &question), None);
     let cause = cause_of(&here, &Question { has_join: true, ..question }).unwrap();
     assert_eq!(cause.id, "join-without-connection");
+}
+
+/// The counters of the namespace suggest another cause, because other connections raised them.
+#[test]
+fn the_end_of_a_traced_join_decides_on_its_cause() {
+    let counted = [("MPJoinSynTx", 9), ("MPRstTx", 1)];
+    let mut here = counting(host(), &counted);
+    for name in ["TcpAttemptFails", "TcpExtTCPSynRetrans", "IcmpInDestUnreachs", "IcmpOutDestUnreachs"] {
+        here.counters.insert(name.to_owned(), 3);
+    }
+    for (end, id) in [
+        (CloseReason::HostUnreachable, "join-unreachable"),
+        (CloseReason::Unanswered, "join-unanswered"),
+        (CloseReason::Refused, "join-reset"),
+        (CloseReason::OptionRemoved, "join-option-removed"),
+        (CloseReason::NotSent, "join-not-sent"),
+    ] {
+        let client = Connection { failed_join: Some(end), ..connection(Role::Client) };
+        assert_eq!(ids(&here, Some(&client)), [id], "{end:?}");
+    }
 }

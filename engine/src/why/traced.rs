@@ -4,7 +4,7 @@
 use mpwatch_model::flow::connection::Connection as Traced;
 use mpwatch_model::flow::subflow::Subflow as TracedSubflow;
 use mpwatch_model::id::ConnectionId;
-use mpwatch_model::kernel::lifecycle::{FallbackReason, Role};
+use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason, Role};
 use mpwatch_model::why::facts::{Connection, Subflow};
 
 /// A question about a traced connection.
@@ -53,7 +53,14 @@ fn facts(traced: &Traced) -> Option<Connection> {
         },
         subflows: open.map(subflow).collect(),
         program: traced.process.map(|process| process.comm.text().into_owned()),
+        failed_join: failed_join(traced),
     })
+}
+
+fn failed_join(traced: &Traced) -> Option<CloseReason> {
+    let joins = traced.subflows.iter().filter(|subflow| !subflow.initial);
+    let ends = joins.filter_map(|join| join.closed).filter(|end| end.reason.is_failed_handshake());
+    ends.max_by_key(|end| end.at).map(|end| end.reason)
 }
 
 fn subflow(traced: &TracedSubflow) -> Subflow {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::id::Token;
-use crate::kernel::lifecycle::{CarriedBy, Role, TcpState};
+use crate::kernel::lifecycle::{CarriedBy, CloseReason, Role, TcpState};
 
 /// Facts about a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,6 +161,8 @@ pub struct Connection {
     pub subflows: Vec<Subflow>,
     /// Name of the process that has the socket. `None`: unknown.
     pub program: Option<String>,
+    /// Why its latest failed join ended. `None`: no join failed, or the connection is not traced.
+    pub failed_join: Option<CloseReason>,
 }
 
 impl Connection {
