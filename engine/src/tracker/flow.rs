@@ -269,9 +269,10 @@ impl Flow {
         let (now, interval) = (ticks.now, ticks.suspensions.awake(ticks.previous, ticks.now));
         self.cpu.divide(&mut self.subflows, self.opened.is_some());
         let waits = self.msk.as_ref().is_some_and(socket::waits_for_window);
+        let closed = self.closed_at();
         for index in 0..self.subflows.len() {
             let had_ended = self.subflows[index].end.is_some();
-            if self.subflows[index].on_tick(now, interval, waits) {
+            if self.subflows[index].on_tick(now, interval, waits, closed) {
                 lost.vanished += 1;
                 if !had_ended {
                     self.report_end(index);

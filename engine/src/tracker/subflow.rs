@@ -33,6 +33,8 @@ pub(super) struct SubflowState {
     /// The kernel's clocks at the last tick, and the same with the times in which the connection's receive window was closed.
     clocks: BusyTimes,
     busy_at_tick: BusyTimes,
+    /// The connection has closed: what its subflows still wait for does not count.
+    is_busy_final: bool,
     /// The subflow's part of the CPU time spent on the connection but on no particular subflow.
     pub(super) cpu_share: CpuTimes,
     /// Estimated CPU time, if the ledger is sampled.
@@ -58,6 +60,7 @@ impl SubflowState {
             busy_before: busy_until(record, record.at).filter(|_| !record.seen_open).unwrap_or_default(),
             clocks: BusyTimes::default(),
             busy_at_tick: BusyTimes::default(),
+            is_busy_final: false,
             cpu_share: CpuTimes::default(),
             estimate: FlowEstimate::default(),
             cpu_charged: Nanos(0),
@@ -104,8 +107,14 @@ impl SubflowState {
         self.record.last || self.seen.has_vanished()
     }
 
-    /// Ends a tick. `waits`: MPTCP data waits for the peer's receive window. Returns whether the subflow has just vanished without a final record.
-    pub(super) fn on_tick(&mut self, now: Nanos, interval: Nanos, waits: bool) -> bool {
+    /// Ends a tick. `waits`: MPTCP data waits for the peer's receive window. `closed`: when the connection closed. Returns whether the subflow has just vanished without a final record.
+    pub(super) fn on_tick(
+        &mut self,
+        now: Nanos,
+        interval: Nanos,
+        waits: bool,
+        closed: Option<Nanos>,
+    ) -> bool {
         let (bytes_sent, bytes_received) = (self.record.tcp.bytes_sent, self.received());
         if let Some((sent, received)) = self.at_last_tick.filter(|_| interval.0 > 0) {
             self.send = Some(bytes_sent.since(sent).per(interval));
@@ -117,7 +126,10 @@ impl SubflowState {
         }
         let (totals, life) = (self.totals(), self.life(now));
         self.observation.on_tick(totals, life, now, interval);
-        self.count_busy(now, interval.min(self.lifetime(now)), waits && self.is_open_path());
+        let until = closed.unwrap_or(now);
+        self.count_busy(until, interval.min(self.lifetime(until)), waits && self.is_open_path());
+        // The final record of a subflow may arrive a tick after the close.
+        self.is_busy_final |= closed.is_some_and(|at| at + interval <= now);
         let vanished = self.seen.on_tick(now) && !self.record.last;
         if vanished && self.end.is_none() {
             self.end = Some((self.record.at, CloseReason::Unknown));
@@ -154,7 +166,7 @@ impl SubflowState {
     }
 
     fn count_busy(&mut self, now: Nanos, interval: Nanos, waits: bool) {
-        let Some(clocks) = self.clocks(now) else { return };
+        let Some(clocks) = self.clocks(now).filter(|_| !self.is_busy_final) else { return };
         let counted = clocks.since(self.clocks);
         let busy = self.busy_at_tick + counted;
         self.busy_at_tick = if waits { busy.and_window(counted, interval) } else { busy };
@@ -170,7 +182,9 @@ impl SubflowState {
 
     /// Observed time with data queued or in flight, or with a closed receive window. `None`: unknown.
     pub(super) fn busy(&self, now: Nanos) -> Option<BusyTimes> {
-        Some(self.busy_at_tick + self.clocks(now)?.since(self.clocks))
+        let clocks = self.clocks(now)?;
+        let counted = if self.is_busy_final { BusyTimes::default() } else { clocks.since(self.clocks) };
+        Some(self.busy_at_tick + counted)
     }
 
     /// Payload in both directions: since the last tick, and in total.

@@ -5,7 +5,7 @@ use mpwatch_model::kernel::busy::{BusyTimes, Limit};
 use mpwatch_model::kernel::event::{KernelEvent, SubflowRecord, TcpCounters};
 use mpwatch_model::unit::Nanos;
 
-use super::records::{SECOND, connection, subflow, tick, tracker};
+use super::records::{SECOND, closed_connection, connection, subflow, tick, tracker};
 use crate::tracker::{Closed, Tracker};
 
 /// Seconds of the total and of the receive window, as reported after the record.
@@ -44,6 +44,23 @@ fn the_running_interval_ends_when_the_subflow_closes() {
     let running = record(12, 3, Some((Limit::Network, 8)));
     let closed = SubflowRecord { closed: Some(Nanos(12 * SECOND)), last: true, ..running };
     assert_eq!(reported(&mut tracker, &closed, 20), Some([7, 0]));
+}
+
+/// A path without a link still waits for the answer to its FIN.
+#[test]
+fn time_after_the_close_of_the_connection_does_not_count() {
+    let mut tracker = tracker(Closed::Keep);
+    let waiting = |at| record(at, 3, Some((Limit::Network, 8)));
+    assert_eq!(reported(&mut tracker, &waiting(10), 10), Some([5, 0]));
+    tracker.apply(&closed_connection(11 * SECOND, 10));
+    for second in [12, 13, 20] {
+        tracker.apply(&KernelEvent::Subflow(waiting(second)));
+        let busy = tick(&mut tracker, second * SECOND).connections[0].busy.unwrap();
+        assert_eq!(busy.total, Nanos(6 * SECOND), "{second}");
+    }
+    let end = SubflowRecord { closed: Some(Nanos(21 * SECOND)), last: true, ..record(21, 16, None) };
+    tracker.apply(&KernelEvent::Subflow(end));
+    assert_eq!(tick(&mut tracker, 22 * SECOND).connections[0].busy.unwrap().total, Nanos(6 * SECOND));
 }
 
 #[test]
