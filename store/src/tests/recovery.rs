@@ -116,6 +116,27 @@ fn a_path_that_fails_anew_after_a_restart_had_recovered() {
 }
 
 #[test]
+fn segments_from_the_peer_do_not_end_the_failure_of_the_other_direction() {
+    let with_waiting_data = |mut connection: Connection| {
+        connection.subflows[1].bytes_sent += Bytes(60_000);
+        connection
+    };
+    for progress in [Progress::Working, Progress::Stalled, Progress::Failed] {
+        let mut answered = with_waiting_data(later(progress, 0));
+        answered.subflows[1].bytes_received += Bytes(300);
+        // The later run counts from the segment that it received, and reports the failure again.
+        answered.timeline.push(sampled(42, mark(&answered, true, Some(1))));
+        let flow = merged(&[with_waiting_data(failed()), answered]);
+        assert_eq!(failures(&flow), [(6, None, 1)], "{progress:?}");
+        assert_eq!(flow.timeline.iter().filter(|entry| is_failure(entry)).count(), 1, "{progress:?}");
+    }
+}
+
+fn is_failure(entry: &TimelineEntry) -> bool {
+    matches!(entry.event, TimelineEvent::SubflowStale { stale: true, .. })
+}
+
+#[test]
 fn an_outage_that_ends_between_two_runs_is_a_stall() {
     let flow = merged(&[failed(), later(Progress::Working, 1), later(Progress::Working, 2)]);
     let gap = u64::try_from(found() - 7).unwrap() * 1_000_000;

@@ -13,6 +13,7 @@ use mpwatch_model::flow::progress::Progress;
 use mpwatch_model::flow::subflow::{Closed, Retransmits, Scheduler, Subflow};
 use mpwatch_model::flow::timeline::{ObservedBy, TimelineEntry, TimelineEvent};
 use mpwatch_model::host::energy::FlowEnergy;
+use mpwatch_model::id::SubflowId;
 use mpwatch_model::kernel::lifecycle::{CloseReason, FallbackReason};
 use mpwatch_model::settle;
 use mpwatch_model::unit::{Bytes, Nanos};
@@ -105,8 +106,8 @@ fn connection(stored: Connection, current: Connection, is_later: bool, overlaps:
     merged.fallback = known(old.fallback, new.fallback, |found| found.reason != FallbackReason::Unknown);
     // A run that began after the end dates the end of the last subflow.
     merged.closed_at = old.closed_at.or(new.closed_at);
+    merged.timeline = merged_timeline(&old, &new);
     merged.bottlenecks = both(old.bottlenecks, new.bottlenecks, |old, new| verdicts(old, new, &subflows));
-    merged.timeline = merged_timeline(&old.timeline, &new.timeline);
     // A later run does not know the subflows that ended before it, so only the merged subflows have sent all that was reinjected.
     let dropped = merged.dropped_subflows.iter().map(|dropped| dropped.observed.bytes_sent);
     let sent: Bytes = subflows.iter().map(Subflow::unique_sent).chain(dropped).sum();
@@ -245,8 +246,16 @@ fn energy(old: FlowEnergy, new: FlowEnergy, overlaps: bool) -> FlowEnergy {
 }
 
 /// A run that finds an open connection gives earlier events the time of its first sample. If `old` has such an event, its repetition is dropped.
-fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<TimelineEntry> {
+fn merged_timeline(old: &Connection, new: &Connection) -> Vec<TimelineEntry> {
     use TimelineEvent::{AddressAnnounced, FellBack, PeerAddressAnnounced, PeerAddressRemoved, SubflowStale};
+    let recovers = |id| new.subflows.iter().any(|now| now.id == id && has_carried(old, now));
+    let (old, new) = (&old.timeline, &new.timeline);
+    let is_failed =
+        |id| old.iter().filter_map(|entry| mark(entry, id)).next_back().is_some_and(|(_, failed)| failed);
+    // The first mark of the later run reports the failure that the earlier run observed last.
+    let continues = |id, at| {
+        new.iter().find_map(|entry| mark(entry, id)) == Some((at, true)) && is_failed(id) && !recovers(id)
+    };
     let is_repeated = |entry: &TimelineEntry| {
         let is_kind = |other: &&TimelineEntry| discriminant(&other.event) == discriminant(&entry.event);
         let is_first = || new.iter().find(is_kind).is_some_and(|first| first.at == entry.at);
@@ -261,7 +270,7 @@ fn merged_timeline(old: &[TimelineEntry], new: &[TimelineEntry]) -> Vec<Timeline
                 SubflowStale { subflow: id, stale: true, silent },
             ) => {
                 let silent = silent.map_or(0, |silent| silent.0.cast_signed() * 1_000);
-                subflow == id && nanos(entry.at) - silent <= nanos(known.at)
+                subflow == id && (nanos(entry.at) - silent <= nanos(known.at) || continues(*id, entry.at))
             }
             (FellBack { .. }, _) => true,
             (TimelineEvent::Stalled { gap: a, .. }, TimelineEvent::Stalled { gap: b, .. }) => {
@@ -329,15 +338,33 @@ fn add_ends(merged: &mut Connection, old: &Connection, new: &Connection, found_a
 
 /// Whether a path that had failed in the earlier run has worked since, although no event of `timeline` reports its recovery.
 fn has_recovered(old: &Connection, timeline: &[TimelineEntry], now: &Subflow) -> bool {
-    let mark = |entry: &TimelineEntry| match entry.event {
-        TimelineEvent::SubflowStale { subflow, stale, .. } if subflow == now.id => Some((entry.at, stale)),
-        _ => None,
-    };
+    let mark = |entry| mark(entry, now.id);
     let Some((failed_at, true)) = old.timeline.iter().filter_map(mark).next_back() else { return false };
-    let carried = |subflow: &Subflow| subflow.bytes_acked + subflow.bytes_received;
-    let has_carried = find(&old.subflows, now).is_some_and(|before| carried(now) > carried(before));
+    let (carried, waited) = (has_carried(old, now), find(&old.subflows, now).is_some_and(waits));
     match timeline.iter().filter_map(mark).find(|(at, _)| *at > failed_at) {
-        Some((_, has_failed_again)) => has_failed_again && has_carried,
-        None => now.progress == Progress::Working || (has_carried && now.progress != Progress::Failed),
+        Some((_, has_failed_again)) => has_failed_again && carried,
+        None => now.progress != Progress::Failed && (carried || now.progress == Progress::Working && !waited),
     }
+}
+
+/// When a path failed (`true`) or worked again, if the entry reports this.
+fn mark(entry: &TimelineEntry, id: SubflowId) -> Option<(Timestamp, bool)> {
+    match entry.event {
+        TimelineEvent::SubflowStale { subflow, stale, .. } if subflow == id => Some((entry.at, stale)),
+        _ => None,
+    }
+}
+
+/// Whether payload of this host waits for an ACK. Only the ACK then shows that the path works, because the direction from the peer may work alone.
+fn waits(subflow: &Subflow) -> bool {
+    subflow.bytes_sent.since(subflow.bytes_retransmitted) > subflow.bytes_acked
+}
+
+/// Whether a path has carried payload since the earlier run.
+fn has_carried(old: &Connection, now: &Subflow) -> bool {
+    let carried = |before: &Subflow| {
+        let received = !waits(before) && now.bytes_received > before.bytes_received;
+        now.bytes_acked > before.bytes_acked || received
+    };
+    find(&old.subflows, now).is_some_and(carried)
 }
