@@ -63,8 +63,10 @@ pub fn all() -> Vec<Namespace> {
 
 /// The namespace with this name under `/run/netns`, `host` for the own one, or `net:[INODE]`.
 pub fn find(wanted: &str) -> Option<Namespace> {
-    // The own namespace is listed as `host`, even if it has a name.
-    let bound = DIRECTORIES.into_iter().find_map(|directory| inode(&Path::new(directory).join(wanted)).ok());
+    // The own namespace is listed as `host`, even if it has a name, and one with two names by the first.
+    let is_name = !wanted.contains('/');
+    let inode_in = |directory| inode(&Path::new(directory).join(wanted)).ok().filter(|_| is_name);
+    let bound = DIRECTORIES.into_iter().find_map(inode_in);
     let is_wanted = |found: &Namespace| {
         found.name.as_deref() == Some(wanted)
             || bound == Some(found.inode)

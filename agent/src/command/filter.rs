@@ -50,7 +50,7 @@ impl FilterOptions {
         let Some(found) = namespace::find(wanted) else { return Err(no_namespace(wanted)) };
         match found.name {
             Some(name) if name != *wanted && !wanted.starts_with("net:[") => Err(Failure::usage(format!(
-                "`{wanted}` is the network namespace of mpwatch itself; write `--netns {name}`"
+                "mpwatch calls the network namespace `{wanted}` by another name; write `--netns {name}`"
             ))),
             _ => Ok(()),
         }

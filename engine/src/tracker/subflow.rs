@@ -107,7 +107,8 @@ impl SubflowState {
         self.record.last || self.seen.has_vanished()
     }
 
-    /// Ends a tick. `waits`: MPTCP data waits for the peer's receive window. `closed`: when the connection closed. Returns whether the subflow has just vanished without a final record.
+    /// Ends a tick. `waits`: MPTCP data waits for the peer's receive window. `closed`: when the connection closed. Returns
+    /// whether the subflow has just vanished without a final record.
     pub(super) fn on_tick(
         &mut self,
         now: Nanos,
